@@ -1,0 +1,10 @@
+"""The app `nodes`: who is in the cluster and who does what. It knows nothing of crawling."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class NodesConfig(AppConfig):
+    name = "nodes"
+    verbose_name = _("Nodes")
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,108 @@
+"""
+The states of a node and the moves between them, as data.
+
+A node is one run of one process: it gets a new id at every start, so its life goes one way only.
+Who is *live* takes part in elections and is judged by its heartbeat; who *may work* passes the node
+fence. `stopped` and `failed` are for ever: the database itself refuses any move out of them
+(a trigger, see migration 0001), because a process that was frozen may wake years later and must not
+be able to talk itself back in.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NodeKind(StrEnum):
+    """What a process does in the cluster."""
+
+    MANAGER = "manager"
+    WORKER = "worker"
+
+
+class NodeStatus(StrEnum):
+    """
+    Where a node is in its life.
+
+    starting: registered; the process is still getting ready. It is judged but may not work.
+    running: it works. Set by the node itself.
+    draining: it finishes what it has begun and takes nothing new. Set by the node itself.
+    stopped: it has ended in good order. Set by the node itself, its last word.
+    failed: it was silent for too long, or its process is gone. Set by the main, or by who takes its place.
+    """
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+LIVE_STATUSES = frozenset({NodeStatus.STARTING, NodeStatus.RUNNING, NodeStatus.DRAINING})
+WORKING_STATUSES = frozenset({NodeStatus.RUNNING, NodeStatus.DRAINING})
+FINAL_STATUSES = frozenset({NodeStatus.STOPPED, NodeStatus.FAILED})
+
+# The scope that all daemons share. A one-shot `crawl` has one of its own: "crawl:<uuid>".
+CLUSTER_SCOPE = "cluster"
+
+
+class Owner(StrEnum):
+    """Who may make a transition."""
+
+    NODE = "the node itself"
+    MAIN = "the main of its scope, or of the cluster if its scope has no live manager"
+    NEW_MAIN = "the manager that takes the place of a silent main"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTransition:
+    """One move that a node's status may make: why, from where, to where, by whom, and if what holds."""
+
+    cause: str
+    sources: frozenset[NodeStatus]
+    target: NodeStatus
+    by: Owner
+    guard: str
+
+
+TRANSITIONS = (
+    NodeTransition(
+        cause="begin_work",
+        sources=frozenset({NodeStatus.STARTING}),
+        target=NodeStatus.RUNNING,
+        by=Owner.NODE,
+        guard="its work loop is about to make its first pass",
+    ),
+    NodeTransition(
+        cause="begin_draining",
+        sources=frozenset({NodeStatus.STARTING, NodeStatus.RUNNING}),
+        target=NodeStatus.DRAINING,
+        by=Owner.NODE,
+        guard="it was asked to stop",
+    ),
+    NodeTransition(
+        cause="stop",
+        sources=LIVE_STATUSES,
+        target=NodeStatus.STOPPED,
+        by=Owner.NODE,
+        guard="none of its transactions is open; if it is main, it resigns with the same commit",
+    ),
+    NodeTransition(
+        cause="mark_failed",
+        sources=LIVE_STATUSES,
+        target=NodeStatus.FAILED,
+        by=Owner.MAIN,
+        guard="silent for longer than its own timeout while the judge has beaten without a gap, or its process is gone",
+    ),
+    NodeTransition(
+        cause="elect",
+        sources=LIVE_STATUSES,
+        target=NodeStatus.FAILED,
+        by=Owner.NEW_MAIN,
+        guard="it is the main on record, has not resigned, and is silent or gone as for mark_failed",
+    ),
+)
+
+
+def sources_of(cause: str) -> frozenset[NodeStatus]:
+    """Return the states that the transition of this cause may start from."""
+    return next(transition.sources for transition in TRANSITIONS if transition.cause == cause)

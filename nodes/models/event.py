@@ -1,0 +1,35 @@
+"""The journal of nodes: rows that say what happened to whom."""
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+from nodes.models.node import Node
+
+
+class NodeEvent(models.Model):
+    """One thing that happened to a node; written in the transaction that made it happen."""
+
+    class Kind(models.TextChoices):
+        REGISTERED = "registered", _("registered")
+        RUNNING = "running", _("began to work")
+        DRAINING = "draining", _("began to drain")
+        STOPPED = "stopped", _("stopped")
+        MARKED_FAILED = "marked_failed", _("was marked failed")
+        ELECTED = "elected", _("became main")
+        RESIGNED = "resigned", _("resigned as main")
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(db_default=Now())
+    node = models.ForeignKey(Node, null=True, blank=True, on_delete=models.SET_NULL, related_name="events")
+    scope = models.TextField()
+    kind = models.SlugField(choices=Kind, db_index=False)
+    message = models.TextField()
+    detail = models.JSONField(default=dict, db_default={}, blank=True)
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (models.Index(fields=["scope", "-at"], name="node_event_by_scope"),)
+
+    def __str__(self) -> str:
+        return self.message
