@@ -1,0 +1,36 @@
+"""The tables of the crawl, one file per noun."""
+
+from jobs.models.batch import Batch, Turn
+from jobs.models.bin import Bin, BinLimit, Lane, Robots
+from jobs.models.connection import OutputConnection, RepositoryConnection
+from jobs.models.counter import Counter, CounterDelta
+from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
+from jobs.models.group import ThrottleGroup
+from jobs.models.job import Budget, Job, Seed
+from jobs.models.journal import JobEvent
+from jobs.models.policy import ThrottlePolicy
+from jobs.models.search import SearchDocument
+
+__all__ = [
+    "Batch",
+    "Bin",
+    "BinLimit",
+    "Budget",
+    "Counter",
+    "CounterDelta",
+    "IndexedDocument",
+    "Job",
+    "JobEvent",
+    "Lane",
+    "OutLinks",
+    "OutputConnection",
+    "Outcome",
+    "QueueItem",
+    "RepositoryConnection",
+    "Robots",
+    "SearchDocument",
+    "Seed",
+    "ThrottleGroup",
+    "ThrottlePolicy",
+    "Turn",
+]

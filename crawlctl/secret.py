@@ -1,0 +1,31 @@
+"""The key that signs sessions and tokens where nobody has set one: made once, kept under `var/`."""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+
+def key_of_this_machine(var_dir: Path) -> str:
+    """
+    Return the key in `var_dir`, made at first use and readable by its owner only.
+
+    Where `var_dir` cannot be written (a check in a read-only checkout), the key lives as long as
+    the process: whoever needs it to last is told by what else cannot be written.
+    """
+    path = var_dir / "secret-key"
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    key = secrets.token_urlsafe(50)
+    with contextlib.suppress(OSError):
+        var_dir.mkdir(parents=True, exist_ok=True)
+        # Written aside and linked into place: of two processes that start at once, one key stays.
+        aside = path.with_name(f"secret-key.{os.getpid()}")
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(key)
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(aside)
+        aside.unlink()
+        return path.read_text()
+    return key

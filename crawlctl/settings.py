@@ -1,0 +1,134 @@
+"""
+Settings, read once from the environment, each with its unit and its reason.
+
+Safe outside DEBUG: no default secret key there, no default password anywhere. Without any setting
+crawlctl serves one machine: an embedded PostgreSQL under `var/` and a key of its own beside it.
+"""
+
+from pathlib import Path
+
+from crawlctl import env, logs
+from crawlctl.database import database_from_url
+from crawlctl.secret import key_of_this_machine
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# Everything that crawlctl writes on this machine: the embedded database, its key, logs.
+VAR_DIR = Path(env.text("CRAWLCTL_VAR", default=str(BASE_DIR / "var")))
+
+DEBUG = env.flag("CRAWLCTL_DEBUG", default=False)
+
+# Signs sessions and tokens. Several machines that share a database must share it.
+SECRET_KEY = env.text("CRAWLCTL_SECRET_KEY", default="") or key_of_this_machine(VAR_DIR)
+
+# Host names under which the UI and the API answer; the loopback names always do.
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *env.text("CRAWLCTL_ALLOWED_HOSTS", default="").split()]
+CSRF_TRUSTED_ORIGINS = env.text("CRAWLCTL_TRUSTED_ORIGINS", default="").split()
+
+# Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.
+_TLS = env.flag("CRAWLCTL_TLS", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
+SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _TLS else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_filters",
+    "drf_spectacular",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "crawlctl.apps.CrawlctlConfig",
+    "crawlctl.demo.apps.DemoConfig",
+    "jobs.apps.JobsConfig",
+    "nodes.apps.NodesConfig",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "crawlctl.urls"
+ASGI_APPLICATION = "crawlctl.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR as long as somebody uses it.
+DATABASES = {"default": database_from_url(env.text("DATABASE_URL", default=""), var_dir=VAR_DIR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served from the packages themselves: no collecting step between a clone and a page.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+LOGGING_CONFIG = None
+logs.configure(level=env.text("CRAWLCTL_LOG_LEVEL", default="INFO"), as_json=env.flag("CRAWLCTL_LOG_JSON", default=False))
+
+# --- The cluster -------------------------------------------------------------------------------
+
+# How often a node says that it is alive, and the silence after which its work is given away.
+# Five missed beats in a row: one slow garbage collection must not move a thousand documents.
+CRAWLCTL_HEARTBEAT_INTERVAL = env.seconds("CRAWLCTL_HEARTBEAT_INTERVAL", default=2)
+CRAWLCTL_NODE_TIMEOUT = env.seconds("CRAWLCTL_NODE_TIMEOUT", default=10)
+# How long a node tries to reach its database before it exits and leaves the rest to its supervisor.
+CRAWLCTL_NODE_GIVE_UP = env.seconds("CRAWLCTL_NODE_GIVE_UP", default=300)
+# How long a stopping worker waits for the requests that it has sent.
+CRAWLCTL_DRAIN_TIMEOUT = env.seconds("CRAWLCTL_DRAIN_TIMEOUT", default=10)
+
+# --- The queue ---------------------------------------------------------------------------------
+
+# Claimed and not yet flushed: what is fetched again at most when a worker is killed.
+CRAWLCTL_CLAIMED_PER_WORKER = env.integer("CRAWLCTL_CLAIMED_PER_WORKER", default=256, least=1)
+# Results wait at most so long before they are written.
+CRAWLCTL_FLUSH_AFTER = env.seconds("CRAWLCTL_FLUSH_AFTER", default=0.2)
+
+# --- The web -----------------------------------------------------------------------------------
+
+CRAWLCTL_USER_AGENT = env.text("CRAWLCTL_USER_AGENT", default="crawlctl/0.1 (+https://crawlctl.invalid/bot)")

@@ -1,0 +1,184 @@
+"""
+The lifecycle of a document.
+
+Four facts: `stage`, `indexed_before`, `rescan`, and `run_no` against the job's. ManifoldCF's thirteen
+names are derived. What an older `run_no` means is said by the run's scan: a full scan makes a done
+row PURGATORY (cleaned at the end unless something names it) and a pending row absent until named.
+"""
+
+import enum
+from typing import Final
+
+from jobs.lifecycle.job import Scan
+from jobs.lifecycle.table import Owner, Transition, by_name
+
+
+class Stage(enum.IntEnum):
+    """Where a document stands. The numbers are what the table holds."""
+
+    PENDING = 0
+    ACTIVE = 1
+    DONE = 2
+    BEING_CLEANED = 3
+    BEING_DELETED = 4
+    HOPCOUNT_REMOVED = 5
+
+
+class Action(enum.IntEnum):
+    """What is to be done with a document when its time has come."""
+
+    PROCESS = 0
+    EXPIRE = 1
+
+
+# Claimed by a batch: never in two jobs at once.
+CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED})
+
+
+def manifoldcf_name(
+    *, stage: Stage, indexed_before: bool, rescan: bool, of_this_run: bool, scan: Scan, deleting: bool = False
+) -> str:
+    """The name that ManifoldCF's users know; '' for a row that is not there until something names it."""
+    seen = "PURGATORY" if indexed_before else ""
+    if deleting and stage in {Stage.PENDING, Stage.DONE}:
+        return "ELIGIBLEFORDELETE"
+    match stage:
+        case Stage.PENDING:
+            return "" if not of_this_run and scan == Scan.FULL else f"PENDING{seen}"
+        case Stage.ACTIVE:
+            return f"ACTIVE{'NEEDRESCAN' if rescan else ''}{seen}"
+        case Stage.DONE if of_this_run:
+            return "COMPLETE"
+        case Stage.DONE:
+            return {Scan.FULL: "PURGATORY", Scan.RECHECK: "PENDINGPURGATORY", Scan.CHANGES: "UNCHANGED"}[scan]
+        case Stage.BEING_CLEANED:
+            return "BEINGCLEANED"
+        case Stage.BEING_DELETED:
+            return "BEINGDELETED"
+        case Stage.HOPCOUNT_REMOVED:
+            return "HOPCOUNTREMOVED"
+
+
+TRANSITIONS: Final = by_name(
+    (
+        Transition(
+            "discover",
+            frozenset({"absent"}),
+            {"stage": Stage.PENDING},
+            Owner.WORKER,
+            guard="a seed or a processed document names it, in scope",
+        ),
+        Transition(
+            "revive",
+            frozenset({"pending, older run", "done, older run"}),
+            {"stage": Stage.PENDING, "run_no": "the job's"},
+            Owner.WORKER,
+            guard="a seed or a document of this run names it",
+        ),
+        Transition(
+            "come nearer",
+            frozenset({"done"}),
+            {"stage": Stage.PENDING},
+            Owner.WORKER,
+            guard="the job has a depth limit and a shorter path turned up",
+        ),
+        Transition(
+            "mark for rescan",
+            frozenset({"active"}),
+            {"rescan": True},
+            Owner.WORKER,
+            guard="the job has a depth limit and a shorter path turned up",
+        ),
+        Transition(
+            "stuff",
+            frozenset({"pending"}),
+            {"stage": Stage.ACTIVE},
+            Owner.GROUP_OWNER,
+            guard="it is due, its bin has a place, the job runs, and no other job holds it claimed",
+        ),
+        Transition(
+            "complete",
+            frozenset({"active"}),
+            {"stage": Stage.DONE, "run_no": "the job's"},
+            Owner.WORKER,
+            guard="the claim is the one it was taken with, and no rescan was asked for",
+        ),
+        Transition(
+            "process again",
+            frozenset({"active, to be rescanned"}),
+            {"stage": Stage.PENDING, "rescan": False},
+            Owner.WORKER,
+            guard="the claim is the one it was taken with",
+        ),
+        Transition(
+            "retry",
+            frozenset({"active"}),
+            {"stage": Stage.PENDING},
+            Owner.WORKER,
+            guard="its failure may pass, and it has attempts left",
+        ),
+        Transition(
+            "release",
+            frozenset({"active"}),
+            {"stage": Stage.PENDING},
+            Owner.WORKER,
+            guard="its batch was given back or withdrawn before the document was begun",
+        ),
+        Transition(
+            "lose",
+            frozenset({"active"}),
+            {"stage": Stage.PENDING, "indexed_before": True},
+            Owner.MAIN,
+            guard="its worker failed",
+        ),
+        Transition(
+            "give up",
+            frozenset({"active"}),
+            {"stage": Stage.DONE},
+            Owner.MAIN,
+            guard="its worker failed, and it was lost alone three times",
+        ),
+        Transition(
+            "clean",
+            frozenset({"pending, older run", "done, older run"}),
+            {"stage": Stage.BEING_CLEANED},
+            Owner.GROUP_OWNER,
+            guard="the run is finished and nothing named it",
+        ),
+        Transition(
+            "drop cleaned",
+            frozenset({"being cleaned"}),
+            {"stage": None},
+            Owner.WORKER,
+            guard="no output holds it any more",
+        ),
+        Transition(
+            "return cleaned",
+            frozenset({"being cleaned"}),
+            {"stage": Stage.DONE},
+            Owner.MAIN,
+            guard="its worker failed or an output refused",
+        ),
+        Transition(
+            "delete",
+            frozenset({"pending", "done", "pending, older run", "done, older run"}),
+            {"stage": Stage.BEING_DELETED},
+            Owner.GROUP_OWNER,
+            guard="its job is being deleted",
+        ),
+        Transition(
+            "drop deleted",
+            frozenset({"being deleted"}),
+            {"stage": None},
+            Owner.WORKER,
+            guard="no output holds it any more",
+        ),
+        Transition(
+            "return deleted",
+            frozenset({"being deleted"}),
+            {"stage": Stage.DONE},
+            Owner.MAIN,
+            guard="its worker failed or an output refused",
+        ),
+    )
+)

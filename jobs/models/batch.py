@@ -1,0 +1,65 @@
+"""Batches and turns: what a manager offers and a worker takes."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class Batch(models.Model):
+    """
+    Turns of one group that a manager offers and one worker takes. Its id is its documents' claim token.
+
+    A batch that follows another worker's open turn is kept for that worker (`worker` is set while it
+    is still available).
+    """
+
+    class State(models.TextChoices):
+        AVAILABLE = "available"
+        SENT = "sent"
+        DONE = "done"
+        RELEASED = "released"
+
+    class Kind(models.TextChoices):
+        PROCESS = "process"
+        EXPIRE = "expire"
+        CLEAN = "clean"
+        DELETE = "delete"
+        NOTIFY = "notify"
+
+    group = models.ForeignKey("jobs.ThrottleGroup", on_delete=models.CASCADE, related_name="batches")
+    node_scope = models.CharField(max_length=100)
+    manager = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
+    worker = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
+    kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.AVAILABLE)
+    documents = models.IntegerField()
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True)
+    deadline = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "batches"
+        indexes = (
+            models.Index(fields=["node_scope", "id"], name="batch_available", condition=Q(state="available")),
+            models.Index(fields=["worker"], name="batch_sent", condition=Q(state="sent")),
+        )
+
+
+class Turn(models.Model):
+    """
+    Consecutive documents of one lane handed out with a pace: at most 10 s of planned work.
+
+    `requests` of the bin's open requests are this turn's. A turn that follows another has none until
+    that one closes and leaves it its own. `gap` is seconds between two starts.
+    """
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="turns")
+    lane = models.ForeignKey("jobs.Lane", on_delete=models.CASCADE, related_name="turns")
+    bin = models.ForeignKey("jobs.Bin", on_delete=models.CASCADE, related_name="turns")
+    follows = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
+    documents = models.IntegerField()
+    requests = models.IntegerField()
+    gap = models.FloatField()
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=["bin"], name="turn_open", condition=Q(closed_at__isnull=True)),)

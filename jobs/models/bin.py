@@ -1,0 +1,68 @@
+"""Bins: the units of politeness, one row each for all jobs, policies, managers and scopes."""
+
+from django.db import models
+
+
+class Bin(models.Model):
+    """
+    One host, as far as politeness goes.
+
+    `not_before` is the earliest moment of the next request start; `back_off_until` what the host
+    itself asked for; `interval` its robots.txt's crawl-delay (seconds). `open_turns` and
+    `open_requests` are what is handed out. `closed_at` is when a place last became free.
+    """
+
+    namespace = models.CharField(max_length=20)
+    name = models.TextField()
+    not_before = models.DateTimeField(null=True)
+    back_off_until = models.DateTimeField(null=True)
+    interval = models.FloatField(default=0.0)
+    is_known = models.BooleanField(default=False)
+    open_turns = models.IntegerField(default=0)
+    open_requests = models.IntegerField(default=0)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class BinLimit(models.Model):
+    """A policy that a job brought to a bin; made with the lane. The strictest of running jobs holds."""
+
+    bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="limits")
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")
+    policy = models.ForeignKey("jobs.ThrottlePolicy", on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["bin", "policy", "job"], name="one_limit_a_bin_policy_and_job"),)
+
+
+class Robots(models.Model):
+    """What an origin answered for its robots.txt: fetched once, shared by all workers until it expires."""
+
+    origin = models.TextField(primary_key=True)
+    answer = models.JSONField()
+    fetched_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+
+class Lane(models.Model):
+    """
+    The documents of one seed in one bin: the queue that stuffing looks at.
+
+    `ready_at` is the earliest moment it may hand something out; null means dormant. `head` is a hint:
+    no due document has a lower `seq`, unless a stuff finds too few and reads from the start.
+    """
+
+    seed = models.ForeignKey("jobs.Seed", on_delete=models.CASCADE, related_name="lanes")
+    bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="lanes")
+    ready_at = models.DateTimeField(null=True)
+    served_at = models.DateTimeField(null=True)
+    head = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["seed", "bin"], name="one_lane_a_seed_and_bin"),)
+        indexes = (models.Index(fields=["seed", "ready_at"], name="lane_ready"),)

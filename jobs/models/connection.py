@@ -1,0 +1,31 @@
+"""Connections: the configuration of a connector, stored once and used by many jobs."""
+
+from django.db import models
+
+
+class RepositoryConnection(models.Model):
+    """A kind of source and how to reach it. `configuration` is checked by its connector."""
+
+    name = models.CharField(max_length=200, unique=True)
+    connector = models.SlugField(max_length=50, default="web")
+    configuration = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class OutputConnection(models.Model):
+    """A place that holds what was crawled. `configuration` is checked by its connector."""
+
+    name = models.CharField(max_length=400, unique=True)
+    connector = models.SlugField(max_length=50)
+    configuration = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,42 @@
+"""Counts of documents: appended as deltas by who moves them, folded by the main."""
+
+from django.db import models
+
+
+class CounterRow(models.Model):
+    """
+    So many documents of a lane are (or came to be) thus.
+
+    `measure` is 'stage' for documents that stand at (`stage`, `outcome`, `code`) in a run; 'deleted'
+    and 'bytes' count events of a run.
+    """
+
+    job_id = models.BigIntegerField()
+    lane_id = models.BigIntegerField()
+    run_no = models.IntegerField()
+    measure = models.CharField(max_length=10)
+    stage = models.SmallIntegerField(default=0)
+    outcome = models.SmallIntegerField(default=0)
+    code = models.CharField(max_length=30, default="")
+    amount = models.BigIntegerField()
+
+    class Meta:
+        abstract = True
+
+
+class CounterDelta(CounterRow):
+    """What one transaction changed. Insert-only, so that no row is hot."""
+
+    class Meta:
+        indexes = (models.Index(fields=["job_id"], name="counter_delta_job"),)
+
+
+class Counter(CounterRow):
+    """What the folded deltas add up to; exact together with the deltas that are not folded yet."""
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["job_id", "run_no", "lane_id", "measure", "stage", "outcome", "code"], name="one_counter_a_key"
+            ),
+        )

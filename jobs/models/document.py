@@ -1,0 +1,123 @@
+"""Documents: one row per job and identifier, and what each links to."""
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from jobs.lifecycle.document import Action, Stage, manifoldcf_name
+from jobs.lifecycle.job import Phase, Scan
+
+
+class Outcome(models.IntegerChoices):
+    """The class in which a document ended in its run; the words of a job's counts."""
+
+    NONE = 0, "not ended"
+    INDEXED = 1, "indexed"
+    UNCHANGED = 2, "unchanged"
+    FAILED = 3, "failed"
+    EXCLUDED = 4, "excluded"
+
+
+class QueueItem(models.Model):
+    """
+    A document of a job, found under the 128-bit hash of its identifier.
+
+    `seq` is set only when the document is due: class, then number (`jobs.queue.order`). `batch` is its
+    claim. `version` and `validators` describe what the outputs hold. `admitted_run` is the run in
+    which it got its place in the job's budget. Foreign keys of this table are not enforced by the
+    database: the hot path would pay for a look-up and a lock on each row that it writes.
+    """
+
+    pk = models.CompositePrimaryKey("hash", "job_id")
+    hash = models.UUIDField()
+    job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    lane = models.ForeignKey(
+        "jobs.Lane", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    identifier = models.TextField()
+    stage = models.SmallIntegerField(choices=[(s.value, s.name.lower()) for s in Stage], default=Stage.PENDING)
+    indexed_before = models.BooleanField(default=False)
+    rescan = models.BooleanField(default=False)
+    run_no = models.IntegerField()
+    seq = models.BigIntegerField(null=True)
+    check_time = models.DateTimeField(null=True)
+    action = models.SmallIntegerField(choices=[(a.value, a.name.lower()) for a in Action], default=Action.PROCESS)
+    batch = models.ForeignKey(
+        "jobs.Batch", null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    version = models.TextField(default="", db_default="")
+    validators = models.TextField(default="", db_default="")
+    depth = models.IntegerField(default=0)
+    redirects = models.SmallIntegerField(default=0, db_default=0)
+    outcome = models.SmallIntegerField(choices=Outcome.choices, default=Outcome.NONE, db_default=0)
+    result_code = models.CharField(max_length=30, default="", db_default="")
+    failures = models.SmallIntegerField(default=0, db_default=0)
+    failing_since = models.DateTimeField(null=True)
+    losses = models.SmallIntegerField(default=0, db_default=0)
+    admitted_run = models.IntegerField(default=0, db_default=0)
+    fetched_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "document"
+        indexes = (
+            models.Index(
+                fields=["lane", "run_no", "seq"],
+                name="document_due",
+                condition=Q(stage=Stage.PENDING, seq__isnull=False),
+            ),
+            models.Index(fields=["lane", "run_no"], name="document_of_run"),
+            models.Index(
+                fields=["lane", "check_time"],
+                name="document_waiting",
+                condition=Q(stage=Stage.PENDING, seq__isnull=True),
+            ),
+            models.Index(fields=["batch"], name="document_claimed", condition=Q(batch__isnull=False)),
+        )
+        constraints = (
+            models.CheckConstraint(
+                name="document_is_claimed_exactly_when_in_a_batch",
+                condition=Q(stage__in=[Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED], batch__isnull=False)
+                | Q(stage__in=[Stage.PENDING, Stage.DONE, Stage.HOPCOUNT_REMOVED], batch__isnull=True),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.identifier
+
+    @property
+    def manifoldcf_status(self) -> str:
+        """ManifoldCF's name of where the document stands, '' while nothing names it in this run."""
+        job = self.job
+        return manifoldcf_name(
+            stage=Stage(self.stage),
+            indexed_before=self.indexed_before,
+            rescan=self.rescan,
+            of_this_run=self.run_no == job.run_no,
+            scan=Scan(job.scan),
+            deleting=job.phase == Phase.DELETING,
+        )
+
+
+class OutLinks(models.Model):
+    """What a document links to, by hash: an outcome without a body references these again."""
+
+    pk = models.CompositePrimaryKey("hash", "job_id")
+    hash = models.UUIDField()
+    job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    targets: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
+    # A redirect's only target keeps the depth of its source.
+    is_redirect = models.BooleanField(default=False)
+
+
+class IndexedDocument(models.Model):
+    """What an output holds, and in which version."""
+
+    pk = models.CompositePrimaryKey("output_id", "hash")
+    output = models.ForeignKey(
+        "jobs.OutputConnection", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    hash = models.UUIDField()
+    version = models.TextField()
+    indexed_at = models.DateTimeField()

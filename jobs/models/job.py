@@ -1,0 +1,123 @@
+"""A job: what to crawl, how, and where the result goes. Its state changes only in `jobs.transitions`."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from jobs.lifecycle.job import JobState, Pause, Phase, RunEnd, Scan, StopRequest, Window, manifoldcf_name, plain_name
+from nodes.lifecycle import CLUSTER_SCOPE
+
+
+
+def _choices(values: type[Phase | Pause | Window | StopRequest | Scan | RunEnd]) -> list[tuple[str, str]]:
+    return [(value.value, value.value.replace("_", " ")) for value in values]
+
+
+class Job(models.Model):
+    """One row a job. The state's dimensions are those of `jobs.lifecycle.job.JobState`."""
+
+    name = models.CharField(max_length=200, unique=True)
+    repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.PROTECT, related_name="jobs")
+    outputs = models.ManyToManyField("jobs.OutputConnection", related_name="jobs")
+    specification = models.JSONField(default=dict, blank=True)
+    # Grows with each change of what is crawled or where it goes: versions of older ones are not trusted.
+    specification_version = models.PositiveIntegerField(default=1)
+    max_documents = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    priority = models.PositiveSmallIntegerField(
+        default=5,
+        validators=[MinValueValidator(1), MaxValueValidator(10)],
+        help_text="1 is served first, 10 last, where jobs compete for one bin.",
+    )
+    # The cluster's own circle that works on it: the shared one, or that of a one-shot `crawl`.
+    node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)
+
+    phase = models.CharField(max_length=30, choices=_choices(Phase), default=Phase.INACTIVE)
+    pause = models.CharField(max_length=10, choices=_choices(Pause), default=Pause.NO)
+    window = models.CharField(max_length=10, choices=_choices(Window), default=Window.INSIDE)
+    stop_request = models.CharField(max_length=10, choices=_choices(StopRequest), default=StopRequest.NONE)
+    resuming = models.BooleanField(default=False)
+    seeding = models.BooleanField(default=False)
+    minimal = models.BooleanField(default=False)
+    connectors_ready = models.BooleanField(default=True)
+
+    run_no = models.PositiveIntegerField(default=0)
+    scan = models.CharField(max_length=10, choices=_choices(Scan), default=Scan.FULL)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    run_end = models.CharField(max_length=20, choices=_choices(RunEnd), blank=True)
+    # Why it stands where it stands, in words: shown beside the status.
+    reason = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+        permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
+        constraints = (
+            models.CheckConstraint(
+                name="job_pauses_only_while_active",
+                condition=models.Q(phase=Phase.ACTIVE) | models.Q(pause=Pause.NO, window=Window.INSIDE, resuming=False),
+            ),
+            models.CheckConstraint(
+                name="job_stops_only_while_it_runs",
+                condition=models.Q(stop_request=StopRequest.NONE)
+                | models.Q(
+                    phase__in=[Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN]
+                ),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def state(self) -> JobState:
+        """The facts of where the job stands, as a value."""
+        return JobState(
+            phase=Phase(self.phase),
+            pause=Pause(self.pause),
+            window=Window(self.window),
+            stop_request=StopRequest(self.stop_request),
+            resuming=self.resuming,
+            seeding=self.seeding,
+            minimal=self.minimal,
+            connectors_ready=self.connectors_ready,
+        )
+
+    @property
+    def manifoldcf_status(self) -> str:
+        return manifoldcf_name(self.state)
+
+    @property
+    def status(self) -> str:
+        """The status in plain words."""
+        return plain_name(self.state)
+
+
+class Seed(models.Model):
+    """A starting point of a job, or a list of them. All seeds of one policy are on one manager."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="seeds")
+    urls = ArrayField(models.TextField(), help_text="One or more addresses to start from.")
+    policy = models.ForeignKey(
+        "jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.PROTECT, related_name="seeds"
+    )
+    group = models.ForeignKey("jobs.ThrottleGroup", null=True, blank=True, on_delete=models.SET_NULL, related_name="seeds")
+    # The run whose seeding is done.
+    seeded_run = models.PositiveIntegerField(default=0)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        more = f" and {len(self.urls) - 1} more" if len(self.urls) > 1 else ""
+        return f"{self.urls[0]}{more}" if self.urls else "(empty)"
+
+
+class Budget(models.Model):
+    """How many documents a run may still ask for: admitted in stuffing, under this row's lock."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="budget")
+    run_no = models.PositiveIntegerField()
+    most = models.PositiveBigIntegerField()
+    admitted = models.PositiveBigIntegerField(default=0)

@@ -1,0 +1,19 @@
+"""The journal of jobs: rows that say what happened."""
+
+from django.db import models
+
+
+class JobEvent(models.Model):
+    """One thing that happened to a job. Outlives the job, so its name is kept."""
+
+    job = models.ForeignKey("jobs.Job", null=True, on_delete=models.SET_NULL, related_name="events")
+    job_name = models.CharField(max_length=200)
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=40)
+    made_by = models.CharField(max_length=200)
+    message = models.TextField()
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = (models.Index(fields=["job", "-id"], name="job_event_newest"),)
