@@ -1,0 +1,145 @@
+"""
+What an exact crawl of the synthetic site does, and how a crawl's traces differ from it.
+
+The expectation is made by following the plan's links from the start page. Nothing of it
+comes from a crawler or its database, so that neither can excuse itself.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlctl.demo.log import read_log
+from crawlctl.demo.plan import SitePlan, Trap
+
+_TRAP_STATUSES = {Trap.REDIRECT: (301,), Trap.MISSING: (404,), Trap.PRIVATE: ()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """The statuses that each reachable URL is answered with, in order, and the URLs to be indexed."""
+
+    statuses: Mapping[str, tuple[int, ...]]
+    documents: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """
+    How a crawl compares with the expectation.
+
+    `expected` counts the documents, `fetched` those with a 200 or 304 in the site's log and
+    `indexed` those in the index. `missing` and `extra` list every request, with its status,
+    and every indexed document that was too few or too many, as "301 URL" or "indexed URL".
+    """
+
+    site_log: Path
+    expected: int
+    fetched: int
+    indexed: int
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.missing and not self.extra
+
+    def as_json(self) -> str:
+        """Return one line of JSON, with how many are missing and extra in place of the lists."""
+        return json.dumps(
+            {
+                "site_log": str(self.site_log),
+                "expected": self.expected,
+                "fetched": self.fetched,
+                "indexed": self.indexed,
+                "missing": len(self.missing),
+                "extra": len(self.extra),
+            }
+        )
+
+
+def expect_first_crawl(plan: SitePlan) -> Expectation:
+    """Return what a crawl does that has never seen the site, and that the site has never seen."""
+
+    def statuses(page: int) -> tuple[int, ...]:
+        return (500, 200) if plan.outline(page).is_flaky else (200,)
+
+    return _follow_links(plan, statuses)
+
+
+def expect_next_crawl(plan: SitePlan) -> Expectation:
+    """
+    Return what a crawl does that held all of the site's previous revision.
+
+    A site without revisions is taken to be crawled again as it was. Pages that are linked no
+    more are not expected to be asked for.
+    """
+    changed = plan.changes[-1].changed if plan.changes else frozenset()
+
+    def statuses(page: int) -> tuple[int, ...]:
+        return (200,) if page in changed else (304,)
+
+    return _follow_links(plan, statuses)
+
+
+def _follow_links(plan: SitePlan, statuses_of: Callable[[int], tuple[int, ...]]) -> Expectation:
+    if plan.broken is not None:
+        raise ValueError(f"page {plan.broken} is broken: how often it is asked for is the crawler's policy")
+    statuses: dict[str, tuple[int, ...]] = {}
+    documents = set()
+    for page in _reachable_pages(plan):
+        url = plan.url(page)
+        if plan.is_gone(page):
+            statuses[url] = (404,)
+            continue
+        statuses[url] = statuses_of(page)
+        documents.add(url)
+        for trap in plan.outline(page).traps:
+            statuses[plan.trap_url(page, trap)] = _TRAP_STATUSES[trap]
+    return Expectation(statuses=statuses, documents=frozenset(documents))
+
+
+def _reachable_pages(plan: SitePlan) -> Iterator[int]:
+    seen, waiting = {0}, [0]
+    while waiting:
+        page = waiting.pop()
+        yield page
+        if plan.is_gone(page):
+            continue
+        outline = plan.outline(page)
+        links = {*plan.linked_children(page, outline), *outline.popular}
+        if Trap.REDIRECT in outline.traps:
+            links.add(outline.redirect_target)
+        waiting += links - seen
+        seen |= links
+
+
+def compare(*, log: Path, expectation: Expectation, indexed_urls: Collection[str], skip: int = 0) -> Report:
+    """
+    Hold the site's log, without its first `skip` lines, and what was indexed against the expectation.
+
+    Requests for robots.txt do not count.
+    """
+    requests = Counter(
+        (request.status, request.url) for request in read_log(log, skip=skip) if request.path != "/robots.txt"
+    )
+    wanted = Counter((status, url) for url, statuses in expectation.statuses.items() for status in statuses)
+    indexed = frozenset(indexed_urls)
+    return Report(
+        site_log=log,
+        expected=len(expectation.documents),
+        fetched=sum(requests[200, url] + requests[304, url] > 0 for url in expectation.documents),
+        indexed=len(indexed & expectation.documents),
+        missing=(*_name(wanted - requests), *_name_indexed(expectation.documents - indexed)),
+        extra=(*_name(requests - wanted), *_name_indexed(indexed - expectation.documents)),
+    )
+
+
+def _name(requests: Counter[tuple[int, str]]) -> list[str]:
+    return sorted(f"{status} {url}" for status, url in requests.elements())
+
+
+def _name_indexed(urls: Collection[str]) -> list[str]:
+    return sorted(f"indexed {url}" for url in urls)

@@ -1,0 +1,320 @@
+"""
+Serves a plan over HTTP/1.1, GET and HEAD, with keep-alive and pipelining.
+
+A request costs some 50 microseconds, because the site runs on the same machine as the
+crawler that is measured with it: hence a protocol of our own and no framework.
+
+Requests below /-/ steer the site and are not logged; any host answers them:
+
+    /-/set?revision=1&change=10&gone=4&broken=17    see crawlctl.demo.plan
+    /-/set?revision=0                               as it was in the beginning
+    /-/flush                                        all answers so far are in the log's file
+
+Both answer JSON: the revision, the number of log lines, and how many pages the revision touched.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from email.utils import formatdate, parsedate_to_datetime
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import NamedTuple, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from crawlctl.demo.log import RequestLog
+from crawlctl.demo.page import PageWriter, write_robots
+from crawlctl.demo.plan import Outline, Revision, SitePlan, Trap, path_of
+
+# Last-Modified of a page that no revision changed (1 January 2025); each revision is a day later.
+_FIRST_DAY = 1_735_689_600
+_ONE_DAY = 86_400
+
+# The longest request head that a well-meant client sends.
+_LONGEST_HEAD = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusyHost:
+    """A host that answers its first requests, robots.txt aside, with 429."""
+
+    host: int  # by its place in the plan's origins
+    answers: int
+    retry_after: int  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behaviour:
+    """How the site answers, whatever it holds."""
+
+    latency: float = 0  # seconds between a request and its answer
+    crawl_delay: float | None = None  # seconds, in the robots.txt of every host
+    busy: BusyHost | None = None
+
+
+class Answer(NamedTuple):
+    status: int
+    head: bytes
+    body: bytes = b""
+
+
+class Site:
+    """The running site: its plan and what it remembers of the requests so far."""
+
+    def __init__(self, *, plan: SitePlan, behaviour: Behaviour, log: RequestLog) -> None:
+        self.behaviour = behaviour
+        self.open_requests = [0] * len(plan.origins)
+        self._log = log
+        self._host_names = [urlsplit(origin).netloc for origin in plan.origins]
+        self._robots = write_robots(crawl_delay=behaviour.crawl_delay)
+        self._busy_answers_left = behaviour.busy.answers if behaviour.busy else 0
+        self._failed_once: set[int] = set()
+        self._show(plan)
+
+    def _show(self, plan: SitePlan) -> None:
+        self._plan = plan
+        self._writer = PageWriter(plan)
+
+    def answer(self, *, method: str, path: str, head: bytes, host: int) -> Answer:
+        """Answer one request, which `open_requests` counts already, and log it."""
+        answer = self._answer(method=method, path=path, head=head, host=host)
+        self._log.write(
+            host=self._host_names[host],
+            path=path,
+            status=answer.status,
+            open_requests=self.open_requests[host],
+            method=method,
+        )
+        return answer
+
+    def _answer(self, *, method: str, path: str, head: bytes, host: int) -> Answer:
+        if method not in {"GET", "HEAD"}:
+            return _plain(HTTPStatus.METHOD_NOT_ALLOWED, fields=b"Allow: GET, HEAD\r\n")
+        if path == "/robots.txt":
+            return _reply(HTTPStatus.OK, self._robots, kind=b"text/plain")
+        if self._is_busy(host):
+            assert self.behaviour.busy
+            self._busy_answers_left -= 1
+            return _plain(HTTPStatus.TOO_MANY_REQUESTS, fields=b"Retry-After: %d\r\n" % self.behaviour.busy.retry_after)
+        if (page := self._page_at(path, host)) is not None:
+            return self._page(page, head)
+        return self._trap(path, host)
+
+    def _is_busy(self, host: int) -> bool:
+        busy = self.behaviour.busy
+        return busy is not None and busy.host == host and self._busy_answers_left > 0
+
+    # Pages
+
+    def _page_at(self, path: str, host: int) -> int | None:
+        if path == "/":
+            page = 0
+        elif path.startswith("/p/") and path.endswith(".html"):
+            page = _number(path[3:-5])
+        else:
+            return None
+        return page if self._lives_on(page, host) and path == path_of(page) else None
+
+    def _lives_on(self, page: int, host: int) -> bool:
+        return 0 <= page < self._plan.pages and page % len(self.open_requests) == host
+
+    def _page(self, page: int, head: bytes) -> Answer:
+        if page == self._plan.broken:
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        if self._plan.is_gone(page):
+            return _plain(HTTPStatus.NOT_FOUND)
+        outline = self._plan.outline(page)
+        if outline.is_flaky and page not in self._failed_once:
+            self._failed_once.add(page)
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        return self._page_or_not_modified(page, outline, head)
+
+    def _page_or_not_modified(self, page: int, outline: Outline, head: bytes) -> Answer:
+        revision = self._plan.modified_in(page)
+        etag = b'"%x-%x"' % (page, self._plan.stamp(revision))
+        validators = b"ETag: %s\r\nLast-Modified: %s\r\n" % (etag, _http_date(revision))
+        if _is_unmodified(head, etag=etag, modified_at=_modified_at(revision)):
+            return Answer(304, b"HTTP/1.1 304 Not Modified\r\n%s\r\n" % validators)
+        return _reply(
+            HTTPStatus.OK, self._writer.page(page, outline), kind=b"text/html; charset=utf-8", fields=validators
+        )
+
+    # Traps
+
+    def _trap(self, path: str, host: int) -> Answer:
+        name, _, number = path[1:].partition("/")
+        page = _number(number)
+        if not self._lives_on(page, host) or path != f"/{name}/{page}":
+            return _plain(HTTPStatus.NOT_FOUND)
+        outline = self._plan.outline(page)
+        trap = next((trap for trap in outline.traps if trap == name), None)
+        match trap:
+            case Trap.REDIRECT:
+                target = self._plan.url(outline.redirect_target).encode()
+                return _plain(HTTPStatus.MOVED_PERMANENTLY, fields=b"Location: %s\r\n" % target)
+            case Trap.PRIVATE:
+                return _plain(HTTPStatus.OK)
+            case Trap.MISSING | None:
+                return _plain(HTTPStatus.NOT_FOUND)
+
+    # Control
+
+    def control(self, path: str) -> Answer:
+        """Do what a path below /-/ says."""
+        address = urlsplit(path)
+        try:
+            match address.path:
+                case "/-/set":
+                    self._set(dict(parse_qsl(address.query, strict_parsing=True)))
+                case "/-/flush":
+                    pass
+                case _:
+                    return _plain(HTTPStatus.NOT_FOUND)
+        except ValueError as error:
+            return _reply(HTTPStatus.BAD_REQUEST, f"{error}\n".encode(), kind=b"text/plain")
+        self._log.flush()
+        return _reply(HTTPStatus.OK, self._describe().encode(), kind=b"application/json")
+
+    def _set(self, wanted: dict[str, str]) -> None:
+        if unknown := wanted.keys() - {"revision", "change", "gone", "broken"}:
+            raise ValueError(f"{', '.join(sorted(unknown))}: only revision, change, gone and broken can be set")
+        number = int(wanted.get("revision", len(self._plan.revisions) + 1))
+        broken = wanted.get("broken")
+        revision = Revision(
+            change=float(wanted.get("change", 0)),
+            gone=float(wanted.get("gone", 0)),
+            broken=None if broken is None else int(broken),
+        )
+        plan = self._plan.at_revision(number, revision) if number else self._plan.before_revisions()
+        # Work it out now, so that what is impossible is refused here and not in the next request for a page.
+        _ = plan.changes
+        self._show(plan)
+
+    def _describe(self) -> str:
+        plan = self._plan
+        touched = plan.changes[-1]._asdict() if plan.changes else {}
+        return json.dumps(
+            {
+                "revision": len(plan.revisions),
+                "log_lines": self._log.lines,
+                **{name: len(pages) for name, pages in touched.items()},
+            }
+        )
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection to one host of the site."""
+
+    def __init__(self, *, site: Site, host: int) -> None:
+        self._site, self._host = site, host
+        self._received = b""
+        self._unanswered = 0
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A cast, because uvloop's transports look like asyncio's without descending from them.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # A client that gave up waits for nothing: its requests are open no more.
+        self._site.open_requests[self._host] -= self._unanswered
+        self._unanswered = 0
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received + data
+        while (end := received.find(b"\r\n\r\n")) >= 0:
+            self._request(received[: end + 2])
+            received = received[end + 4 :]
+        self._received = received
+        if len(received) > _LONGEST_HEAD:
+            self._transport.close()
+
+    def _request(self, head: bytes) -> None:
+        """Take one request; `head` is its request line and its fields."""
+        line, _, _ = head.decode("latin-1").partition("\r\n")
+        match line.split(" "):
+            case method, path, version if path.startswith("/"):
+                pass
+            case _:
+                self._transport.close()
+                return
+        is_last = version != "HTTP/1.1" or b"\nconnection: close" in head.lower()
+        if path.startswith("/-/"):
+            self._send(self._site.control(path), is_last=is_last)
+            return
+
+        self._unanswered += 1
+        self._site.open_requests[self._host] += 1
+        answer = self._site.answer(method=method, path=path, head=head, host=self._host)
+        if method == "HEAD":
+            answer = answer._replace(body=b"")
+        if latency := self._site.behaviour.latency:
+            asyncio.get_running_loop().call_later(latency, partial(self._finish, answer, is_last=is_last))
+        else:
+            self._finish(answer, is_last=is_last)
+
+    def _finish(self, answer: Answer, *, is_last: bool) -> None:
+        if self._transport.is_closing():
+            return
+        self._send(answer, is_last=is_last)
+        self._unanswered -= 1
+        self._site.open_requests[self._host] -= 1
+
+    def _send(self, answer: Answer, *, is_last: bool) -> None:
+        self._transport.write(answer.head + answer.body)
+        if is_last:
+            self._transport.close()
+
+
+def _reply(status: HTTPStatus, body: bytes, *, kind: bytes, fields: bytes = b"") -> Answer:
+    head = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n" % (
+        status,
+        status.phrase.encode(),
+        kind,
+        len(body),
+        fields,
+    )
+    return Answer(status, head, body)
+
+
+def _plain(status: HTTPStatus, *, fields: bytes = b"") -> Answer:
+    """Answer with the status as text, for a reader who came upon it in a browser."""
+    return _reply(status, status.phrase.encode() + b"\n", kind=b"text/plain", fields=fields)
+
+
+def _number(digits: str) -> int:
+    """Return the number, or -1 if these are not a few ASCII digits."""
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 16 else -1
+
+
+def _modified_at(revision: int) -> int:
+    return _FIRST_DAY + revision * _ONE_DAY
+
+
+@lru_cache
+def _http_date(revision: int) -> bytes:
+    return formatdate(_modified_at(revision), usegmt=True).encode()
+
+
+def _is_unmodified(head: bytes, *, etag: bytes, modified_at: int) -> bool:
+    """Whether the request's conditions (RFC 9110, section 13.2.2) allow a 304."""
+    fields = head.lower()
+    tags = _field(fields, b"if-none-match")
+    if tags is not None:
+        return tags == b"*" or etag in tags
+    since = _field(fields, b"if-modified-since")
+    if since is None:
+        return False
+    try:
+        return parsedate_to_datetime(since.decode("latin-1")).timestamp() >= modified_at
+    except ValueError:
+        return False
+
+
+def _field(fields: bytes, name: bytes) -> bytes | None:
+    """Return the value of a field out of a lower-cased request head, None if it is absent."""
+    start = fields.find(b"\r\n%s:" % name)
+    if start < 0:
+        return None
+    start += len(name) + 3
+    return fields[start : fields.index(b"\r\n", start)].strip()

@@ -1,0 +1,165 @@
+"""
+The synthetic site as a process of its own: `python -m crawlctl.demo.site --pages 2000 --hosts 4`.
+
+When it listens it prints one line of JSON: `start_url`, and `origins`, `hosts` and `ports` in
+the order of the plan, so that whoever started it can build the same plan. It ends with status 0
+on SIGTERM and SIGINT, with its log complete. Django is not needed and not imported.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+
+import uvloop
+
+from crawlctl.demo.listening import HostStyle, listen, origin_of
+from crawlctl.demo.log import RequestLog
+from crawlctl.demo.plan import SitePlan
+from crawlctl.demo.server import Behaviour, BusyHost, Connection, Site
+
+# How old the log's file may be: short for who reads it while the site runs, long beside one write.
+_FLUSH_INTERVAL = 0.1
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.busy and not 0 <= options.busy.host < options.hosts:
+        parser.error(f"host {options.busy.host} cannot be busy: the hosts are 0 to {options.hosts - 1}")
+    try:
+        listeners = listen(hosts=options.hosts, port=options.port, style=options.host_style)
+        plan = SitePlan(
+            seed=options.seed,
+            pages=options.pages,
+            origins=tuple(map(origin_of, listeners)),
+            traps=options.traps,
+        )
+        log = RequestLog(options.log)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    behaviour = Behaviour(
+        latency=options.latency_ms / 1000,
+        crawl_delay=options.crawl_delay,
+        busy=options.busy,
+    )
+    with closing(log), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        site = Site(plan=plan, behaviour=behaviour, log=log)
+        runner.run(_serve(site=site, plan=plan, listeners=listeners, log=log, attached=options.attached))
+
+
+async def _serve(
+    *, site: Site, plan: SitePlan, listeners: Sequence[socket.socket], log: RequestLog, attached: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if attached:
+        _call_when_stdin_ends(partial(loop.call_soon_threadsafe, stop.set))
+    for host, listener in enumerate(listeners):
+        await loop.create_server(partial(Connection, site=site, host=host), sock=listener)
+    sys.stdout.write(json.dumps(_describe(plan, listeners)) + "\n")
+    sys.stdout.flush()
+
+    while not stop.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_INTERVAL):
+                await stop.wait()
+        log.flush()
+
+
+def _describe(plan: SitePlan, listeners: Sequence[socket.socket]) -> dict[str, object]:
+    hosts, ports = zip(*(listener.getsockname() for listener in listeners), strict=True)
+    return {"start_url": plan.start_url, "origins": plan.origins, "hosts": hosts, "ports": ports}
+
+
+def _call_when_stdin_ends(callback: Callable[[], object]) -> None:
+    """
+    Call `callback` when whoever holds the other end of our standard input is gone.
+
+    In a thread, because epoll cannot wait for a file or /dev/null; and by descriptor, because a
+    thread that sleeps in sys.stdin holds its lock when the interpreter ends, which is fatal.
+    """
+
+    def read_to_the_end() -> None:
+        while os.read(0, 4096):
+            pass
+        # The loop is closed if the site stopped for another reason at the same moment.
+        with suppress(RuntimeError):
+            callback()
+
+    threading.Thread(target=read_to_the_end, name="stdin", daemon=True).start()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m crawlctl.demo.site", description="Serve the synthetic site.")
+    parser.add_argument("--pages", type=_at_least_one, default=2000, help="how many pages (%(default)s)")
+    parser.add_argument("--hosts", type=_at_least_one, default=4, help="how many hosts they live on (%(default)s)")
+    parser.add_argument(
+        "--host-style",
+        type=HostStyle,
+        choices=list(HostStyle),
+        default=HostStyle.ADDRESSES,
+        help="hosts are 127.0.0.1, 127.0.0.2, ... or ports of 127.0.0.1 (%(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="another seed is another site (%(default)s)")
+    parser.add_argument("--port", type=_port, default=0, help="first port to try, 0 for any (%(default)s)")
+    parser.add_argument("--log", type=Path, default=Path(os.devnull), help="file for the log; begun anew (none)")
+    parser.add_argument(
+        "--traps",
+        type=float,
+        default=2,
+        help="percentage of pages with a redirect, with a missing link, with a private link, and that fail once (%(default)s)",
+    )
+    parser.add_argument("--latency-ms", type=_not_negative, default=0, help="wait before each answer (%(default)s)")
+    parser.add_argument("--crawl-delay", type=_not_negative, help="seconds, in every robots.txt (no such line)")
+    parser.add_argument(
+        "--busy",
+        type=_busy_host,
+        metavar="HOST:ANSWERS:SECONDS",
+        help="this host, counted from 0, gives its first ANSWERS with 429 and this Retry-After (none)",
+    )
+    parser.add_argument("--attached", action="store_true", help="stop when standard input ends")
+    return parser
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too few: at least 1 is needed")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{number} is no port: 0 to 65535 are")
+    return number
+
+
+def _not_negative(text: str) -> float:
+    number = float(text)
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative: at least 0 is needed")
+    return number
+
+
+def _busy_host(text: str) -> BusyHost:
+    try:
+        host, answers, retry_after = map(int, text.split(":"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not three whole numbers with colons between") from None
+    return BusyHost(host=host, answers=answers, retry_after=retry_after)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
