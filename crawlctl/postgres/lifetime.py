@@ -1,0 +1,186 @@
+"""
+The users' side of the embedded server: have it running, and hold it while this process lives.
+
+Cheap when it runs (two locks tried, one small file read), so callers may ask again at every reconnect;
+that also brings back a server that was lost with its guardian.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from crawlctl.postgres.account import Announce
+from crawlctl.postgres.binaries import find_binaries
+from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
+from crawlctl.postgres.home import Home
+from crawlctl.postgres.locks import FileLock, is_held_exclusively
+from crawlctl.postgres.server import START_WITHIN, last_lines
+
+# Somebody else may be creating, starting, replaying, or stopping before we start.
+_WAIT_AT_MOST = 2 * START_WITHIN
+_LOOK_EVERY = 0.02
+
+# How long a process that ends waits for the guardian to notice that it was the last user, and then to be done.
+_NOTICED_WITHIN = 1.0
+_STOPPED_WITHIN = 10.0
+
+_LARGEST_LOG = 10_000_000
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+_holds: dict[Path, FileLock] = {}
+_one_at_a_time = threading.Lock()
+
+
+def ensure_running(directory: Path, *, announce: Announce) -> str:
+    """
+    Return the libpq URI of the embedded database of that directory, which runs while this process lives.
+
+    The first call makes what is missing: the directory, the database, the server. `announce` is given a
+    line about each thing that takes time or changes something. A forked child holds the server for
+    itself as soon as it is forked; a started one has to call this.
+
+    Raises:
+        EmbeddedPostgresError: the server cannot be had; the message says why, and what to do.
+    """
+    home = Home(directory.absolute())
+    with _one_at_a_time:
+        try:
+            home.directory.mkdir(parents=True, exist_ok=True)
+            return _join(home, announce=announce)
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"the embedded PostgreSQL cannot use {home.directory}: {error.strerror or error}. "
+                f"Make room or make it writable, or {USE_ANOTHER}"
+            ) from error
+
+
+def _join(home: Home, *, announce: Announce) -> str:
+    """Become a user, then find the server, or start it; whoever starts it is a user already."""
+    deadline = time.monotonic() + _WAIT_AT_MOST
+    while time.monotonic() < deadline:
+        if _is_user(home):
+            if is_held_exclusively(home.guardian_lock):
+                if (address := home.read_address()) is not None:
+                    return address
+            elif (address := _start_unless_another_does(home, announce=announce)) is not None:
+                return address
+        time.sleep(_LOOK_EVERY)
+    raise EmbeddedPostgresError(
+        f"the embedded PostgreSQL did not come up within {_WAIT_AT_MOST:.0f} seconds. The end of {home.log}:\n"
+        + (last_lines(home.log, since=0) if home.log.exists() else "")
+    )
+
+
+def _is_user(home: Home) -> bool:
+    """Whether this process is a user now; not while a server is being stopped."""
+    hold = _holds.get(home.directory)
+    if hold is not None and hold.is_of_this_path():
+        return True
+    if hold is not None:
+        # Somebody deleted the directory below us, so what we hold is the server of a deleted cluster.
+        _holds.pop(home.directory).close()
+    return _hold(home.directory)
+
+
+def _hold(directory: Path) -> bool:
+    lock = FileLock(Home(directory).users_lock)
+    if not lock.take_shared():
+        lock.close()
+        return False
+    _holds[directory] = lock
+    return True
+
+
+def _start_unless_another_does(home: Home, *, announce: Announce) -> str | None:
+    """Start a guardian and return the server's address; None if another process is at it."""
+    starting = FileLock(home.starting_lock)
+    try:
+        if not starting.take_exclusively() or is_held_exclusively(home.guardian_lock):
+            return None
+        # Before there is a guardian: whoever sees one must not read the address of its predecessor's server.
+        home.withdraw_address()
+        return _start(home, announce=announce)
+    finally:
+        starting.close()
+
+
+def _start(home: Home, *, announce: Announce) -> str:
+    find_binaries()
+    if home.log.exists() and home.log.stat().st_size > _LARGEST_LOG:
+        home.log.replace(home.log.with_suffix(".log.old"))
+    with home.log.open("ab") as log:
+        size_of_log = log.tell()
+        home.log.chmod(0o600)
+        with subprocess.Popen(
+            [sys.executable, "-m", "crawlctl.postgres.guardian", str(home.directory)],
+            cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+        ) as launcher:  # fmt: skip
+            assert launcher.stdout is not None
+            for line in launcher.stdout:
+                message = json.loads(line)
+                if "announce" in message:
+                    announce(message["announce"])
+                elif "error" in message:
+                    raise EmbeddedPostgresError(message["error"])
+                else:
+                    return str(message["address"])
+    raise EmbeddedPostgresError(
+        f"the guardian of the embedded PostgreSQL ended. The end of {home.log}:\n"
+        + last_lines(home.log, since=size_of_log)
+    )
+
+
+def _hold_for_ourselves() -> None:
+    """
+    In a forked child: make openings of our own, then let go of the parent's.
+
+    In this order, since the parent may be killed at any moment. Closing does not take the parent's lock
+    away. Where the guardian was quicker, the next `ensure_running` starts the server again.
+    """
+    global _one_at_a_time  # noqa: PLW0603 - another thread of the parent may have held it, and is not here
+    _one_at_a_time = threading.Lock()
+    inherited = dict(_holds)
+    _holds.clear()
+    for directory, lock in inherited.items():
+        # Without its directory there is no server to hold.
+        with contextlib.suppress(OSError):
+            _hold(directory)
+        lock.close()
+
+
+def _let_go() -> None:
+    """
+    At the end of the process: let go, and if nobody else uses the server, wait until it has stopped.
+
+    So a command that returns leaves nothing behind. Trying to take the lock alone tells whether we are the
+    last; that drops it, which is what we are here for.
+    """
+    for directory, lock in _holds.items():
+        home = Home(directory)
+        is_last = lock.is_of_this_path() and lock.take_exclusively()
+        lock.close()
+        if is_last:
+            _wait_until_stopped(home)
+    _holds.clear()
+
+
+def _wait_until_stopped(home: Home) -> None:
+    """Wait until the guardian is gone, unless it stays because somebody else has come."""
+    began_at = time.monotonic()
+    while is_held_exclusively(home.guardian_lock):
+        waited = time.monotonic() - began_at
+        is_still_in_use = waited > _NOTICED_WITHIN and home.read_address() is not None
+        if is_still_in_use or waited > _STOPPED_WITHIN:
+            return
+        time.sleep(_LOOK_EVERY)
+
+
+os.register_at_fork(after_in_child=_hold_for_ourselves)
+atexit.register(_let_go)

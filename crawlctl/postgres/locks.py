@@ -1,0 +1,52 @@
+"""Locks on files, which the kernel lets go of when their holder ends, however it ends."""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class FileLock:
+    """
+    One opening of a lock file.
+
+    The lock belongs to the opening, not to the process: a forked child that keeps its parent's
+    opening keeps its parent's lock. So each process makes openings of its own, and none survives an exec.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take_shared(self) -> bool:
+        """Take the lock beside other readers; False if somebody has it exclusively."""
+        return self._take(fcntl.LOCK_SH)
+
+    def take_exclusively(self) -> bool:
+        """Take the lock alone; False if anybody has it. Then a lock that was held shared is lost."""
+        return self._take(fcntl.LOCK_EX)
+
+    def is_of_this_path(self) -> bool:
+        """Whether the path still leads to the file that is open, and not to nothing or a newer one."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _take(self, kind: int) -> bool:
+        try:
+            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def is_held_exclusively(path: Path) -> bool:
+    """Whether some process holds the lock of that file alone, at this moment."""
+    lock = FileLock(path)
+    try:
+        return not lock.take_shared()
+    finally:
+        lock.close()

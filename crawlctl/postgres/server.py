@@ -1,0 +1,273 @@
+"""One PostgreSQL server: its cluster on disk, and its process, which is a child of ours."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawlctl.postgres.account import Account
+from crawlctl.postgres.binaries import Binaries
+from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
+from crawlctl.postgres.home import DATABASE, PORT, USER, Home
+
+# After a crash the server replays its log, at most `max_wal_size` of it, before it takes connections.
+START_WITHIN = 120.0
+# A fast shutdown ends with a checkpoint. An immediate one without: the next start replays the log.
+_FAST_STOP_WITHIN = 20.0
+_IMMEDIATE_STOP_WITHIN = 5.0
+_POLL = 0.01
+
+_LINES_OF_LOG_IN_AN_ERROR = 8
+
+# Given on the command line, so that an old cluster gets them too. Durability stays at its defaults: on.
+_OPTIONS = {
+    # No TCP. The socket's directory is closed to others, so whoever reaches the socket may connect.
+    "listen_addresses": "",
+    "port": str(PORT),
+    "unix_socket_permissions": "0700",
+    # Segments as files of the data directory: a killed server leaves nothing behind in /dev/shm.
+    "dynamic_shared_memory_type": "mmap",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "64MB",
+    # Fewer checkpoints mean fewer full-page images of the queue's hot pages.
+    "max_wal_size": "2GB",
+    "checkpoint_timeout": "15min",
+    # A laptop's disk, not a spinning one; queries of a few rows, where compiling costs more than it saves.
+    "random_page_cost": "1.1",
+    "jit": "off",
+    # A queue updates the same rows over and over: look often, and do not dawdle.
+    "autovacuum_naptime": "10s",
+    "autovacuum_vacuum_scale_factor": "0.05",
+    "autovacuum_analyze_scale_factor": "0.05",
+    "autovacuum_vacuum_cost_limit": "2000",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %q%a ",
+    "log_checkpoints": "off",
+    "lc_messages": "C",
+}
+
+
+@dataclass(frozen=True)
+class Postmaster:
+    """The running process."""
+
+    process: subprocess.Popen[bytes]
+
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def stop(self) -> None:
+        """End the server: fast, then immediately, then by force. Durable in any case."""
+        steps = ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN))
+        for signal_number, patience in steps:
+            if self.has_ended():
+                return
+            self.process.send_signal(signal_number)
+            _wait_until(self.has_ended, within=patience)
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server of one home. Only the holder of the guardian's lock may have one."""
+
+    home: Home
+    binaries: Binaries
+    account: Account
+
+    def has_cluster(self) -> bool:
+        return self.home.data.exists()
+
+    def create_cluster(self) -> None:
+        """
+        Make the cluster and our empty database in it, all or nothing.
+
+        Raises:
+            EmbeddedPostgresError: PostgreSQL could not make it; the message ends with what it said.
+        """
+        unfinished = self.home.unfinished_data
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(mode=0o700)
+        self.account.take_over(unfinished)
+        try:
+            self._run_to_the_end(
+                "create", self.binaries.initdb, "-D", str(unfinished), "-U", USER,
+                "--encoding=UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject", "--no-instructions",
+            )  # fmt: skip
+            self._run_to_the_end(
+                "create the database of", self.binaries.postgres, "--single", "-D", str(unfinished),
+                "-c", "exit_on_error=on", "-c", "log_checkpoints=off", "postgres",
+                said=f"CREATE DATABASE {DATABASE};\n",
+            )  # fmt: skip
+            unfinished.rename(self.home.data)
+            _make_durable(self.home.directory)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+    def check_cluster(self) -> None:
+        """
+        Make sure that these binaries can run this cluster.
+
+        Raises:
+            EmbeddedPostgresError: another major version made it, or it is no cluster at all.
+        """
+        try:
+            made_by = (self.home.data / "PG_VERSION").read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            raise EmbeddedPostgresError(
+                f"{self.home.data} is not a PostgreSQL data directory (it has no PG_VERSION): move it away, "
+                "and a new one is made"
+            ) from None
+        ours = self._major_version()
+        if made_by != ours:
+            raise EmbeddedPostgresError(
+                f"{self.home.data} was made by PostgreSQL {made_by}, and the embedded one is now {ours}: carry the data over "
+                f"with pg_dump of the old version, or move the directory away and a new one is made, or {USE_ANOTHER}"
+            )
+
+    def take_over_cluster(self) -> None:
+        """Make the cluster the account's, which may be another one than last time."""
+        if not self.account.owns(self.home.data):
+            self.account.take_over(self.home.data)
+
+    def start(self, *, socket_directory: Path) -> Postmaster:
+        """
+        Start the process and return it when it takes connections.
+
+        A server of this cluster that a killed guardian left running is ended first: two on one cluster would
+        destroy it. Its lock file names a process number, which after a crash or a reboot may be anybody's,
+        so we look for the processes that are PostgreSQL's and work in this very directory.
+
+        Raises:
+            EmbeddedPostgresError: it did not come up; the message ends with its last words.
+        """
+        _end_processes_of(self.home.data)
+        (self.home.data / "postmaster.pid").unlink(missing_ok=True)
+        size_of_log = self.home.log.stat().st_size
+        options = {**_OPTIONS, "unix_socket_directories": _quoted(socket_directory)}
+        arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]
+        command = [*self.account.prefix, str(self.binaries.postgres), "-D", str(self.home.data), *arguments]
+        # Its output is our standard error, which is the log.
+        process = subprocess.Popen(command, cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=2, stderr=2)
+        postmaster = Postmaster(process)
+        _wait_until(lambda: self._is_ready(process.pid) or postmaster.has_ended(), within=START_WITHIN)
+        if not self._is_ready(process.pid) or postmaster.has_ended():
+            postmaster.stop()
+            raise EmbeddedPostgresError(
+                f"the embedded PostgreSQL did not start. The end of {self.home.log}:\n"
+                + last_lines(self.home.log, since=size_of_log)
+            )
+        return postmaster
+
+    def _is_ready(self, pid: int) -> bool:
+        """Whether the server of that process has said, in the last line of its lock file, that it is ready."""
+        lines = _lines_of_pid_file(self.home.data)
+        return len(lines) > 7 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
+
+    def _major_version(self) -> str:
+        result = subprocess.run([str(self.binaries.postgres), "--version"], capture_output=True, text=True, check=True)
+        match = re.search(r"PostgreSQL\) (\d+)", result.stdout)
+        return match[1] if match else result.stdout.strip()
+
+    def _run_to_the_end(self, purpose: str, program: Path, *arguments: str, said: str = "") -> None:
+        result = subprocess.run(
+            [*self.account.prefix, str(program), *arguments],
+            cwd="/", env=_environment(), input=said, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        if result.returncode != 0:
+            raise EmbeddedPostgresError(
+                f"cannot {purpose} the embedded PostgreSQL below {self.home.directory}. "
+                f"{program.name} said:\n{_last(result.stdout)}"
+            )
+
+
+def last_lines(log: Path, *, since: int) -> str:
+    """Return the last lines of what was written to the log after its first `since` bytes."""
+    with log.open("rb") as file:
+        file.seek(since)
+        return _last(file.read().decode("utf-8", errors="replace"))
+
+
+def _last(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-_LINES_OF_LOG_IN_AN_ERROR:])
+
+
+def _lines_of_pid_file(data: Path) -> list[str]:
+    try:
+        return (data / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _end_processes_of(data: Path) -> None:
+    """End every PostgreSQL process of that cluster, and return when none is left."""
+    for signal_number, patience in ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN)):
+        pids = list(_processes_of(data))
+        if not pids:
+            return
+        for pid in pids:
+            _send(pid, signal_number)
+        _wait_until(lambda: not any(_processes_of(data)), within=patience)
+    for pid in _processes_of(data):
+        _send(pid, signal.SIGKILL)
+    _wait_until(lambda: not any(_processes_of(data)), within=_IMMEDIATE_STOP_WITHIN)
+
+
+def _processes_of(data: Path) -> Iterator[int]:
+    """Yield the processes that are PostgreSQL's by name and work in that directory, as all of its do."""
+    lines = _lines_of_pid_file(data)
+    recorded = lines[0].strip() if lines else ""
+    directory = data.stat()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text(encoding="utf-8", errors="replace").strip() != "postgres":
+                continue
+            works_here = os.path.samestat((process / "cwd").stat(), directory)
+        except PermissionError:
+            # Root without the privilege to look into others' processes: then the recorded number has to do.
+            works_here = process.name == recorded
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if works_here:
+            yield int(process.name)
+
+
+def _send(pid: int, signal_number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal_number)
+
+
+def _wait_until(holds: Callable[[], bool], *, within: float) -> None:
+    deadline = time.monotonic() + within
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(_POLL)
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which nothing of the user's settings for PostgreSQL or his language is left."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+
+
+def _quoted(path: Path) -> str:
+    """Return the path as one element of a list of directories in a PostgreSQL option."""
+    return '"' + str(path).replace('"', '""') + '"'
+
+
+def _make_durable(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
