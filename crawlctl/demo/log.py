@@ -41,9 +41,8 @@ class RequestLog:
         self.lines = 0
 
     def write(self, *, host: str, path: str, status: int, open_requests: int, method: str) -> None:
-        # A tab in a path would end the field. No other character can: the request line has no blank in its parts.
-        quoted = path.replace("\t", "%09")
-        line = f"{time.monotonic_ns()}\t{host}\t{quoted}\t{status}\t{open_requests}\t{method}\n"
+        """Write a line; neither `path` nor `method` may hold a control character."""
+        line = f"{time.monotonic_ns()}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\n"
         self._file.write(line.encode("latin-1"))
         self.lines += 1
 

@@ -92,17 +92,13 @@ class Site:
             return _plain(HTTPStatus.METHOD_NOT_ALLOWED, fields=b"Allow: GET, HEAD\r\n")
         if path == "/robots.txt":
             return _reply(HTTPStatus.OK, self._robots, kind=b"text/plain")
-        if self._is_busy(host):
-            assert self.behaviour.busy
+        busy = self.behaviour.busy
+        if busy and busy.host == host and self._busy_answers_left:
             self._busy_answers_left -= 1
-            return _plain(HTTPStatus.TOO_MANY_REQUESTS, fields=b"Retry-After: %d\r\n" % self.behaviour.busy.retry_after)
+            return _plain(HTTPStatus.TOO_MANY_REQUESTS, fields=b"Retry-After: %d\r\n" % busy.retry_after)
         if (page := self._page_at(path, host)) is not None:
             return self._page(page, head)
         return self._trap(path, host)
-
-    def _is_busy(self, host: int) -> bool:
-        busy = self.behaviour.busy
-        return busy is not None and busy.host == host and self._busy_answers_left > 0
 
     # Pages
 
@@ -178,7 +174,9 @@ class Site:
     def _set(self, wanted: dict[str, str]) -> None:
         if unknown := wanted.keys() - {"revision", "change", "gone", "broken"}:
             raise ValueError(f"{', '.join(sorted(unknown))}: only revision, change, gone and broken can be set")
-        number = int(wanted.get("revision", len(self._plan.revisions) + 1))
+        if "revision" not in wanted:
+            raise ValueError("which revision? its number has to be set")
+        number = int(wanted["revision"])
         broken = wanted.get("broken")
         revision = Revision(
             change=float(wanted.get("change", 0)),
@@ -232,8 +230,9 @@ class Connection(asyncio.Protocol):
     def _request(self, head: bytes) -> None:
         """Take one request; `head` is its request line and its fields."""
         line, _, _ = head.decode("latin-1").partition("\r\n")
+        # A tab or line feed in a request line is an error, and would tear a line of the log.
         match line.split(" "):
-            case method, path, version if path.startswith("/"):
+            case method, path, version if path.startswith("/") and line.isprintable():
                 pass
             case _:
                 self._transport.close()

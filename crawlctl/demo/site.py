@@ -9,6 +9,7 @@ on SIGTERM and SIGINT, with its log complete. Django is not needed and not impor
 import argparse
 import asyncio
 import json
+import math
 import os
 import signal
 import socket
@@ -148,8 +149,8 @@ def _port(text: str) -> int:
 
 def _not_negative(text: str) -> float:
     number = float(text)
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative: at least 0 is needed")
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not possible: at least 0 is needed")
     return number
 
 
