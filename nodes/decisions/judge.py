@@ -1,0 +1,64 @@
+"""
+Who is to be marked failed.
+
+A node is failed for one of two reasons. It was *silent* for longer than its own timeout; since a
+database that was away silences everybody, only a judge that has itself beaten without a gap for as
+long may conclude that. Or its *process is gone*: whoever shares the machine and the pid namespace
+can see that, and nobody needs to wait.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from uuid import UUID
+
+from nodes.decisions.snapshot import ClusterSeen, NodeSeen
+
+
+class FailureCause(StrEnum):
+    """What makes a node a failed one. A silent node may speak again before the mark; a gone one cannot."""
+
+    SILENT = "silent"
+    PROCESS_GONE = "process_gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkFailed:
+    """The wish to mark a node failed; `reason` is the sentence that its page and the journal show."""
+
+    node_id: UUID
+    scope: str
+    cause: FailureCause
+    reason: str
+
+
+def judge(cluster: ClusterSeen, *, steady_for: float, orphans: Iterable[NodeSeen] = ()) -> tuple[MarkFailed, ...]:
+    """
+    Return whom I have to mark failed: nobody, unless I am main.
+
+    `steady_for` is for how many seconds I have beaten without a gap. `orphans` are the nodes of
+    scopes without a live manager, which have no main of their own that could judge them; the main of
+    the cluster hands them in.
+    """
+    if not cluster.i_am_main:
+        return ()
+    others = (node for node in cluster.nodes if node.id != cluster.me)
+    verdicts = (verdict_on(node, steady_for=steady_for) for node in chain(others, orphans))
+    return tuple(verdict for verdict in verdicts if verdict is not None)
+
+
+def verdict_on(node: NodeSeen, *, steady_for: float) -> MarkFailed | None:
+    """Return the verdict on one node, or None when it has ended already or nothing can be said against it."""
+    if node.has_ended:
+        return None
+    if node.same_machine_process_gone:
+        return MarkFailed(
+            node_id=node.id, scope=node.scope, cause=FailureCause.PROCESS_GONE, reason="its process is gone"
+        )
+    # The node's own timeout, not the judge's: after an outage of the database a node with a long
+    # timeout beats seldom, and must have had all of it to be heard again.
+    if node.is_silent and steady_for >= node.timeout:
+        reason = f"silent for {node.heartbeat_age:.1f} s, its timeout is {node.timeout:g} s"
+        return MarkFailed(node_id=node.id, scope=node.scope, cause=FailureCause.SILENT, reason=reason)
+    return None

@@ -1,0 +1,90 @@
+"""
+The fences of the cluster: what a write must hold so that nobody who was replaced can make it.
+
+A fence is a lock on the row that would have to change for the write to become wrong. It is taken in
+the transaction of the write and first of all (lock order: MainTerm, Node, then everything of the
+crawl), so either the write commits before the change, or it sees the change and is refused. Asking
+without locking (`WHERE EXISTS ...`) lets a stale write through: the answer was true when it was read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+# Locks: the node's row KEY SHARE. That conflicts with the FOR UPDATE under which a node is marked
+# failed and with nothing else: beats and foreign-key checks go on beside it.
+NODE_FENCE = "SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND status IN ('running', 'draining') FOR KEY SHARE"
+
+# Locks: the scope's MainTerm SHARE. An election takes the row FOR NO KEY UPDATE and so waits for
+# every transaction of the main that is under way.
+TERM_FENCE = """
+SELECT 1 FROM nodes_mainterm
+ WHERE scope = %(scope)s AND term = %(term)s AND main_id = %(main_id)s AND NOT resigned
+   FOR SHARE
+"""
+
+# Locks: the node's row NO KEY UPDATE, in a transaction of its own.
+_COUNT_REFUSED = "UPDATE nodes_node SET refused_writes = refused_writes + 1 WHERE id = %(node_id)s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermHeld:
+    """The office of the main in one scope, as its holder knows it: worth what `hold_term` says of it."""
+
+    scope: str
+    term: int
+    main_id: UUID
+
+
+class FenceRefused(Exception):
+    """
+    A write was refused because who wanted to make it was replaced. Trying again cannot help.
+
+    `fence` is its name (node, term, group, job, claim) and `facts` say what the writer took for true.
+    """
+
+    def __init__(self, fence: str, **facts: object) -> None:
+        self.fence = fence
+        self.facts: Mapping[str, object] = facts
+        believed = ", ".join(f"{name} {value}" for name, value in facts.items())
+        super().__init__(f"the {fence} fence refused the write: no longer true is {believed}")
+
+
+def hold_node(connection: psycopg.Connection[Any], node_id: UUID) -> None:
+    """
+    Hold the node fence until the transaction ends.
+
+    Raises:
+        FenceRefused: the node is not running or draining: it was marked failed, or has stopped.
+    """
+    if not _holds(connection, NODE_FENCE, {"node_id": node_id}):
+        raise FenceRefused("node", node=node_id)
+
+
+def hold_term(connection: psycopg.Connection[Any], term: TermHeld) -> None:
+    """
+    Hold the term fence until the transaction ends. To be taken before any other lock.
+
+    Raises:
+        FenceRefused: somebody else is main, or nobody.
+    """
+    if not _holds(connection, TERM_FENCE, {"scope": term.scope, "term": term.term, "main_id": term.main_id}):
+        raise FenceRefused("term", scope=term.scope, term=term.term, main=term.main_id)
+
+
+def count_refused(connection: psycopg.Connection[Any], node_id: UUID) -> None:
+    """Count a refused write on the node's row: after the refused transaction has ended, not inside it."""
+    connection.execute(_COUNT_REFUSED, {"node_id": node_id})
+
+
+def _holds(connection: psycopg.Connection[Any], fence: str, who: Mapping[str, object]) -> bool:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        held = cursor.execute(fence, who).fetchone() is not None
+    if connection.info.transaction_status == TransactionStatus.IDLE:
+        raise RuntimeError("a fence was asked for outside a transaction, where its lock ends with the statement")
+    return held

@@ -1,0 +1,63 @@
+"""Which process a node is, and whether it still runs."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nodes import identity
+from nodes.identity import NodeIdentity, is_process_gone
+from nodes.lifecycle import NodeKind
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which process this is")
+
+
+def this_process() -> NodeIdentity:
+    return NodeIdentity.of_this_process(kind=NodeKind.WORKER, scope="cluster", name="w", timeout=10)
+
+
+def start_of(pid: int) -> int:
+    return int(identity._stat_of(pid)[identity._START_TICKS])
+
+
+def test_this_process_is_not_gone():
+    me = this_process()
+
+    assert me.pid == os.getpid()
+    assert not is_process_gone(pid=me.pid, process_start=me.process_start)
+
+
+def test_every_identity_has_an_id_of_its_own():
+    assert this_process().id != this_process().id
+
+
+def test_a_process_that_was_killed_is_gone_even_before_anybody_has_asked_for_its_exit_status():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = start_of(child.pid)
+    assert not is_process_gone(pid=child.pid, process_start=started)
+
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and still a zombie
+
+    assert is_process_gone(pid=child.pid, process_start=started)
+    child.communicate()
+    assert is_process_gone(pid=child.pid, process_start=started)
+
+
+def test_a_pid_that_was_given_to_another_process_does_not_pass_for_the_first():
+    me = this_process()
+
+    assert is_process_gone(pid=me.pid, process_start=me.process_start - 1)
+
+
+def test_nothing_is_said_of_a_process_whose_start_is_unknown():
+    assert not is_process_gone(pid=2**22 + 1, process_start=0)
+
+
+def test_pids_are_compared_only_within_one_boot_and_one_namespace():
+    me = this_process()
+
+    assert me.shares_processes_with(boot_id=me.boot_id, pid_namespace=me.pid_namespace)
+    assert not me.shares_processes_with(boot_id="another", pid_namespace=me.pid_namespace)
+    assert not me.shares_processes_with(boot_id=me.boot_id, pid_namespace="pid:[1]")

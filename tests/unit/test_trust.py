@@ -1,0 +1,59 @@
+"""What a node may do while it has not heard from the database."""
+
+from nodes.trust import TrustWindow, seconds_since_boot
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def opened_window() -> tuple[TrustWindow, _Clock]:
+    clock = _Clock()
+    window = TrustWindow(timeout=12, clock=clock)
+    window.renew(began_at=clock.now)
+    return window, clock
+
+
+def test_before_the_first_good_beat_nothing_may_begin():
+    window = TrustWindow(timeout=12)
+
+    assert not window.may_begin
+    assert window.must_close
+
+
+def test_requests_begin_until_two_thirds_of_the_timeout_and_are_closed_at_five_sixths():
+    window, clock = opened_window()
+
+    def after(seconds: float) -> tuple[bool, bool]:
+        clock.now = 1000.0 + seconds
+        return window.may_begin, window.must_close
+
+    assert after(7.9) == (True, False)
+    assert after(8) == (False, False)
+    assert after(9.9) == (False, False)
+    assert after(10) == (False, True)
+
+
+def test_a_good_beat_renews_the_trust_from_the_moment_it_was_begun():
+    window, clock = opened_window()
+    clock.now += 20
+
+    window.renew(began_at=clock.now - 9)
+
+    assert (window.may_begin, window.must_close) == (False, False)
+
+
+def test_a_late_answer_does_not_shorten_the_trust():
+    window, clock = opened_window()
+
+    window.renew(began_at=clock.now - 100)
+
+    assert window.age == 0
+
+
+def test_the_clock_goes_forward():
+    assert seconds_since_boot() <= seconds_since_boot()
