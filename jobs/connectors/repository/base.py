@@ -12,7 +12,7 @@ without having been read (`unchanged(read=False)`, `failed`) keeps the links tha
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -148,6 +148,13 @@ class Activity:
                 redirects=self.document.redirects + 1 if redirect else 0,
             )
 
+    def reference_all(self, references: Mapping[str, Reference]) -> None:
+        """Name ready-made references, by hash: values that a connector may share between documents."""
+        if self._references:
+            self._references = {**references, **self._references}
+        else:
+            self._references = dict(references)
+
     def ingest(self, content: Content, *, code: str, version: str, validators: str) -> None:
         """The document was read and is to stand in every output with this version."""
         self._end(
@@ -167,6 +174,11 @@ class Activity:
     def no_document(self, *, code: str, read: bool = True) -> None:
         """The source answered, and there is nothing to index here (a redirect, noindex, no text, robots)."""
         self._end(Ending.EXCLUDED, code, references=self._read_links() if read else None, removes=True)
+
+    def out_of_reach(self, *, code: str) -> None:
+        """The source does not let us ask now; what the outputs hold stays, and so do its stored links."""
+        document = self.document
+        self._end(Ending.EXCLUDED, code, version=document.version, validators=document.validators)
 
     def delete(self, *, code: str) -> None:
         """The source says that the document is gone."""
@@ -205,6 +217,13 @@ class Activity:
         )
 
 
+class Pace(Protocol):
+    """The worker's hold on a connector: every request to the source begins behind it."""
+
+    async def before_request(self) -> None:
+        """Return when the next request of the document's bin may start. What it raises ends `process`."""
+
+
 class RepositoryConnector(Protocol):
     """
     One kind of source, set up for one job.
@@ -221,4 +240,4 @@ class RepositoryConnector(Protocol):
 
     def seeds(self, typed: Sequence[str]) -> list[Reference]: ...
 
-    async def process(self, document: Document, activity: Activity) -> None: ...
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None: ...

@@ -1,0 +1,311 @@
+"""
+The web as a source: one document is one address, and every answer of a server is one ending.
+
+    robots.txt forbids it                  ROBOTS, not requested
+    robots.txt answers 5xx or 429          retried for `robots_wait`, then ROBOTS_UNREACHABLE
+    2xx with text                          its status; OK_UNCHANGED if the outputs hold this very text
+    2xx with anything else, 204, 205       NOT_TEXT (a body of no bytes is an empty text)
+    206, which was not asked for           INCOMPLETE
+    2xx that asks not to be indexed        NOINDEX; its links count unless it says nofollow
+    304                                    304 if we asked conditionally, else PROTOCOL
+    301, 302, 303, 307, 308                REDIRECT and a reference, REDIRECT_LOOP to itself, BAD_REDIRECT,
+                                           OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status
+    404, 410                               their status; the outputs forget it
+    408, 425, 5xx, DNS, REFUSED, RESET,    retried after a second and after five, then failed
+    INCOMPLETE, DEADLINE
+    429, 503                               the host is left alone for its Retry-After, or 1, 2, 4 … seconds
+    other statuses and network failures    failed; what the outputs hold stays
+
+The version of a document is that of what an output is given (title, description, text, type, language):
+a page of which only a counter in a script has changed is unchanged.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from jobs.connectors.repository.base import Activity, Content, Document, Pace, Reference
+from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
+from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+from jobs.connectors.repository.web.links import LinkTable
+from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+from jobs.connectors.repository.web.retry import retry_after_of
+from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
+from jobs.connectors.repository.web.specification import WebSpecification
+from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, hash_of, origin_of
+
+logger = logging.getLogger(__name__)
+
+_ACCEPT: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.1"
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_GONE: Final = frozenset({404, 410})
+_BUSY: Final = frozenset({429, 503})
+_NO_CONTENT: Final = frozenset({204, 205})
+# What may pass by itself. TLS does not: a certificate is mended by a person.
+_PASSING_STATUSES: Final = frozenset({408, 425})
+_PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE"})
+_MOST_VALIDATOR: Final = 1024
+
+
+class WebConnector:
+    """
+    The web connector of one job in one worker process.
+
+    `fetcher` must allow private networks exactly if the specification does. `robots` is shared by the
+    jobs of the process.
+    """
+
+    namespace = "web"
+
+    def __init__(
+        self,
+        specification: WebSpecification,
+        *,
+        fetcher: Fetcher,
+        robots: RobotsTable,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._specification = specification
+        self._fetcher = fetcher
+        self._robots = robots
+        self._limits = limits
+        self._scope = specification.scope_around_seeds()
+        self._links = LinkTable(admits=self._scope.admits, limits=limits)
+        self._token = product_token(specification.user_agent)
+        self._headers = {"User-Agent": specification.user_agent, "Accept": _ACCEPT}
+
+    def bin_of(self, identifier: str) -> str:
+        return bin_of(identifier)
+
+    def hash_of(self, identifier: str) -> str:
+        return hash_of(identifier)
+
+    def seeds(self, typed: Sequence[str]) -> list[Reference]:
+        """
+        The documents that these addresses name, each once, in the order given.
+
+        Raises:
+            BadUrl
+        """
+        urls = dict.fromkeys(canonical(url, limits=self._limits) for url in typed)
+        return [Reference(hash=hash_of(url), identifier=url, bin=bin_of(url), depth=0, redirects=0) for url in urls]
+
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        try:
+            if not await self._may_ask(document, activity, pace):
+                return
+            response, conditional = await self._ask(document, activity, pace)
+        except FetchFailed as failure:
+            logger.info("fetch of %s failed: %s", document.identifier, failure)
+            self._end_without_response(failure.code, document, activity)
+            return
+        try:
+            self._end_with_response(response, document, activity, conditional=conditional)
+        except Exception:
+            # Whatever a stranger's page does to a parser ends that page, not the crawl.
+            logger.exception("defect while reading %s", document.identifier)
+            if activity.outcome is None:
+                activity.failed(code="PROTOCOL")
+
+    async def _may_ask(self, document: Document, activity: Activity, pace: Pace) -> bool:
+        """Whether robots.txt lets us ask for the document; if not, its ending has been said."""
+        origin = origin_of(document.identifier)
+        answer = await self._robots.ask(origin, fetcher=self._fetcher, headers=self._headers, pace=pace)
+        if answer.kind is RobotsKind.UNREACHABLE:
+            self._wait_for_robots(answer, origin, document, activity)
+            return False
+        if not self._robots.rules(origin, token=self._token).allows(document.identifier):
+            activity.no_document(code="ROBOTS")
+            return False
+        return True
+
+    def _wait_for_robots(self, answer: RobotsAnswer, origin: str, document: Document, activity: Activity) -> None:
+        waited = max(document.failing_for, self._robots.unreachable_for(origin))
+        left = self._specification.robots_wait - waited
+        if left <= 0:
+            activity.out_of_reach(code="ROBOTS_UNREACHABLE")
+            return
+        after = max(answer.retry_after or 0.0, float(2 ** min(document.failures, 4)))
+        after = max(min(after, left), 1.0)
+        activity.retry_later(code="ROBOTS_UNREACHABLE", after=after, back_off=after)
+
+    async def _ask(self, document: Document, activity: Activity, pace: Pace) -> tuple[Response, bool]:
+        """The response to a request for the document, and whether that was conditional."""
+        headers = self._headers
+        conditions = _conditions_of(document.validators) if activity.may_be_conditional else {}
+        if conditions:
+            headers = {**headers, **conditions}
+        await pace.before_request()
+        activity.record_request()
+        response = await self._fetcher.fetch(document.identifier, headers=headers, is_wanted=_is_wanted)
+        activity.record_bytes(response.bytes_read)
+        return response, bool(conditions)
+
+    def _end_without_response(self, code: str, document: Document, activity: Activity) -> None:
+        if code in _PASSING_FAILURES:
+            self._retry_or_fail(code, document, activity)
+        else:
+            activity.failed(code=code)
+
+    def _end_with_response(
+        self, response: Response, document: Document, activity: Activity, *, conditional: bool
+    ) -> None:
+        status = response.status
+        if 200 <= status < 300:
+            self._end_success(response, document, activity)
+        elif status == 304 and conditional:
+            activity.unchanged(code="304", validators=_validators_of(response) or None, read=False)
+        elif status == 304:
+            activity.failed(code="PROTOCOL")
+        elif status in _REDIRECTS:
+            self._end_redirect(response, document, activity)
+        elif status in _GONE:
+            activity.delete(code=str(status))
+        elif status in _BUSY:
+            self._back_off(response, document, activity)
+        elif status in _PASSING_STATUSES or 500 <= status < 600:
+            self._retry_or_fail(str(status), document, activity)
+        else:
+            activity.failed(code=str(status))
+
+    def _retry_or_fail(self, code: str, document: Document, activity: Activity) -> None:
+        delays = self._limits.retry_delays
+        if document.failures < len(delays):
+            activity.retry_later(code=code, after=delays[document.failures])
+        else:
+            activity.failed(code=code)
+
+    def _back_off(self, response: Response, document: Document, activity: Activity) -> None:
+        code = str(response.status)
+        if document.failures + 1 >= self._limits.back_off_attempts:
+            activity.failed(code=code)
+            return
+        after = retry_after_of(response.headers, most=self._limits.back_off)
+        if after is None:
+            after = min(float(2**document.failures), self._limits.back_off)
+        activity.retry_later(code=code, after=after, back_off=after)
+
+    def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
+        try:
+            target = canonical(_location_of(response), document.identifier, limits=self._limits)
+        except BadUrl:
+            activity.no_document(code="BAD_REDIRECT")
+            return
+        if target == document.identifier:
+            activity.no_document(code="REDIRECT_LOOP")
+        elif document.redirects >= self._limits.redirects:
+            activity.no_document(code="TOO_MANY_REDIRECTS")
+        elif not self._scope.admits(target):
+            activity.no_document(code="OUT_OF_SCOPE")
+        else:
+            activity.reference(identifier=target, hash=hash_of(target), bin=bin_of(target), redirect=True)
+            activity.no_document(code="REDIRECT")
+
+    def _end_success(self, response: Response, document: Document, activity: Activity) -> None:
+        status = response.status
+        if status == 206:
+            self._retry_or_fail("INCOMPLETE", document, activity)
+            return
+        content_type = response.headers.get("Content-Type", "")
+        kind = kind_of(content_type, response.body) if status not in _NO_CONTENT else Kind.OTHER
+        if kind is Kind.OTHER or not response.whole:
+            activity.no_document(code="NOT_TEXT")
+            return
+        text = decoded(response.body, content_type)
+        wishes = wishes_of_headers(response.robots_tags, token=self._token) if response.robots_tags else RobotsWishes()
+        if kind is Kind.HTML:
+            content, wishes = self._read_html(text, document, activity, content_type=content_type, wishes=wishes)
+        else:
+            content = Content(
+                url=document.identifier,
+                title="",
+                description="",
+                text=text.strip(),
+                content_type=media_type(content_type) or "text/plain",
+                language="",
+            )
+        if wishes.noindex:
+            activity.no_document(code="NOINDEX")
+            return
+        version = activity.version_of(_fingerprint(content))
+        validators = _validators_of(response)
+        if activity.needs_indexing(version):
+            activity.ingest(content, code=str(status), version=version, validators=validators)
+        else:
+            activity.unchanged(code="OK_UNCHANGED", validators=validators, read=True)
+
+    def _read_html(
+        self, text: str, document: Document, activity: Activity, *, content_type: str, wishes: RobotsWishes
+    ) -> tuple[Content, RobotsWishes]:
+        """The content of a page; its links are told to the activity, if they count."""
+        page = read_page(text, token=self._token)
+        wishes = wishes.joined(page.wishes)
+        if not wishes.nofollow and not self._is_at_the_end(document):
+            references = self._links.references(
+                page.links, base=self._base_of(page.base, document), depth=document.depth + 1
+            )
+            references.pop(document.hash, None)
+            activity.reference_all(references)
+        content = Content(
+            url=document.identifier,
+            title=page.title,
+            description=page.description,
+            text=page.text,
+            content_type=media_type(content_type) or "text/html",
+            language=page.language,
+        )
+        return content, wishes
+
+    def _is_at_the_end(self, document: Document) -> bool:
+        most = self._specification.max_depth
+        return most is not None and document.depth >= most
+
+    def _base_of(self, href: str | None, document: Document) -> str:
+        """What the page's links are relative to: a base that is no web address does not count."""
+        if href is None:
+            return document.identifier
+        try:
+            return canonical(href, document.identifier, limits=self._limits)
+        except BadUrl:
+            return document.identifier
+
+
+def _is_wanted(status: int, headers: Mapping[str, str], first: bytes) -> bool:
+    """Only a success has a body that we read."""
+    return 200 <= status < 300 and kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
+
+
+def _fingerprint(content: Content) -> str:
+    parts = (content.title, content.description, content.text, content.content_type, content.language)
+    return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _validators_of(response: Response) -> str:
+    """What a later request may ask with, as JSON; '' when the server gave nothing to ask with."""
+    given = {
+        name: value
+        for name in ("ETag", "Last-Modified")
+        if (value := response.headers.get(name)) and value.isascii() and len(value) <= _MOST_VALIDATOR
+    }
+    return json.dumps(given) if given else ""
+
+
+def _conditions_of(validators: str) -> dict[str, str]:
+    given = json.loads(validators)
+    asked = {"If-None-Match": given.get("ETag"), "If-Modified-Since": given.get("Last-Modified")}
+    return {name: value for name, value in asked.items() if value}
+
+
+def _location_of(response: Response) -> str:
+    """
+    The Location as it was sent.
+
+    Bytes that are not UTF-8 reach us as lone surrogates; a browser escapes them one by one.
+    """
+    location = response.headers.get("Location")
+    if not location:
+        raise BadUrl("", "no Location")
+    return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in location)

@@ -1,0 +1,331 @@
+"""
+One GET of one address, which always ends: with a response, or with a `FetchFailed` and its code.
+
+Whatever the server does, a request ends by its deadline, holds a bounded amount of memory, and reaches
+only addresses that may be reached. The address is looked at when the socket for it is made, so what was
+checked is what is connected to: a name that resolves differently the second time, an odd spelling, or an
+address in the link itself make no difference. A host with some public addresses is asked at those.
+
+Nothing of the environment is used: no proxy, no netrc. No cookie is kept. Redirects are answers.
+How many requests may be open to a host, and when, is the caller's affair.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from jobs.connectors.repository.web import decoding
+from jobs.connectors.repository.web.addresses import is_public
+from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+
+# So much is looked at before a body is found to be of use, as WHATWG's sniffing does (1,445 is its most).
+SNIFFED_BYTES: Final = 1445
+# What is read of a body that is of no use, to keep the connection; a longer one closes it.
+_DISCARDED_BYTES: Final = 64 * 1024
+
+_NAME_LOOKUPS: Final = 32
+# Long enough for a burst of connections to one host, short enough to follow a change.
+_NAME_KEPT_SECONDS: Final = 30
+_IDLE_CONNECTION_SECONDS: Final = 15.0
+
+
+class FetchFailed(Exception):
+    """The request did not give a whole response. `code` is the document's result code."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        self.code, self.detail = code, detail
+        super().__init__(f"{code}: {detail}" if detail else code)
+
+
+class _AddressForbidden(OSError):
+    """Raised in place of a socket. The text names no address, so that several of them are one error."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EACCES, "the address is not public")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """
+    What a server answered.
+
+    `body` is decoded, and holds only the beginning if the caller wanted no more (`whole` is False).
+    `bytes_read` counts the body as it came over the wire.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    robots_tags: tuple[str, ...]
+    body: bytes
+    bytes_read: int
+    whole: bool
+
+
+class Fetcher:
+    """
+    The connections of one process, shared by its jobs; made and closed inside the running loop.
+
+    `is_wanted` of `fetch` is asked once, with the status, the headers and the first bytes of the body,
+    whether to read the rest.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_private_networks: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._limits = limits
+        self._resolver = ThreadedNames() if resolver is None else resolver
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            resolver=self._resolver,
+            ttl_dns_cache=_NAME_KEPT_SECONDS,
+            keepalive_timeout=_IDLE_CONNECTION_SECONDS,
+            ssl=True if tls is None else tls,
+            socket_factory=_socket if allow_private_networks else _public_socket,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            trust_env=False,
+            auto_decompress=False,
+            max_line_size=limits.header_bytes,
+            max_field_size=limits.header_bytes,
+            max_headers=limits.headers,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._session.close()
+        await self._resolver.close()
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        is_wanted: Callable[[int, Mapping[str, str], bytes], bool],
+        most_bytes: int | None = None,
+    ) -> Response:
+        """
+        Ask for a canonical address. With `most_bytes`, a longer body is cut there and is no error.
+
+        Raises:
+            FetchFailed
+        """
+        deadline = asyncio.get_running_loop().time() + self._limits.request_seconds
+        timer = asyncio.timeout_at(deadline)
+        try:
+            async with timer:
+                response = await self._session.get(
+                    URL(url, encoded=True),
+                    headers={"Accept-Encoding": decoding.ACCEPTED, **headers},
+                    allow_redirects=False,
+                )
+                try:
+                    body = _Body(response, limits=self._limits, timer=timer, deadline=deadline)
+                    return await body.read(is_wanted, most_bytes=most_bytes)
+                finally:
+                    # Back to the pool if the body was read to its end; otherwise this closes it.
+                    if response.content.at_eof():
+                        response.release()
+                    else:
+                        response.close()
+        except TimeoutError as error:
+            if timer.expired() and _is_before(timer.when(), deadline):
+                raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
+            raise FetchFailed("DEADLINE", f"not done in {self._limits.request_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise FetchFailed(*_code_of(error)) from error
+
+
+class _Body:
+    """Reads one body under its limits."""
+
+    def __init__(
+        self, response: aiohttp.ClientResponse, *, limits: Limits, timer: asyncio.Timeout, deadline: float
+    ) -> None:
+        self._response = response
+        self._limits = limits
+        self._timer = timer
+        self._deadline = deadline
+        self._begun = asyncio.get_running_loop().time()
+        self._wire = 0
+
+    async def read(
+        self, is_wanted: Callable[[int, Mapping[str, str], bytes], bool], *, most_bytes: int | None
+    ) -> Response:
+        response = self._response
+        try:
+            decoder = decoding.decoder_for(response.headers.get("Content-Encoding", ""))
+            pieces: list[bytes] = []
+            size, judged, whole = 0, False, True
+            while raw := await self._next_piece():
+                for piece in (raw,) if decoder is None else decoder.decode(raw):
+                    pieces.append(piece)
+                    size += len(piece)
+                    if most_bytes is not None and size >= most_bytes:
+                        whole = False
+                        break
+                    if size > self._limits.body_bytes:
+                        raise FetchFailed("TOO_LARGE", f"over {self._limits.body_bytes} bytes")
+                if not whole:
+                    break
+                if not judged and size >= SNIFFED_BYTES:
+                    judged = True
+                    if not is_wanted(response.status, response.headers, b"".join(pieces)):
+                        await self._discard()
+                        whole = False
+                        break
+            if whole and decoder is not None:
+                decoder.finish()
+        except decoding.UnknownCoding as error:
+            raise FetchFailed("PROTOCOL", f"Content-Encoding: {error}") from error
+        except decoding.BadCoding as error:
+            raise FetchFailed("INCOMPLETE", str(error)) from error
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return Response(
+            status=response.status,
+            headers=response.headers,
+            robots_tags=tuple(response.headers.getall("X-Robots-Tag", ())),
+            body=body if most_bytes is None else body[:most_bytes],
+            bytes_read=self._wire,
+            whole=whole,
+        )
+
+    async def _next_piece(self) -> bytes:
+        """What has come over the wire since the last call, b"" at the end."""
+        content = self._response.content
+        raw: bytes = await content.readany()
+        self._wire += len(raw)
+        if self._wire > self._limits.body_bytes:
+            raise FetchFailed("TOO_LARGE", f"over {self._limits.body_bytes} bytes")
+        if not content.at_eof():
+            self._keep_pace()
+        return raw
+
+    def _keep_pace(self) -> None:
+        """Let the timer end the request when the average rate since the headers falls below the least."""
+        limits = self._limits
+        too_slow_at = self._begun + max(limits.least_rate_after, self._wire / limits.least_rate)
+        self._timer.reschedule(min(self._deadline, too_slow_at))
+
+    async def _discard(self) -> None:
+        """Read what little is left, so that the connection can be used again."""
+        left = _DISCARDED_BYTES
+        while left > 0 and (raw := await self._next_piece()):
+            left -= len(raw)
+
+
+class ThreadedNames(AbstractResolver):
+    """
+    Looks names up with the system's resolver, in threads of its own.
+
+    The loop's own pool has a handful of threads: a few names that do not answer would hold up all others.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_NAME_LOOKUPS, thread_name_prefix="names")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host, port, family)
+        if not found:
+            raise OSError(errno.EADDRNOTAVAIL, "the name has no address")
+        return found
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_up(host: str, port: int, family: int) -> list[ResolveResult]:
+    try:
+        rows = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    except UnicodeError:
+        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from None
+    return [
+        ResolveResult(
+            hostname=host,
+            host=str(address[0]),
+            port=port,
+            family=kind,
+            proto=proto,
+            flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+        )
+        for kind, _, proto, _, address in rows
+    ]
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, proto, _, _ = address
+    return socket.socket(family=family, type=kind, proto=proto)
+
+
+def _public_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """The socket for an address about to be connected to, if it is public."""
+    if not is_public(str(address[4][0])):
+        raise _AddressForbidden
+    return _socket(address)
+
+
+def _code_of(error: Exception) -> tuple[str, str]:
+    """The result code of what aiohttp raised, and a phrase."""
+    match error:
+        case aiohttp.ClientConnectorDNSError() | aiohttp.InvalidURL():
+            return "DNS", "the name has no address"
+        case aiohttp.ClientSSLError() | ssl.SSLError() | ssl.CertificateError():
+            return "TLS", str(error)
+        case aiohttp.ClientConnectorError():
+            return _code_of_connecting(error.os_error)
+        case aiohttp.ClientPayloadError():
+            return "INCOMPLETE", "the body ended early"
+        case aiohttp.ClientResponseError():
+            return "PROTOCOL", error.message
+        case aiohttp.ServerDisconnectedError():
+            return "RESET", "the connection was closed before a response"
+        case OSError(errno=errno.ETIMEDOUT):
+            return "DEADLINE", "the connection timed out"
+        case OSError() | aiohttp.ClientConnectionError():
+            return "RESET", str(error)
+        case _:
+            return "PROTOCOL", str(error)
+
+
+def _code_of_connecting(error: OSError) -> tuple[str, str]:
+    match error:
+        case _AddressForbidden():
+            return "ADDRESS_FORBIDDEN", "the address is not public"
+        case TimeoutError():
+            return "DEADLINE", "no answer to the connection"
+        case ConnectionResetError():
+            return "RESET", "reset while connecting"
+        case ssl.SSLError():
+            return "TLS", str(error)
+        case _:
+            return "REFUSED", error.strerror or str(error)
+
+
+def _is_before(when: float | None, deadline: float) -> bool:
+    return when is not None and when < deadline

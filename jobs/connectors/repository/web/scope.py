@@ -1,0 +1,158 @@
+"""
+Which addresses belong to a job: a kind of scope around its seeds, and patterns.
+
+An address is admitted if one seed's scope holds it, and an include pattern matches (when there are
+any), and no exclude pattern does. Patterns are searched for anywhere in the canonical address, by an
+engine whose time is linear in it: a pattern cannot be made to hang a crawl. They hold for every
+address, seeds too; `why_not` is for the door that warns of a seed which its own job would refuse.
+"""
+
+import enum
+import functools
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import re2
+import tldextract
+
+from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port
+
+_MOST_PATTERN_CHARACTERS: Final = 10_000
+
+# The packaged list only: no crawl may depend on a fetch of it, nor two nodes read different lists.
+# Its private part counts: the pages of two customers of one hoster are not one domain.
+_suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
+
+
+class ScopeKind(enum.StrEnum):
+    HOST = "host"
+    DOMAIN = "domain"
+    PREFIX = "prefix"
+    ANY = "any"
+
+
+class Pattern(Protocol):
+    def search(self, text: str, /) -> object | None: ...
+
+
+class BadPattern(ValueError):
+    """A pattern that cannot be used; `position` counts characters from 0."""
+
+    def __init__(self, pattern: str, position: int, reason: str) -> None:
+        self.pattern, self.position, self.reason = pattern, position, reason
+        shown = pattern if len(pattern) <= 200 else f"{pattern[:200]}…"
+        super().__init__(f"pattern {shown!r}, position {position}: {reason}")
+
+
+class Scope:
+    """The scope of one job. `seeds` are canonical addresses."""
+
+    def __init__(
+        self,
+        *,
+        kind: ScopeKind,
+        seeds: Sequence[str],
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> None:
+        self._kind = kind
+        self._include = [(pattern, compile_pattern(pattern)) for pattern in include]
+        self._exclude = [(pattern, compile_pattern(pattern)) for pattern in exclude]
+        self._hosts = {name for seed in seeds for name in _names_of_host(seed)}
+        self._domains = {registrable_domain(host_and_port(seed)[0]) for seed in seeds}
+        self._prefixes = tuple({directory_of(seed) for seed in seeds})
+
+    def admits(self, url: str) -> bool:
+        """Whether this canonical address belongs to the job."""
+        return self.why_not(url) is None
+
+    def why_not(self, url: str) -> str | None:
+        """The reason why this canonical address does not belong to the job, or None if it does."""
+        if not self._is_around_a_seed(url):
+            return f"outside of the scope '{self._kind}' of every seed"
+        if self._include and not any(regex.search(url) for _, regex in self._include):
+            return "no include pattern matches it"
+        for pattern, regex in self._exclude:
+            if regex.search(url):
+                return f"the exclude pattern {pattern!r} matches it"
+        return None
+
+    def _is_around_a_seed(self, url: str) -> bool:
+        match self._kind:
+            case ScopeKind.ANY:
+                return True
+            case ScopeKind.HOST:
+                return bin_of(url) in self._hosts or not self._hosts.isdisjoint(_names_of_host(url))
+            case ScopeKind.DOMAIN:
+                return registrable_domain(host_and_port(url)[0]) in self._domains
+            case ScopeKind.PREFIX:
+                return url.startswith(self._prefixes)
+
+
+@functools.lru_cache(maxsize=4096)
+def registrable_domain(host: str) -> str:
+    """The domain that somebody registered for this host; an address, or a name without one, is its own."""
+    return _suffixes(host).top_domain_under_public_suffix or host
+
+
+def compile_pattern(pattern: str) -> Pattern:
+    """
+    Return the pattern, ready to search with.
+
+    Raises:
+        BadPattern: a mistake in it, or something that a linear-time engine cannot do.
+    """
+    if len(pattern) > _MOST_PATTERN_CHARACTERS:
+        raise BadPattern(pattern, _MOST_PATTERN_CHARACTERS, f"longer than {_MOST_PATTERN_CHARACTERS} characters")
+    options = re2.Options()
+    options.log_errors = False  # it would print to stderr
+    try:
+        compiled: Pattern = re2.compile(pattern, options)
+    except UnicodeEncodeError as error:
+        raise BadPattern(pattern, error.start, "not valid Unicode") from None
+    except re2.error as error:
+        raise _explained(pattern, error) from None
+    return compiled
+
+
+def _explained(pattern: str, error: Exception) -> BadPattern:
+    """
+    Say where the pattern is wrong.
+
+    RE2 names the offending piece but not its place; Python's own parser knows the place of a mistake.
+    What Python takes and RE2 does not is a construct that needs a backtracking engine.
+    """
+    message = error.args[0]
+    text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+    what, _, piece = text.partition(": ")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except re.error as mistake:
+        return BadPattern(pattern, mistake.pos or 0, mistake.msg)
+    except (RecursionError, OverflowError):
+        return BadPattern(pattern, 0, "nested too deeply")
+    return BadPattern(pattern, _place_of(piece, pattern), f"not possible in linear time ({what} {piece})")
+
+
+def _place_of(piece: str, pattern: str) -> int:
+    """Where the piece first stands in the pattern without being part of an escape before it."""
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith(piece, at):
+            return at
+        at += 2 if pattern[at] == "\\" else 1
+    return max(pattern.find(piece), 0)
+
+
+def _names_of_host(url: str) -> set[str]:
+    """
+    The host with its port, as the bin writes it and with the port in full.
+
+    Two addresses are of one host if they share a name: the same port, or each the default of its scheme.
+    """
+    host, port = host_and_port(url)
+    return {bin_of(url), f"{host}:{port}"}

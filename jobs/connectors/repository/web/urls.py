@@ -1,0 +1,150 @@
+"""
+The canonical form of a web address: two addresses with one form are one document.
+
+A WHATWG parser (ada) does the reading, so what a browser takes is taken and means the same: spaces,
+backslashes, international names, odd spellings of IPv4, dot segments. On top of its serialisation:
+
+- only http and https; the fragment and any user name and password are dropped;
+- the default port is dropped (by the parser), and an empty path is `/`;
+- one trailing dot of the host is dropped: it is the same name in the DNS, and must be the same bin;
+- escapes are in upper case, and those of letters, digits and `-._~` are undone (RFC 3986, 6.2.2);
+- nothing else: the query stays in its order, `/?` differs from `/`, and no parameter is guessed to be idle.
+
+Refused with a reason: other schemes, an empty host label, port 0, more than the limits allow.
+"""
+
+import re
+from hashlib import blake2b
+from typing import Final
+
+from ada_url import join_url, normalize_url
+
+from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+
+# What is given to the parser at all. Line breaks and dot segments may shrink an address a great
+# deal, but a megabyte of it is an attack.
+_MOST_CHARACTERS_PARSED: Final = 65_536
+
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+_PARTS: Final = re.compile(r"([/\\?#])")
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+class BadUrl(ValueError):
+    """An address that names no web document; `reason` is a phrase, and neither tells a password."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url, self.reason = without_userinfo(url)[:200], reason
+        super().__init__(f"{self.url!r}: {reason}")
+
+
+def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str:
+    """
+    Return the one form of this address, read against `base` if given.
+
+    Raises:
+        BadUrl: it cannot be read, is not of the web, or is over a limit.
+    """
+    if len(url) > _MOST_CHARACTERS_PARSED:
+        raise BadUrl(url, f"longer than {limits.url_characters} characters")
+    try:
+        read = normalize_url(url) if base is None else join_url(base, url)
+    except UnicodeEncodeError:
+        raise BadUrl(url, "not valid Unicode") from None
+    except ValueError:
+        raise BadUrl(url, "not an address") from None
+
+    scheme, _, rest = read.partition("://")
+    if scheme not in {"http", "https"}:
+        raise BadUrl(url, "not an http or https address")
+    if "#" in rest:
+        rest = rest[: rest.index("#")]
+    authority, _, path = rest.partition("/")
+    authority = _plain_authority(url, authority)
+    if "%" in path:
+        path = _with_normal_escapes(path)
+
+    result = f"{scheme}://{authority}/{path}"
+    if len(result) > limits.url_characters:
+        raise BadUrl(url, f"longer than {limits.url_characters} characters")
+    if result.count("/") > limits.path_segments and _segments(path) > limits.path_segments:
+        raise BadUrl(url, f"more than {limits.path_segments} path segments")
+    return result
+
+
+def hash_of(url: str) -> str:
+    """The identity of a canonical address: 32 hex digits."""
+    return blake2b(url.encode(), digest_size=16).hexdigest()
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a canonical address: what robots.txt speaks for."""
+    return url[: url.index("/", 8)]
+
+
+def bin_of(url: str) -> str:
+    """
+    The host, with its port where that is not the default of the scheme: the unit of politeness.
+
+    So http on port 80 and https on port 443 of one host share a bin: they are one machine.
+    """
+    start = 7 if url[4] == ":" else 8
+    return url[start : url.index("/", start)]
+
+
+def host_and_port(url: str) -> tuple[str, int]:
+    """Host name (an IPv6 address in brackets) and the port that a canonical address is asked at."""
+    authority = bin_of(url)
+    host, colon, port = authority.rpartition(":")
+    if colon and not port.endswith("]"):
+        return host, int(port)
+    return authority, 80 if url[4] == ":" else 443
+
+
+def directory_of(url: str) -> str:
+    """A canonical address up to the last slash of its path."""
+    path, _, _ = url.partition("?")
+    return path[: path.rindex("/") + 1]
+
+
+def without_userinfo(url: str) -> str:
+    """The text of an address, well-formed or not, without what stands before an @ between two slashes."""
+    return "".join(piece.rpartition("@")[2] for piece in _PARTS.split(url[:_MOST_CHARACTERS_PARSED]))
+
+
+def _plain_authority(url: str, authority: str) -> str:
+    """The authority without user name, password and trailing dot."""
+    if "@" in authority:
+        authority = authority[authority.rindex("@") + 1 :]
+    if "." not in authority and ":" not in authority:
+        if not authority:
+            raise BadUrl(url, "no host")
+        return authority
+    host, port = authority, ""
+    if not host.endswith("]") and ":" in host:
+        host, _, digits = authority.rpartition(":")
+        port = f":{digits}"
+        if digits == "0":
+            raise BadUrl(url, "port 0")
+    host = host.removesuffix(".")
+    if not host or host[0] == "." or host[-1] == "." or ".." in host:
+        raise BadUrl(url, "an empty label in the host name")
+    return host + port
+
+
+def _with_normal_escapes(path: str) -> str:
+    plain = _ESCAPE.sub(_normal_escape, path)
+    # '%%37e' would become '%7e', another address with a form of its own: such are left alone.
+    if _ESCAPE.sub(_normal_escape, plain) != plain:
+        return _ESCAPE.sub(lambda escape: escape[0].upper(), path)
+    return plain
+
+
+def _normal_escape(escape: re.Match[str]) -> str:
+    character = chr(int(escape[1], 16))
+    return character if character in _UNRESERVED else escape[0].upper()
+
+
+def _segments(path: str) -> int:
+    path, _, _ = path.partition("?")
+    return path.count("/") + (path != "" and not path.endswith("/"))
