@@ -17,72 +17,21 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 _MOST_TITLE: Final = 1000
 _MOST_LANGUAGE: Final = 35
 
-_NEVER_TEXT: Final = [
-    "script",
-    "style",
-    "template",
-    "noscript",
-    "title",
-    "textarea",
-    "select",
-    "iframe",
-    "object",
-    "svg",
-]
-_AROUND_TEXT: Final = ["nav", "aside"]
-_FRAMES_OF_PAGE: Final = ("header", "footer")
-_CONTENT: Final = frozenset({"article", "main", "section"})
-_BLOCKS: Final = [
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "br",
-    "caption",
-    "center",
-    "dd",
-    "details",
-    "dialog",
-    "dir",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hgroup",
-    "hr",
-    "legend",
-    "li",
-    "main",
-    "menu",
-    "nav",
-    "ol",
-    "optgroup",
-    "option",
-    "p",
-    "pre",
-    "search",
-    "section",
-    "summary",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "tr",
-    "ul",
-]
+# What an element is to the reader. One that surrounds or is no text counts by that only.
+_BLOCK, _LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
+_ROLES: Final = {
+    _BLOCK: "address blockquote br caption center dd details dialog dir div dl dt fieldset figcaption figure form h1 h2 h3"
+    " h4 h5 h6 hgroup hr legend li menu ol optgroup option p pre search section summary table tbody td tfoot th thead tr ul",
+    _LINK: "a area",
+    _LINK_ELEMENT: "link",
+    _FRAME: "iframe frame",
+    _META: "meta",
+    _BASE: "base",
+    _TITLE: "title",
+    _NO_TEXT: "script style template noscript textarea select object svg nav aside",
+    _HEAD_OR_FOOT: "header footer",
+    _CONTENT: "main article",
+}
 
 # A separator that is a blank to str.split, so that one in the page does no harm.
 _BREAK: Final = "\x1e"
@@ -127,22 +76,35 @@ class Page:
 def read_page(html: str, *, token: str) -> Page:
     """Read a page for the crawler with this product token."""
     tree = LexborHTMLParser(html)
-    description, wishes, refreshes = _read_metas(tree, token=token.lower())
-    base = _first_href(tree.tags("base"))
-    title = next((node for node in tree.tags("title") if not _is_in_svg(node)), None)
-    links = _links_of(tree)
-    links.extend(refreshes)
     root = tree.root
+    if root is None:
+        return Page(title="", description="", language="", text="", base=None, links=[], wishes=RobotsWishes())
+    found = _elements_of(root)
+    metas = _Metas()
+    for node in found[_META]:
+        metas.read(node, token=token.lower())
+    title = next((node for node in found[_TITLE] if not _is_in_svg(node)), None)
     return Page(
-        title="" if title is None else " ".join(title.text().split())[:_MOST_TITLE],
-        description=description,
-        language=_language_of(root),
-        base=base,
-        links=links,
-        wishes=wishes,
+        title="" if title is None else _one_line(title.text()),
+        description=metas.description,
+        language=(root.attributes.get("lang") or "").strip()[:_MOST_LANGUAGE],
+        base=_first_href(found[_BASE]),
+        links=_links_in(found) + metas.refreshes,
+        wishes=metas.wishes,
         # Last: it takes the tree apart.
-        text=_main_text_of(tree),
+        text="" if tree.body is None else _main_text_of(tree.body, found),
     )
+
+
+def _elements_of(root: LexborNode) -> list[list[LexborNode]]:
+    """The elements of the page that have a role, by role: all that the reader needs, in one walk."""
+    found: list[list[LexborNode]] = [[] for _ in _ROLES]
+    role_of = _ROLE_OF.get
+    for node in root.traverse():
+        role = role_of(node.tag_id)
+        if role is not None:
+            found[role].append(node)
+    return found
 
 
 def wishes_of_headers(values: Iterable[str], *, token: str) -> RobotsWishes:
@@ -160,42 +122,45 @@ def wishes_of_headers(values: Iterable[str], *, token: str) -> RobotsWishes:
     return wishes
 
 
-def _read_metas(tree: LexborHTMLParser, *, token: str) -> tuple[str, RobotsWishes, list[str]]:
-    description, wishes, refreshes = "", RobotsWishes(), []
-    for node in tree.tags("meta"):
+class _Metas:
+    """What the meta elements of a page say."""
+
+    def __init__(self) -> None:
+        self.description = ""
+        self.wishes = RobotsWishes()
+        self.refreshes: list[str] = []
+
+    def read(self, node: LexborNode, *, token: str) -> None:
         attributes = node.attributes
         content = attributes.get("content")
         if not content:
-            continue
+            return
         name = (attributes.get("name") or "").strip().lower()
         if name == "description":
-            description = description or " ".join(content.split())[:_MOST_TITLE]
+            self.description = self.description or _one_line(content)
         elif name in {"robots", token}:
-            wishes = wishes.with_directives(content.split(","))
+            self.wishes = self.wishes.with_directives(content.split(","))
         elif (attributes.get("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content)
             if target is not None:
-                refreshes.append((target[1] or target[2] or target[3] or "").strip())
-    return description, wishes, refreshes
+                self.refreshes.append((target[1] or target[2] or target[3] or "").strip())
 
 
-def _links_of(tree: LexborHTMLParser) -> list[str]:
+def _links_in(found: list[list[LexborNode]]) -> list[str]:
     links: list[str] = []
-    for name in ("a", "area"):
-        for node in tree.tags(name):
-            attributes = node.attrs
-            href = attributes.get("href")
-            if href:
-                relation = attributes.get("rel")
-                if not relation or "nofollow" not in relation.lower().split():
-                    links.append(href)
-    for node in tree.tags("link"):
+    for node in found[_LINK]:
+        attributes = node.attrs
+        href = attributes.get("href")
+        if href:
+            relation = attributes.get("rel")
+            if not relation or "nofollow" not in relation.lower().split():
+                links.append(href)
+    for node in found[_LINK_ELEMENT]:
         attributes = node.attrs
         href = attributes.get("href")
         if href and not _LINK_RELATIONS.isdisjoint((attributes.get("rel") or "").lower().split()):
             links.append(href)
-    for name in ("iframe", "frame"):
-        links.extend(source for node in tree.tags(name) if (source := node.attrs.get("src")))
+    links.extend(source for node in found[_FRAME] if (source := node.attrs.get("src")))
     return links
 
 
@@ -204,70 +169,68 @@ def _first_href(nodes: Iterable[LexborNode]) -> str | None:
     return next((href for node in nodes if (href := node.attributes.get("href")) is not None), None)
 
 
-def _language_of(root: LexborNode | None) -> str:
-    language = None if root is None else root.attributes.get("lang")
-    return (language or "").strip()[:_MOST_LANGUAGE]
-
-
 def _is_in_svg(node: LexborNode) -> bool:
     parent = node.parent
     return parent is not None and parent.tag == "svg"
 
 
-def _main_text_of(tree: LexborHTMLParser) -> str:
-    body = tree.body
-    if body is None:
-        return ""
-    tree.strip_tags(_NEVER_TEXT)
-    tree.strip_tags(_AROUND_TEXT)
-    for name in _FRAMES_OF_PAGE:
-        for node in tree.tags(name):
-            if not _is_within_content(node):
-                node.remove()
-    _break_lines(body)
+def _main_text_of(body: LexborNode, found: list[list[LexborNode]]) -> str:
+    contents = found[_CONTENT]
+    blocks = found[_BLOCK] + contents
+    for node in found[_NO_TEXT] + found[_FRAME] + found[_TITLE]:
+        node.remove()
+    for node in found[_HEAD_OR_FOOT]:
+        if _is_within_content(node):
+            blocks.append(node)
+        else:
+            node.remove()
+    # Before and after every block, so that the words of two do not grow together.
+    for node in blocks:
+        node.insert_before(_BREAK)
+        node.insert_after(_BREAK)
     text = body.text()
-    part = _main_part(tree)
-    if part is not None:
-        part_text = part.text()
-        if 2 * len(part_text) >= len(text):
-            text = part_text
+    main = _main_of(contents)
+    if main is not None:
+        main_text = main.text()
+        if 2 * len(main_text) >= len(text):
+            text = main_text
     return _folded(text)
 
 
-def _main_part(tree: LexborHTMLParser) -> LexborNode | None:
+def _main_of(contents: list[LexborNode]) -> LexborNode | None:
+    """The only `main`, else the only `article`."""
     for name in ("main", "article"):
-        nodes = tree.tags(name)
-        if len(nodes) == 1:
-            return nodes[0]
+        named = [node for node in contents if node.tag == name]
+        if named:
+            return named[0] if len(named) == 1 else None
     return None
 
 
 def _is_within_content(node: LexborNode) -> bool:
     parent = node.parent
     while parent is not None:
-        if parent.tag in _CONTENT:
+        if parent.tag in {"main", "article", "section"}:
             return True
         parent = parent.parent
     return False
 
 
-def _break_lines(body: LexborNode) -> None:
-    """Put a break before and after every block, so that the words of two blocks do not grow together."""
-    blocks = [node for node in body.traverse() if node.tag_id in _BLOCK_IDS]
-    for node in blocks:
-        node.insert_before(_BREAK)
-        node.insert_after(_BREAK)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MOST_TITLE]
 
 
 def _folded(text: str) -> str:
-    lines = (" ".join(line.split()) for line in text.split(_BREAK))
-    return "\n".join(line for line in lines if line)
+    """The lines that the breaks make, without empty ones, and blanks folded in those that need it."""
+    lines = [line for line in map(str.strip, text.split(_BREAK)) if line]
+    return "\n".join(
+        [" ".join(line.split()) if "\n" in line or "  " in line or "\t" in line else line for line in lines]
+    )
 
 
-def _ids_of(names: Iterable[str]) -> frozenset[int]:
-    """Lexbor's numbers of these elements: to compare numbers costs half of comparing names."""
+def _roles_by_id() -> dict[int, int]:
+    """The role of each element by Lexbor's number of it: numbers are read at half the cost of names."""
     tree = LexborHTMLParser("")
-    return frozenset(tree.create_node(name).tag_id for name in names)
+    return {tree.create_node(name).tag_id: role for role, names in _ROLES.items() for name in names.split()}
 
 
-_BLOCK_IDS: Final = _ids_of(_BLOCKS)
+_ROLE_OF: Final = _roles_by_id()

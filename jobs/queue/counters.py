@@ -1,0 +1,103 @@
+"""
+Counts of documents: exact, and no row is hot.
+
+Who moves documents appends deltas in the same transaction; the main folds them about once a second. A
+count is the folded rows and the deltas of one snapshot.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from jobs.lifecycle.document import Stage
+from jobs.queue.retrying import retried
+from nodes.fences import TermHeld, hold_term
+
+_FOLDED_AT_ONCE: Final = 20_000
+
+# Locks: the deltas that it deletes; then Counter rows, which only a main writes.
+_FOLD: Final[LiteralString] = f"""
+WITH taken AS (
+    DELETE FROM jobs_counterdelta
+     WHERE id IN (SELECT id FROM jobs_counterdelta ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)
+    RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount
+)
+INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
+  FROM taken GROUP BY job_id, lane_id, run_no, measure, stage, outcome, code
+HAVING sum(amount) <> 0
+ON CONFLICT (job_id, run_no, lane_id, measure, stage, outcome, code)
+DO UPDATE SET amount = jobs_counter.amount + excluded.amount
+"""
+
+_READ: Final[LiteralString] = """
+SELECT measure, stage, outcome, code, sum(amount)::bigint AS amount
+  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_counter WHERE job_id = %(job)s AND run_no = %(run)s
+         UNION ALL
+        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta WHERE job_id = %(job)s AND run_no = %(run)s) AS both_
+ GROUP BY measure, stage, outcome, code
+HAVING sum(amount) <> 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What the documents of one run have come to. `codes` counts ended documents by result code."""
+
+    pending: int = 0
+    active: int = 0
+    indexed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    excluded: int = 0
+    deleted: int = 0
+    bytes: int = 0
+    codes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def processed(self) -> int:
+        """Documents that ended in this run."""
+        return self.indexed + self.unchanged + self.failed + self.excluded
+
+    @property
+    def waiting(self) -> int:
+        return self.pending + self.active
+
+
+@retried
+def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+    """
+    Fold deltas into counters; returns how many counters were written.
+
+    Raises:
+        FenceRefused: somebody else is main.
+    """
+    with connection.transaction():
+        hold_term(connection, term)
+        return connection.execute(_FOLD).rowcount
+
+
+def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -> RunCounts:
+    """The counts of one run of a job, as of this moment."""
+    with connection.cursor(row_factory=namedtuple_row) as cursor:
+        rows = cursor.execute(_READ, {"job": job_id, "run": run_no}).fetchall()
+    by_stage = {stage: sum(r.amount for r in rows if r.measure == "stage" and r.stage == stage) for stage in Stage}
+    ended = [row for row in rows if row.measure == "stage" and row.stage == Stage.DONE]
+    by_outcome = {outcome: sum(r.amount for r in ended if r.outcome == outcome) for outcome in range(5)}
+    codes: dict[str, int] = {}
+    for row in ended:
+        codes[row.code] = codes.get(row.code, 0) + row.amount
+    events = {row.measure: row.amount for row in rows if row.measure != "stage"}
+    return RunCounts(
+        pending=by_stage[Stage.PENDING],
+        active=by_stage[Stage.ACTIVE],
+        indexed=by_outcome[1],
+        unchanged=by_outcome[2],
+        failed=by_outcome[3],
+        excluded=by_outcome[4],
+        deleted=events.get("deleted", 0),
+        bytes=events.get("bytes", 0),
+        codes=dict(sorted(codes.items())),
+    )

@@ -1,0 +1,192 @@
+"""
+Discovery: what a document or a seed names becomes a document, or comes back into the run.
+
+Bins and lanes are made first, in a transaction of their own: they are few, shared by all, and must be
+there before a document can stand in a lane. References themselves are written by the flush, in the
+same transaction as the outcome that named them; seeds by `discover_seeds`.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from jobs.connectors.repository.base import Reference
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.queue.order import FRESH
+from jobs.queue.retrying import retried
+from jobs.queue.stuff import GroupHeld
+from nodes.fences import FenceRefused
+
+# Locks: the rows that it inserts, by name and by (seed, bin).
+_OPEN_BINS: Final[LiteralString] = """
+INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
+SELECT DISTINCT %(namespace)s, name, 0, %(known)s, 0, 0 FROM unnest(%(names)s::text[]) AS named(name) ORDER BY name
+ON CONFLICT (namespace, name) DO NOTHING
+"""
+_OPEN_LANES: Final[LiteralString] = """
+INSERT INTO jobs_lane (seed_id, bin_id, head)
+SELECT DISTINCT named.seed_id, bin.id, 0
+  FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
+  JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
+ ORDER BY 1, 2
+ON CONFLICT (seed_id, bin_id) DO NOTHING
+"""
+_LIMIT_BINS: Final[LiteralString] = """
+INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
+SELECT DISTINCT bin.id, seed.job_id, seed.policy_id
+  FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
+  JOIN jobs_seed AS seed ON seed.id = named.seed_id AND seed.policy_id IS NOT NULL
+  JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
+ ORDER BY 1, 2, 3
+ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
+"""
+_FIND_LANES: Final[LiteralString] = """
+SELECT lane.id, lane.seed_id, bin.name
+  FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
+  JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
+  JOIN jobs_lane AS lane ON lane.seed_id = named.seed_id AND lane.bin_id = bin.id
+"""
+
+
+@retried
+def open_lanes(
+    connection: psycopg.Connection[Any], *, namespace: str, wanted: Iterable[tuple[int, str]], known: bool = False
+) -> dict[tuple[int, str], int]:
+    """
+    Make sure of the bins and lanes of (seed, bin name) pairs; return each pair's lane.
+
+    `known` bins need no first, single request (those of sources without a robots.txt).
+    """
+    pairs = sorted(set(wanted))
+    facts = {
+        "namespace": namespace,
+        "known": known,
+        "seeds": [seed for seed, _ in pairs],
+        "names": [name for _, name in pairs],
+    }
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        for statement in (_OPEN_BINS, _OPEN_LANES, _LIMIT_BINS):
+            cursor.execute(statement, facts)
+        return {(row.seed_id, row.name): row.id for row in cursor.execute(_FIND_LANES, facts)}
+
+
+# Seeds are written once a run, so one statement serves both: new ones are pending, known ones revive.
+# A seed that is being processed by another seed's discovery just now is left as it is.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then QueueItem by hash.
+_HOLD: Final[LiteralString] = """
+WITH node AS MATERIALIZED (
+    SELECT id FROM nodes_node WHERE id = %(manager)s AND status IN ('running', 'draining') FOR KEY SHARE
+), held AS MATERIALIZED (
+    SELECT id FROM jobs_throttlegroup
+     WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
+       FOR SHARE
+)
+SELECT job.run_no FROM jobs_job AS job
+ WHERE job.id = %(job)s AND job.phase = %(phase)s AND job.stop_request = 'none' AND EXISTS (SELECT FROM held)
+   FOR SHARE
+"""
+_EXISTING: Final[LiteralString] = """
+SELECT hash, lane_id, stage, run_no, outcome, result_code FROM jobs_queueitem
+ WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[])
+ ORDER BY hash
+   FOR NO KEY UPDATE
+"""
+_PLANT: Final[LiteralString] = f"""
+INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth)
+SELECT hash, %(job)s, lane_id, identifier, {Stage.PENDING:d}, false, false, %(run)s, {FRESH}, 0, 0
+  FROM unnest(%(hashes)s::uuid[], %(lanes)s::bigint[], %(identifiers)s::text[]) AS named(hash, lane_id, identifier)
+ ORDER BY hash
+ON CONFLICT (hash, job_id) DO UPDATE
+   SET stage = {Stage.PENDING:d}, run_no = %(run)s, seq = excluded.seq, check_time = NULL, depth = 0, redirects = 0,
+       failures = 0, failing_since = NULL
+ WHERE jobs_queueitem.run_no < %(run)s AND jobs_queueitem.batch_id IS NULL
+"""
+_COUNT: Final[LiteralString] = """
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, amount
+  FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[], %(outcomes)s::int[], %(codes)s::text[],
+              %(amounts)s::bigint[]) AS moved(lane_id, run_no, stage, outcome, code, amount)
+"""
+_WAKE: Final[LiteralString] = "UPDATE jobs_lane SET ready_at = %(now)s, head = 0 WHERE id = ANY(%(lanes)s)"
+
+
+@retried
+def discover_seeds(
+    connection: psycopg.Connection[Any],
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    job_id: int,
+    seed_id: int,
+    namespace: str,
+    references: list[Reference],
+    now: dt.datetime,
+) -> int:
+    """
+    Put a seed's own documents into the run that its job is starting; returns how many there are.
+
+    Raises:
+        FenceRefused: the manager lost its node, its group, or the job is no longer starting.
+    """
+    named = {reference.hash: reference for reference in references}
+    lanes = open_lanes(
+        connection, namespace=namespace, wanted=[(seed_id, reference.bin) for reference in named.values()]
+    )
+    lane_of = {key: lanes[seed_id, reference.bin] for key, reference in named.items()}
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        held = cursor.execute(
+            _HOLD,
+            {
+                "manager": manager,
+                "group": group.id,
+                "epoch": group.epoch,
+                "job": job_id,
+                "phase": Phase.STARTING_UP.value,
+            },
+        ).fetchone()
+        if held is None:
+            raise FenceRefused("group", group=group.id, epoch=group.epoch, job=job_id, node=manager)
+        run = held.run_no
+        # Lanes before documents: the lock order.
+        cursor.execute(_WAKE, {"lanes": sorted(set(lane_of.values())), "now": now})
+        rows = cursor.execute(_EXISTING, {"job": job_id, "hashes": list(named)}).fetchall()
+        known = {row.hash.hex: row for row in rows}
+        cursor.execute(
+            _PLANT,
+            {
+                "job": job_id,
+                "run": run,
+                "hashes": list(named),
+                "lanes": [lane_of[key] for key in named],
+                "identifiers": [reference.identifier for reference in named.values()],
+            },
+        )
+        moved: list[tuple[int, int, int, int, str, int]] = []
+        for key in named:
+            row = known.get(key)
+            if row is None:
+                moved.append((lane_of[key], run, Stage.PENDING, 0, "", 1))
+            elif row.run_no < run and row.stage in {Stage.PENDING, Stage.DONE, Stage.HOPCOUNT_REMOVED}:
+                done = row.stage == Stage.DONE
+                moved.append(
+                    (
+                        row.lane_id,
+                        row.run_no,
+                        row.stage,
+                        row.outcome if done else 0,
+                        row.result_code if done else "",
+                        -1,
+                    )
+                )
+                moved.append((row.lane_id, run, Stage.PENDING, 0, "", 1))
+        columns = ("lanes", "runs", "stages", "outcomes", "codes", "amounts")
+        cursor.execute(_COUNT, {"job": job_id, **dict(zip(columns, map(list, zip(*moved, strict=True)), strict=True))} if moved else {"job": job_id, **{c: [] for c in columns}})
+        # A known document may stand in another seed's lane.
+        cursor.execute(_WAKE, {"lanes": sorted({row.lane_id for row in rows}), "now": now})
+        cursor.execute("UPDATE jobs_seed SET seeded_run = %s WHERE id = %s", (run, seed_id))
+    return len(named)

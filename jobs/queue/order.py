@@ -1,0 +1,21 @@
+"""
+The order of due documents in a lane: `seq` is a class in the high bits, then a number that only grows.
+
+A document that already has its place in the run (it was given back, retried, or lost with its worker)
+comes before those that have not: a run that ends at its document limit must be able to see, from the
+head of each lane, whether an admitted document still waits.
+"""
+
+from typing import Final
+
+# Bits of the number below the class.
+CLASS_BITS: Final = 56
+
+# SQL for the seq of a document that is new in its run, and of one that has been handed out before.
+FRESH: Final = f"(1::bigint << {CLASS_BITS}) + nextval('jobs_document_number')"
+AGAIN: Final = "nextval('jobs_document_number')"
+# The same number, in the class of those that have been handed out.
+KEPT: Final = f"item.seq & ((1::bigint << {CLASS_BITS}) - 1)"
+
+# No seq of a document that has its place in the run is as high.
+FIRST_FRESH: Final = 1 << CLASS_BITS

@@ -1,0 +1,252 @@
+"""
+Releasing: documents go back to the queue without an outcome.
+
+A document keeps its number and comes first in its lane, since it already has its place in the run.
+Whether an output may hold it is unknown only when its batch had been sent and its worker is gone:
+then its version is forgotten, so that it is read whole and written anew.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from jobs.lifecycle.document import Stage
+from jobs.queue.order import KEPT
+from jobs.queue.retrying import retried
+from jobs.queue.take import Claimed
+from nodes.fences import TermHeld, hold_node, hold_term
+
+# A document that was lost with its worker so often ends as WORKER_LOST: twice with others, thrice alone.
+_LOSSES_AT_MOST: Final = 5
+# Batches of one transaction: a main that dies in between leaves whole batches to the next.
+_BATCHES_A_CHUNK: Final = 20
+
+# Locks: QueueItem by (hash, job).
+_LOCK_CLAIMED: Final[LiteralString] = """
+SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage
+  FROM jobs_queueitem AS item
+ WHERE item.batch_id = ANY(%(batches)s) AND (%(all)s OR item.hash = ANY(%(hashes)s::uuid[]))
+ ORDER BY item.hash, item.job_id
+   FOR NO KEY UPDATE
+"""
+_GIVE_BACK: Final[LiteralString] = f"""
+WITH back AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = CASE WHEN stage = {Stage.ACTIVE:d} THEN {Stage.PENDING:d} ELSE {Stage.DONE:d} END,
+           batch_id = NULL, rescan = false,
+           seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} END
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
+     WHERE item.hash = given.hash AND item.job_id = given.job_id
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
+)
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
+  FROM back, LATERAL (VALUES
+       (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
+        CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
+       (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
+ GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code
+"""
+_LOSE: Final[LiteralString] = f"""
+WITH back AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = CASE WHEN stage <> {Stage.ACTIVE:d} OR losses + 1 >= {_LOSSES_AT_MOST} THEN {Stage.DONE:d}
+                        ELSE {Stage.PENDING:d} END,
+           outcome = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 3 ELSE outcome END,
+           result_code = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 'WORKER_LOST'
+                              ELSE result_code END,
+           batch_id = NULL, rescan = false, indexed_before = true, version = '', validators = '', losses = losses + 1,
+           seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT} END
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
+     WHERE item.hash = given.hash AND item.job_id = given.job_id
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
+)
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
+  FROM back, LATERAL (VALUES
+       (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
+        CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
+       (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
+ GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code
+"""
+# Locks: Lane by id, in a statement of its own after the commit of the documents.
+_WAKE_LANES: Final[LiteralString] = """
+UPDATE jobs_lane SET ready_at = %(now)s, head = 0
+  FROM (SELECT id FROM jobs_lane WHERE id = ANY(%(lanes)s) ORDER BY id FOR NO KEY UPDATE) AS locked
+ WHERE jobs_lane.id = locked.id
+"""
+
+# Locks: Bin by id (of the turns that close), then Turn.
+_CLOSE_TURNS: Final[LiteralString] = """
+WITH closing AS MATERIALIZED (
+    SELECT id, bin_id, requests, gap FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
+), locked AS MATERIALIZED (
+    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM closing) ORDER BY id FOR NO KEY UPDATE
+), closed AS (
+    UPDATE jobs_turn SET closed_at = clock_timestamp() WHERE id IN (SELECT id FROM closing)
+)
+UPDATE jobs_bin AS bin
+   SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
+       closed_at = clock_timestamp(),
+       not_before = CASE WHEN %(used)s
+                         THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.gap))
+                         ELSE bin.not_before END
+  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap FROM closing GROUP BY bin_id) AS freed
+ WHERE bin.id = freed.bin_id AND bin.id IN (SELECT id FROM locked)
+"""
+# Followers of turns that never ended have nobody to get their requests from: they are let go as well.
+_FOLLOWERS: Final[LiteralString] = """
+SELECT DISTINCT follower.batch_id
+  FROM jobs_turn AS turn JOIN jobs_turn AS follower ON follower.follows_id = turn.id AND follower.closed_at IS NULL
+  JOIN jobs_batch AS batch ON batch.id = follower.batch_id AND batch.state = 'available'
+ WHERE turn.batch_id = ANY(%(batches)s)
+"""
+
+
+@retried
+def give_back(
+    connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], now: dt.datetime
+) -> int:
+    """
+    A worker gives back documents that it has not begun; returns how many claims still held.
+
+    Raises:
+        FenceRefused: the worker was marked failed; then its documents are given back by the main.
+    """
+    if not claims:
+        return 0
+    batches = sorted({claim.batch_id for claim in claims})
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        hold_node(connection, worker)
+        hashes = [claim.document.hash for claim in claims]
+        rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
+        _return(cursor, rows, _GIVE_BACK)
+    _wake(connection, rows, now=now)
+    return len(rows)
+
+
+@retried
+def withdraw(
+    connection: psycopg.Connection[Any], *, batches: Sequence[int], now: dt.datetime, term: TermHeld | None = None
+) -> int:
+    """
+    Take back batches that nobody has taken yet; returns how many documents came back.
+
+    Safe for anybody: a batch that has been sent meanwhile is left alone. A main gives its `term`.
+    """
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        if term is not None:
+            hold_term(connection, term)
+        # Bins come before batches in the order of locks, so what is locked here is decided below.
+        ours = [
+            row.id
+            for row in cursor.execute(
+                "UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'available' RETURNING id",
+                (list(batches),),
+            )
+        ]
+        rows = cursor.execute(_LOCK_CLAIMED, {"batches": ours, "all": True, "hashes": []}).fetchall()
+        _return(cursor, rows, _GIVE_BACK)
+    connection.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
+    _wake(connection, rows, now=now)
+    return len(rows)
+
+
+def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
+    """Take back the unsent batches of a scope whose documents belong to jobs that must not go on."""
+    batches = [
+        row[0]
+        for row in connection.execute(
+            """
+            SELECT batch.id FROM jobs_batch AS batch
+             WHERE batch.node_scope = %s AND batch.state = 'available' AND EXISTS (
+                   SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+                    WHERE item.batch_id = batch.id
+                      AND (job.pause <> 'no' OR job.stop_request <> 'none'
+                           OR job.phase NOT IN ('active', 'shutting_down', 'deleting')))
+            """,
+            (scope,),
+        )
+    ]
+    return withdraw(connection, batches=batches, now=now) if batches else 0
+
+
+def withdraw_for_gone_workers(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
+    """Take back unsent batches that were kept for a worker that no longer works."""
+    batches = [
+        row[0]
+        for row in connection.execute(
+            """
+            SELECT batch.id FROM jobs_batch AS batch JOIN nodes_node AS node ON node.id = batch.worker_id
+             WHERE batch.node_scope = %s AND batch.state = 'available' AND node.status NOT IN ('starting', 'running')
+            """,
+            (scope,),
+        )
+    ]
+    return withdraw(connection, batches=batches, now=now) if batches else 0
+
+
+def release_of_lost_workers(
+    connection: psycopg.Connection[Any], *, scope: str, term: TermHeld, now: dt.datetime
+) -> int:
+    """
+    Give back what failed and stopped workers of a scope still claim, in chunks; returns how many documents.
+
+    Each chunk stands on its own: a main that dies in between leaves the rest to the next one.
+    """
+    released = 0
+    while True:
+        batches = [
+            row[0]
+            for row in connection.execute(
+                """
+                SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
+                 WHERE batch.node_scope = %s AND batch.state = 'sent'
+                   AND (node.id IS NULL OR node.status IN ('failed', 'stopped'))
+                 ORDER BY batch.id LIMIT %s
+                """,
+                (scope, _BATCHES_A_CHUNK),
+            )
+        ]
+        if not batches:
+            return released
+        released += _lose(connection, batches=batches, term=term, now=now)
+
+
+@retried
+def _lose(connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime) -> int:
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        hold_term(connection, term)
+        # The bins first: they reopen a gap after this moment, as a request may have gone out just now.
+        cursor.execute(_CLOSE_TURNS, {"batches": batches, "used": True})
+        followers = [row.batch_id for row in cursor.execute(_FOLLOWERS, {"batches": batches})]
+        cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
+        rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
+        _return(cursor, rows, _LOSE)
+    _wake(connection, rows, now=now)
+    if followers:
+        withdraw(connection, batches=followers, now=now)
+    return len(rows)
+
+
+def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString) -> None:
+    for stage in sorted({row.stage for row in rows}):
+        of_stage = [row for row in rows if row.stage == stage]
+        cursor.execute(
+            statement,
+            {
+                "hashes": [row.hash for row in of_stage],
+                "jobs": [row.job_id for row in of_stage],
+                "claimed": int(stage),
+            },
+        )
+
+
+def _wake(connection: psycopg.Connection[Any], rows: Sequence[Any], *, now: dt.datetime) -> None:
+    lanes = sorted({row.lane_id for row in rows})
+    if lanes:
+        connection.execute(_WAKE_LANES, {"lanes": lanes, "now": now})

@@ -1,0 +1,33 @@
+"""Deadlocks and serialization failures are retried within milliseconds: the whole transaction, again."""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from psycopg.errors import DeadlockDetected, SerializationFailure
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_ATTEMPTS: Final = 8
+
+logger = logging.getLogger(__name__)
+
+
+def retried(transaction: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Run `transaction` again when PostgreSQL broke it off for the sake of another (40P01, 40001)."""
+
+    @wraps(transaction)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return transaction(*args, **kwargs)
+            except (DeadlockDetected, SerializationFailure):
+                logger.info("%s was broken off, attempt %d", transaction.__qualname__, attempt)
+                time.sleep(random.uniform(0.001, 0.005) * attempt)  # noqa: S311 (spreads rivals; guards nothing)
+        return transaction(*args, **kwargs)
+
+    return run

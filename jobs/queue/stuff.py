@@ -1,0 +1,689 @@
+"""
+Stuffing: the owner of a group chooses due documents and offers them in batches.
+
+One transaction of a few statements. It locks first (node, group, jobs, budgets, bins, lanes) and reads
+in later statements what the locked rows allow. It never waits for a bin, a lane or a document that
+somebody else holds: those are skipped, and found again at the next pass.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import Batch
+from jobs.queue.order import AGAIN, FIRST_FRESH
+from jobs.queue.retrying import retried
+from jobs.throttling.bins import BinSeen, LaneSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
+from nodes.fences import FenceRefused
+
+# Lanes that one pass looks at.
+_LANES_A_PASS: Final = 200
+# Documents of one batch where a batch holds turns of many bins.
+_DOCUMENTS_A_BATCH: Final = 64
+# Documents of one clean-up batch of a lane.
+_REMOVALS_A_BATCH: Final = 100
+# A document that was lost with its worker so often is handed out alone.
+_SUSPECT_LOSSES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeld:
+    """A group as its owner knows it: the epoch that he was given is his fence."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stuffed:
+    """What one pass offered. `saw_everything` is False when lanes were left for the next pass."""
+
+    documents: int = 0
+    batches: int = 0
+    workers: frozenset[uuid.UUID] = frozenset()
+    saw_everything: bool = True
+
+
+# The fences, the runnable jobs of the group, its ready lanes and their bins.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id. A locked row is checked again after a
+# lock wait, so each fence is judged as it stands when the lock is held.
+_FENCES: Final[LiteralString] = """
+WITH node AS MATERIALIZED (
+    SELECT id FROM nodes_node
+     WHERE id = %(manager)s AND status IN ('running', 'draining')
+       FOR KEY SHARE
+), held AS MATERIALIZED (
+    SELECT id, node_scope FROM jobs_throttlegroup
+     WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
+       FOR SHARE
+), runnable AS MATERIALIZED (
+    SELECT job.id, job.run_no, job.priority, job.max_documents, job.phase
+      FROM jobs_job AS job
+     WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
+       AND job.pause = 'no' AND job."window" = 'inside' AND NOT job.resuming AND job.connectors_ready
+       AND job.stop_request = 'none' AND job.phase = ANY(%(phases)s)
+     ORDER BY job.id
+       FOR SHARE
+)
+SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
+       (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs
+"""
+
+# Locks: Budget by job. Only jobs with a document limit have one.
+_BUDGETS: Final[LiteralString] = """
+SELECT job_id, most - admitted AS left_over
+  FROM jobs_budget WHERE job_id = ANY(%(jobs)s)
+ ORDER BY job_id
+   FOR NO KEY UPDATE
+"""
+
+# Ready lanes, oldest `ready_at` first, their bins locked, then they.
+# Locks: Bin by id, Lane by id; both skip what is locked.
+_LANES: Final[LiteralString] = f"""
+WITH ready AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id, seed.job_id
+      FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+     WHERE seed.group_id = %(group)s AND seed.job_id = ANY(%(jobs)s) AND lane.ready_at <= %(now)s
+     ORDER BY lane.ready_at LIMIT {_LANES_A_PASS}
+), bin AS MATERIALIZED (
+    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
+     ORDER BY id
+       FOR NO KEY UPDATE SKIP LOCKED
+), locked AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id, lane.served_at
+      FROM jobs_lane AS lane
+     WHERE lane.id IN (SELECT id FROM ready) AND lane.bin_id IN (SELECT id FROM bin)
+     ORDER BY lane.id
+       FOR NO KEY UPDATE SKIP LOCKED
+)
+SELECT locked.id, locked.bin_id, ready.job_id, locked.served_at, (SELECT count(*) FROM ready) AS found
+  FROM locked JOIN ready USING (id)
+"""
+
+# What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
+# of another group that is ready for the same bin.
+_BINS: Final[LiteralString] = """
+SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, bin.open_requests,
+       coalesce(lim.requests, 2) AS requests,
+       greatest(coalesce(lim.gap, 1), bin."interval") AS gap,
+       coalesce(open.turns, '[]') AS turns, rival.priority AS rival_priority, rival.served_at AS rival_served_at
+  FROM jobs_bin AS bin
+  LEFT JOIN LATERAL (
+       SELECT min(policy.open_requests) AS requests, max(policy.min_gap) AS gap
+         FROM jobs_binlimit AS binlimit
+         JOIN jobs_job AS job ON job.id = binlimit.job_id AND job.phase <> 'inactive'
+         JOIN jobs_throttlepolicy AS policy ON policy.id = binlimit.policy_id
+        WHERE binlimit.bin_id = bin.id) AS lim ON true
+  LEFT JOIN LATERAL (
+       SELECT json_agg(json_build_array(turn.id, CASE WHEN batch.state = 'sent' THEN batch.worker_id END,
+                       EXISTS (SELECT FROM jobs_turn AS next WHERE next.follows_id = turn.id AND next.closed_at IS NULL)
+              ) ORDER BY turn.id) AS turns
+         FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+        WHERE turn.bin_id = bin.id AND turn.closed_at IS NULL) AS open ON true
+  LEFT JOIN LATERAL (
+       SELECT job.priority, lane.served_at
+         FROM jobs_lane AS lane
+         JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.group_id IS DISTINCT FROM %(group)s
+         JOIN jobs_throttlegroup AS held ON held.id = seed.group_id AND held.state = 'owned'
+         JOIN jobs_job AS job ON job.id = seed.job_id
+        WHERE lane.bin_id = bin.id AND lane.ready_at <= %(now)s
+          AND job.phase = 'active' AND job.pause = 'no' AND job.stop_request = 'none'
+        ORDER BY job.priority, lane.served_at NULLS FIRST
+        LIMIT 1) AS rival ON true
+ WHERE bin.id = ANY(%(bins)s)
+"""
+
+# The best due documents of each lane; meanwhile those whose time has come get their number, for the
+# next pass. A document that another job holds claimed is left out: the bin's lock keeps two stuffers
+# from choosing it at once.
+# Locks: QueueItem, skipping what is locked.
+_DOCUMENTS: Final[LiteralString] = f"""
+WITH wanted AS (
+    SELECT * FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(runs)s::int[], %(counts)s::int[], %(below)s::bigint[])
+           WITH ORDINALITY AS wanted(lane_id, job_id, run_no, count, below, place)
+), ripe AS (
+    UPDATE jobs_queueitem AS item
+       SET seq = {AGAIN}, check_time = NULL
+      FROM (SELECT due.hash, due.job_id
+              FROM wanted CROSS JOIN LATERAL (
+                   SELECT hash, job_id FROM jobs_queueitem
+                    WHERE lane_id = wanted.lane_id AND stage = 0 AND seq IS NULL AND check_time <= %(now)s
+                      AND run_no = wanted.run_no
+                    ORDER BY check_time LIMIT 100
+                      FOR NO KEY UPDATE SKIP LOCKED) AS due) AS due
+     WHERE item.hash = due.hash AND item.job_id = due.job_id
+)
+SELECT wanted.place, item.hash, item.job_id, item.seq, item.losses, item.admitted_run
+  FROM wanted CROSS JOIN LATERAL (
+       SELECT hash, job_id, seq, losses, admitted_run
+         FROM jobs_queueitem AS due
+        WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = 0 AND seq IS NOT NULL
+          AND seq >= (SELECT head FROM jobs_lane WHERE id = wanted.lane_id) AND seq < wanted.below
+          AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
+                           WHERE other.hash = due.hash AND other.job_id <> due.job_id AND other.stage IN (1, 3, 4))
+        ORDER BY seq LIMIT wanted.count
+          FOR NO KEY UPDATE SKIP LOCKED) AS item
+ ORDER BY wanted.place, item.seq
+"""
+
+# When a lane that gave too little may give again: at once where something is due (its head was a wrong
+# hint, or another job holds it), else when the first waiting document ripens, else never (dormant).
+_NEXT_READY: Final[LiteralString] = """
+SELECT lane_id,
+       CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
+                          WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = 0
+                            AND item.seq IS NOT NULL AND item.seq < looked.below)
+            THEN %(soon)s
+            ELSE (SELECT greatest(min(item.check_time), %(now)s) FROM jobs_queueitem AS item
+                   WHERE item.lane_id = looked.lane_id AND item.stage = 0 AND item.seq IS NULL
+                     AND item.run_no = looked.run_no)
+       END AS ready_at
+  FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(below)s::bigint[]) AS looked(lane_id, run_no, below)
+"""
+
+_OFFER: Final[LiteralString] = """
+INSERT INTO jobs_batch (group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at)
+SELECT %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, 'available', documents, %(now)s
+  FROM unnest(%(workers)s::uuid[], %(documents)s::int[]) WITH ORDINALITY AS offered(worker, documents, place)
+ ORDER BY place
+RETURNING id
+"""
+
+# Everything that an offer changes, in rows that this transaction holds.
+_WRITE: Final[LiteralString] = f"""
+WITH claimed AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = {Stage.ACTIVE:d}, batch_id = taken.batch_id, admitted_run = item.run_no, rescan = false
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
+     WHERE item.hash = taken.hash AND item.job_id = taken.job_id
+), turned AS (
+    INSERT INTO jobs_turn (batch_id, lane_id, bin_id, follows_id, documents, requests, gap)
+    SELECT * FROM unnest(%(turn_batches)s::bigint[], %(turn_lanes)s::bigint[], %(turn_bins)s::bigint[],
+                         %(turn_follows)s::bigint[], %(turn_documents)s::int[], %(turn_requests)s::int[],
+                         %(turn_gaps)s::float[])
+), opened AS (
+    UPDATE jobs_bin AS bin
+       SET open_turns = bin.open_turns + turns, open_requests = bin.open_requests + requests
+      FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests
+              FROM unnest(%(turn_bins)s::bigint[], %(turn_requests)s::int[]) AS turn(bin_id, requests)
+             GROUP BY bin_id) AS more
+     WHERE bin.id = more.bin_id
+), counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', amount
+      FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(count_runs)s::int[], %(count_documents)s::int[])
+           AS moved(job_id, lane_id, run_no, documents),
+           LATERAL (VALUES ({Stage.PENDING:d}, -documents), ({Stage.ACTIVE:d}, documents)) AS delta(stage, amount)
+), spent AS (
+    UPDATE jobs_budget AS budget SET admitted = budget.admitted + spent.amount
+      FROM unnest(%(budget_jobs)s::bigint[], %(budget_amounts)s::bigint[]) AS spent(job_id, amount)
+     WHERE budget.job_id = spent.job_id
+)
+UPDATE jobs_lane AS lane
+   SET ready_at = left_at.ready_at, head = coalesce(left_at.head, lane.head),
+       served_at = CASE WHEN left_at.served THEN %(now)s ELSE lane.served_at END
+  FROM unnest(%(left_lanes)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[])
+       AS left_at(lane_id, ready_at, head, served)
+ WHERE lane.id = left_at.lane_id
+"""
+
+# Documents that a finished run did not reach, or all of a job that is being deleted.
+# Locks: QueueItem, skipping what is locked.
+_REMOVABLE: Final[LiteralString] = """
+SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
+  FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)
+ CROSS JOIN LATERAL (
+       SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS old
+        WHERE lane_id = wanted.lane_id AND run_no < wanted.before AND stage IN (0, 2, 5)
+          AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
+                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN (1, 3, 4))
+        LIMIT %(most)s
+          FOR NO KEY UPDATE SKIP LOCKED) AS item
+"""
+
+_CLAIM_REMOVALS: Final[LiteralString] = """
+WITH counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, run_no, 'stage', stage, CASE WHEN stage = 2 THEN outcome ELSE 0 END,
+           CASE WHEN stage = 2 THEN code ELSE '' END, -1
+      FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[],
+                  %(outcomes)s::int[], %(codes)s::text[]) AS gone(job_id, lane_id, run_no, stage, outcome, code)
+    UNION ALL
+    SELECT job_id, lane_id, run_no, 'stage', %(stage)s, 0, '', 1
+      FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(runs)s::int[]) AS gone(job_id, lane_id, run_no)
+), parked AS (
+    UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(empty)s)
+)
+UPDATE jobs_queueitem AS item
+   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, check_time = NULL
+  FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
+ WHERE item.hash = taken.hash AND item.job_id = taken.job_id
+"""
+
+_NEVER: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    id: int
+    run_no: int
+    priority: int
+    max_documents: int | None
+    phase: str
+
+
+@retried
+def stuff(
+    connection: psycopg.Connection[Any],
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    room: int,
+    workers: int,
+    now: dt.datetime,
+) -> Stuffed:
+    """
+    Offer due documents of one group, about `room` of them at most, for `workers` live workers.
+
+    Raises:
+        FenceRefused: the manager was marked failed, or the group is no longer its own.
+    """
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        scope, jobs = _hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE])
+        if not jobs or room <= 0:
+            return Stuffed()
+        limited = [job.id for job in jobs.values() if job.max_documents is not None]
+        budgets: dict[int, int] = {}
+        if limited:
+            budgets = {row.job_id: row.left_over for row in cursor.execute(_BUDGETS, {"jobs": limited})}
+        found = cursor.execute(_LANES, {"group": group.id, "jobs": list(jobs), "now": now}).fetchall()
+        if not found:
+            return Stuffed()
+        lanes = [LaneSeen(row.id, row.bin_id, row.job_id, jobs[row.job_id].priority, row.served_at) for row in found]
+        turns, waiting = plan_turns(
+            bins=_read_bins(cursor, group=group, bins={lane.bin_id for lane in lanes}, now=now),
+            lanes=lanes,
+            workers=workers,
+            now=now,
+        )
+        turns = _within(turns, room=room)
+        chosen = _choose(cursor, turns=turns, jobs=jobs, budgets=budgets, now=now)
+        return _offer(
+            cursor,
+            manager=manager,
+            group=group,
+            scope=scope,
+            jobs=jobs,
+            lanes=lanes,
+            chosen=chosen,
+            waiting=waiting,
+            tried={plan.lane.id for plan in turns},
+            budgets=budgets,
+            now=now,
+            saw_everything=found[0].found < _LANES_A_PASS and len(turns) == len(chosen),
+        )
+
+
+@retried
+def stuff_removals(
+    connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
+) -> Stuffed:
+    """
+    Offer what a finished run no longer reaches (clean) and what a deleted job held (delete).
+
+    Raises:
+        FenceRefused: the manager was marked failed, or the group is no longer its own.
+    """
+    offered = batches = 0
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        scope, jobs = _hold(cursor, manager=manager, group=group, phases=[Phase.SHUTTING_DOWN, Phase.DELETING])
+        if not jobs:
+            return Stuffed()
+        for kind, phase, stage in (
+            (Batch.Kind.CLEAN, Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
+            (Batch.Kind.DELETE, Phase.DELETING, Stage.BEING_DELETED),
+        ):
+            of_phase = [job.id for job in jobs.values() if job.phase == phase]
+            if not of_phase:
+                continue
+            lanes = cursor.execute(_LANES, {"group": group.id, "jobs": of_phase, "now": now}).fetchall()
+            if not lanes:
+                continue
+            rows = cursor.execute(
+                _REMOVABLE,
+                {
+                    "lanes": [lane.id for lane in lanes],
+                    "jobs": [lane.job_id for lane in lanes],
+                    "before": [
+                        jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else 2**31 - 1 for lane in lanes
+                    ],
+                    "most": max(1, min(_REMOVALS_A_BATCH, room // len(lanes))),
+                },
+            ).fetchall()
+            chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
+            ids = _insert_batches(
+                cursor,
+                manager=manager,
+                group=group,
+                scope=scope,
+                kind=kind,
+                workers=[None] * len(chunks),
+                documents=[len(chunk) for chunk in chunks],
+                now=now,
+            )
+            given = {row.lane_id for row in rows}
+            cursor.execute(
+                _CLAIM_REMOVALS,
+                {
+                    "count_jobs": [row.job_id for row in rows],
+                    "count_lanes": [row.lane_id for row in rows],
+                    "runs": [row.run_no for row in rows],
+                    "stages": [row.stage for row in rows],
+                    "outcomes": [row.outcome for row in rows],
+                    "codes": [row.result_code for row in rows],
+                    "hashes": [row.hash for row in rows],
+                    "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
+                    "stage": int(stage),
+                    "empty": [lane.id for lane in lanes if lane.id not in given],
+                    "now": now,
+                },
+            )
+            offered, batches = offered + len(rows), batches + len(ids)
+    return Stuffed(documents=offered, batches=batches)
+
+
+def _hold(
+    cursor: psycopg.Cursor[Any], *, manager: uuid.UUID, group: GroupHeld, phases: Sequence[Phase]
+) -> tuple[str, dict[int, _Job]]:
+    """Take the fences; return the group's scope and its jobs that may be worked on."""
+    row = cursor.execute(
+        _FENCES, {"manager": manager, "group": group.id, "epoch": group.epoch, "phases": list(phases)}
+    ).fetchone()
+    assert row is not None
+    if not row.nodes:
+        raise FenceRefused("node", node=str(manager))
+    if row.scope is None:
+        raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
+    return row.scope, {facts["id"]: _Job(**facts) for facts in row.jobs}
+
+
+def _read_bins(
+    cursor: psycopg.Cursor[Any], *, group: GroupHeld, bins: Iterable[int], now: dt.datetime
+) -> list[BinSeen]:
+    rows = cursor.execute(_BINS, {"group": group.id, "bins": list(bins), "now": now})
+    return [
+        BinSeen(
+            id=row.id,
+            requests=row.requests,
+            gap=row.gap,
+            not_before=row.not_before,
+            back_off_until=row.back_off_until,
+            closed_at=row.closed_at,
+            is_known=row.is_known,
+            open_requests=row.open_requests,
+            turns=[OpenTurn(turn, uuid.UUID(worker) if worker else None, more) for turn, worker, more in row.turns],
+            has_rival=row.rival_priority is not None,
+            rival_priority=row.rival_priority or 0,
+            rival_served_at=row.rival_served_at,
+        )
+        for row in rows
+    ]
+
+
+def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
+    """As many of the planned turns as there is room for; one at least, so that nothing starves."""
+    kept: list[TurnPlan] = []
+    for plan in turns:
+        if kept and room < plan.documents:
+            break
+        kept.append(plan)
+        room -= plan.documents
+    return kept
+
+
+def _choose(
+    cursor: psycopg.Cursor[Any],
+    *,
+    turns: list[TurnPlan],
+    jobs: dict[int, _Job],
+    budgets: dict[int, int],
+    now: dt.datetime,
+) -> list[tuple[TurnPlan, list[Any]]]:
+    """
+    Read the documents of each planned turn; turns that stay empty are left out.
+
+    `budgets` is reduced by the documents that are admitted. A document that was lost with its worker
+    again and again makes a turn of its own.
+    """
+    if not turns:
+        return []
+    # Several turns of one lane read it once, and share what was found.
+    wants: dict[int, int] = {}
+    for plan in turns:
+        wants[plan.lane.id] = wants.get(plan.lane.id, 0) + plan.documents
+    lanes = {plan.lane.id: plan.lane for plan in turns}
+    rows = cursor.execute(
+        _DOCUMENTS,
+        {
+            "lanes": list(wants),
+            "jobs": [lanes[lane].job_id for lane in wants],
+            "runs": [jobs[lanes[lane].job_id].run_no for lane in wants],
+            "counts": list(wants.values()),
+            "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
+            "now": now,
+        },
+    ).fetchall()
+    order = list(wants)
+    found: dict[int, list[Any]] = {lane: [] for lane in order}
+    for row in rows:
+        if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
+            if budgets[row.job_id] <= 0:
+                continue
+            budgets[row.job_id] -= 1
+        found[order[row.place - 1]].append(row)
+    chosen: list[tuple[TurnPlan, list[Any]]] = []
+    for plan in turns:
+        queue = found[plan.lane.id]
+        documents = _up_to_a_suspect(queue[: plan.documents])
+        del queue[: len(documents)]
+        if documents:
+            chosen.append((plan, documents))
+    # What was read for a turn and cut off by a suspect keeps its place for the next pass.
+    for queue in found.values():
+        for row in queue:
+            if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
+                budgets[row.job_id] += 1
+    return chosen
+
+
+def _below(job_id: int, budgets: dict[int, int]) -> int:
+    """A job whose budget is used up hands out only what already has its place."""
+    return FIRST_FRESH if budgets.get(job_id, 1) <= 0 else _NEVER
+
+
+def _up_to_a_suspect(documents: list[Any]) -> list[Any]:
+    if documents and documents[0].losses >= _SUSPECT_LOSSES:
+        return documents[:1]
+    for index, document in enumerate(documents):
+        if document.losses >= _SUSPECT_LOSSES:
+            return documents[:index]
+    return documents
+
+
+def _offer(
+    cursor: psycopg.Cursor[Any],
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    scope: str,
+    jobs: dict[int, _Job],
+    lanes: list[LaneSeen],
+    chosen: list[tuple[TurnPlan, list[Any]]],
+    waiting: list[NoPlace],
+    tried: set[int],
+    budgets: dict[int, int],
+    now: dt.datetime,
+    saw_everything: bool,
+) -> Stuffed:
+    packed = _pack(chosen)
+    ids = _insert_batches(
+        cursor,
+        manager=manager,
+        group=group,
+        scope=scope,
+        kind=Batch.Kind.PROCESS,
+        workers=[turns[0][0].follows.worker if turns[0][0].follows else None for turns in packed],
+        documents=[sum(len(documents) for _, documents in turns) for turns in packed],
+        now=now,
+    )
+    rows = [
+        (batch, plan, documents) for batch, turns in zip(ids, packed, strict=True) for plan, documents in turns
+    ]
+    left = _what_is_left(cursor, lanes=lanes, jobs=jobs, chosen=chosen, waiting=waiting, tried=tried, budgets=budgets, now=now)
+    admitted: dict[int, int] = {}
+    for _, _, documents in rows:
+        for document in documents:
+            if document.job_id in budgets and document.admitted_run != jobs[document.job_id].run_no:
+                admitted[document.job_id] = admitted.get(document.job_id, 0) + 1
+    if rows or left:
+        cursor.execute(
+            _WRITE,
+            {
+                "hashes": [document.hash for _, _, documents in rows for document in documents],
+                "jobs": [document.job_id for _, _, documents in rows for document in documents],
+                "batches": [batch for batch, _, documents in rows for _ in documents],
+                "turn_batches": [batch for batch, _, _ in rows],
+                "turn_lanes": [plan.lane.id for _, plan, _ in rows],
+                "turn_bins": [plan.lane.bin_id for _, plan, _ in rows],
+                "turn_follows": [plan.follows.id if plan.follows else None for _, plan, _ in rows],
+                "turn_documents": [len(documents) for _, _, documents in rows],
+                "turn_requests": [plan.requests for _, plan, _ in rows],
+                "turn_gaps": [plan.gap for _, plan, _ in rows],
+                "count_jobs": [plan.lane.job_id for _, plan, _ in rows],
+                "count_lanes": [plan.lane.id for _, plan, _ in rows],
+                "count_runs": [jobs[plan.lane.job_id].run_no for _, plan, _ in rows],
+                "count_documents": [len(documents) for _, _, documents in rows],
+                "budget_jobs": list(admitted),
+                "budget_amounts": list(admitted.values()),
+                "left_lanes": [lane for lane, _, _, _ in left],
+                "left_ready": [ready_at for _, ready_at, _, _ in left],
+                "left_heads": [head for _, _, head, _ in left],
+                "left_served": [served for _, _, _, served in left],
+                "now": now,
+            },
+        )
+    return Stuffed(
+        documents=sum(len(documents) for _, _, documents in rows),
+        batches=len(ids),
+        workers=frozenset(plan.follows.worker for _, plan, _ in rows if plan.follows and plan.follows.worker),
+        saw_everything=saw_everything,
+    )
+
+
+def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:
+    """Turns into batches: small turns together, successors with those of the same worker, suspects alone."""
+    packed: list[list[tuple[TurnPlan, list[Any]]]] = []
+    open_batches: dict[uuid.UUID | None, tuple[list[tuple[TurnPlan, list[Any]]], int]] = {}
+    for plan, documents in chosen:
+        if documents[0].losses >= _SUSPECT_LOSSES:
+            packed.append([(plan, documents)])
+            continue
+        worker = plan.follows.worker if plan.follows else None
+        batch, size = open_batches.get(worker, ([], 0))
+        if not batch or size + len(documents) > _DOCUMENTS_A_BATCH or (worker is None and plan.requests > 1):
+            batch, size = [], 0
+            packed.append(batch)
+        batch.append((plan, documents))
+        open_batches[worker] = (batch, size + len(documents))
+    return packed
+
+
+def _what_is_left(
+    cursor: psycopg.Cursor[Any],
+    *,
+    lanes: list[LaneSeen],
+    jobs: dict[int, _Job],
+    chosen: list[tuple[TurnPlan, list[Any]]],
+    waiting: list[NoPlace],
+    tried: set[int],
+    budgets: dict[int, int],
+    now: dt.datetime,
+) -> list[tuple[int, dt.datetime | None, int | None, bool]]:
+    """For each lane that was looked at: (lane, its next ready_at, its new head, was it served)."""
+    given: dict[int, int] = {}
+    last: dict[int, int] = {}
+    planned: dict[int, int] = {}
+    for plan, documents in chosen:
+        given[plan.lane.id] = given.get(plan.lane.id, 0) + len(documents)
+        last[plan.lane.id] = documents[-1].seq
+        planned[plan.lane.id] = planned.get(plan.lane.id, 0) + plan.documents
+    left: list[tuple[int, dt.datetime | None, int | None, bool]] = []
+    asleep = {place.lane.id: place.until for place in waiting}
+    short = [lane for lane in lanes if lane.id in tried and given.get(lane.id, 0) < planned.get(lane.id, 1)]
+    next_ready: dict[int, dt.datetime | None] = {}
+    if short:
+        rows = cursor.execute(
+            _NEXT_READY,
+            {
+                "lanes": [lane.id for lane in short],
+                "runs": [jobs[lane.job_id].run_no for lane in short],
+                "below": [_below(lane.job_id, budgets) for lane in short],
+                "now": now,
+                "soon": now + dt.timedelta(milliseconds=50),
+            },
+        )
+        next_ready = {row.lane_id: row.ready_at for row in rows}
+    for lane in lanes:
+        served = lane.id in given
+        if lane.id in next_ready:
+            # Too few: the next look begins at the start of the lane again.
+            left.append((lane.id, next_ready[lane.id], 0, True))
+        elif served:
+            # All its places are taken: who takes or closes a turn of its bin wakes it.
+            left.append((lane.id, now + _LOOK_AGAIN, last[lane.id] + 1, True))
+        elif lane.id in asleep:
+            until = asleep[lane.id]
+            left.append((lane.id, until or now + _LOOK_AGAIN, None, False))
+    return left
+
+
+# A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
+_LOOK_AGAIN: Final = dt.timedelta(seconds=2)
+
+
+def _insert_batches(
+    cursor: psycopg.Cursor[Any],
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    scope: str,
+    kind: Batch.Kind,
+    workers: Sequence[uuid.UUID | None],
+    documents: Sequence[int],
+    now: dt.datetime,
+) -> list[int]:
+    """Insert the batches of an offer in order; returns their ids, which are the claim tokens."""
+    if not documents:
+        return []
+    rows = cursor.execute(
+        _OFFER,
+        {
+            "group": group.id,
+            "scope": scope,
+            "manager": manager,
+            "workers": list(workers),
+            "documents": list(documents),
+            "kind": str(kind),
+            "now": now,
+        },
+    )
+    return [row.id for row in rows]
+
+

@@ -1,0 +1,193 @@
+"""
+Taking: a worker gets batches, and with them what it needs to know of documents, paces and hosts.
+
+Two statements, each a transaction of its own: the first makes the batches this worker's, the second
+reads what is in them. A worker that dies between the two is found by its batches.
+"""
+
+import datetime as dt
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from jobs.connectors.repository.base import Document
+from nodes.fences import FenceRefused
+
+# How long a batch may be out before its worker is asked about it.
+_DEADLINE: Final = dt.timedelta(minutes=10)
+
+# The oldest batches that are offered to everybody or to this worker, as many as there is room for;
+# one always, when the worker has nothing. Locks: Node KEY SHARE, then Batch, skipping what is locked.
+_TAKE: Final[LiteralString] = """
+WITH node AS MATERIALIZED (
+    SELECT id, scope FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
+), offered AS MATERIALIZED (
+    SELECT id, documents FROM jobs_batch
+     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND (worker_id IS NULL OR worker_id = %(worker)s)
+     ORDER BY worker_id IS NULL, id LIMIT 64
+       FOR NO KEY UPDATE SKIP LOCKED
+), fitting AS (
+    SELECT id FROM (SELECT id, documents, sum(documents) OVER (ORDER BY id) AS total FROM offered) AS running
+     WHERE total <= %(room)s OR (%(idle)s AND total = documents)
+), taken AS (
+    UPDATE jobs_batch AS batch
+       SET state = 'sent', worker_id = %(worker)s, sent_at = clock_timestamp(), deadline = clock_timestamp() + %(deadline)s
+      FROM fitting WHERE batch.id = fitting.id
+    RETURNING batch.id, batch.kind
+)
+SELECT taken.id, taken.kind, (SELECT count(*) FROM node) AS nodes FROM (SELECT 1) AS always LEFT JOIN taken ON true
+"""
+
+# The turns of what was taken; their lanes are looked at again, since a turn that is out can be followed.
+_TURNS: Final[LiteralString] = """
+WITH woken AS (
+    UPDATE jobs_lane SET ready_at = %(now)s
+     WHERE id IN (SELECT lane_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s)) AND ready_at > %(now)s
+)
+SELECT turn.id, turn.batch_id, turn.lane_id, turn.bin_id, bin.namespace, bin.name AS bin, turn.follows_id AS follows,
+       turn.documents, turn.requests, turn.gap,
+       extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float AS wait
+  FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
+ WHERE turn.batch_id = ANY(%(batches)s)
+ ORDER BY turn.id
+"""
+
+# The documents. A version counts only if every output that holds anything holds just that one.
+_DOCUMENTS: Final[LiteralString] = """
+SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects, item.failures,
+       coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for, item.run_no,
+       lane.seed_id, job.specification_version,
+       CASE WHEN item.version = '' THEN ''
+            WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
+                      ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
+                   WHERE held.hash = item.hash AND held.version = item.version)
+               = (SELECT count(*) FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output
+                      ON output.id = link.outputconnection_id
+                   WHERE link.job_id = item.job_id AND output.connector <> 'null')
+            THEN item.version ELSE '' END AS version,
+       item.validators
+  FROM jobs_queueitem AS item
+  JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  JOIN jobs_job AS job ON job.id = item.job_id
+ WHERE item.batch_id = ANY(%(batches)s)
+ ORDER BY item.batch_id, item.lane_id, item.seq
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A document with its claim, and where it belongs."""
+
+    document: Document
+    job_id: int
+    run_no: int
+    seed_id: int
+    lane_id: int
+    batch_id: int
+    specification_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTaken:
+    """
+    Documents of one lane and the pace that they are asked for at.
+
+    `wait` is seconds until the first request may start; `gap` those between two starts. `requests`
+    may be open at once; 0 for a turn that gets them from the one that it follows.
+    """
+
+    id: int
+    batch_id: int
+    bin_id: int
+    bin: str
+    follows: int | None
+    requests: int
+    gap: float
+    wait: float
+    documents: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a worker got: turns to process, and documents to remove from the outputs, by kind."""
+
+    turns: list[TurnTaken] = field(default_factory=list)
+    removals: dict[str, list[Claimed]] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> int:
+        return sum(len(turn.documents) for turn in self.turns) + sum(len(found) for found in self.removals.values())
+
+
+def take(
+    connection: psycopg.Connection[Any], *, worker: uuid.UUID, room: int, idle: bool, now: dt.datetime
+) -> Taken:
+    """
+    Take the oldest batches that fit into `room` documents; one at least when the worker is `idle`.
+
+    Raises:
+        FenceRefused: the worker was marked failed, or has stopped.
+    """
+    with connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+        rows = cursor.execute(
+            _TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE}
+        ).fetchall()
+        if not rows[0].nodes:
+            raise FenceRefused("node", node=worker)
+        kinds = {row.id: row.kind for row in rows if row.id is not None}
+        if not kinds:
+            return Taken()
+        return _read(cursor, kinds=kinds, now=now)
+
+
+def _read(cursor: psycopg.Cursor[Any], *, kinds: dict[int, str], now: dt.datetime) -> Taken:
+    batches = list(kinds)
+    turns = cursor.execute(_TURNS, {"batches": batches, "now": now}).fetchall()
+    rows = cursor.execute(_DOCUMENTS, {"batches": batches}).fetchall()
+    found: dict[tuple[int, int], list[Claimed]] = {}
+    taken = Taken()
+    for row in rows:
+        claimed = Claimed(
+            document=Document(
+                hash=row.hash.hex,
+                identifier=row.identifier,
+                depth=row.depth,
+                redirects=row.redirects,
+                version=row.version,
+                validators=row.validators,
+                failures=row.failures,
+                failing_for=row.failing_for,
+            ),
+            job_id=row.job_id,
+            run_no=row.run_no,
+            seed_id=row.seed_id,
+            lane_id=row.lane_id,
+            batch_id=row.batch_id,
+            specification_version=row.specification_version,
+        )
+        if kinds[row.batch_id] == "process":
+            found.setdefault((row.batch_id, row.lane_id), []).append(claimed)
+        else:
+            taken.removals.setdefault(kinds[row.batch_id], []).append(claimed)
+    for turn in turns:
+        # Turns of one batch and one lane share what was found there, in the order of the lane.
+        documents = found.get((turn.batch_id, turn.lane_id), [])
+        share = documents[: turn.documents]
+        del documents[: turn.documents]
+        taken.turns.append(
+            TurnTaken(
+                id=turn.id,
+                batch_id=turn.batch_id,
+                bin_id=turn.bin_id,
+                bin=turn.bin,
+                follows=turn.follows,
+                requests=turn.requests,
+                gap=turn.gap,
+                wait=max(0.0, turn.wait or 0.0),
+                documents=tuple(share),
+            )
+        )
+    return taken
