@@ -1,0 +1,50 @@
+# Everything a newcomer runs. Each target sets up what it needs: a virtual environment in .venv, and in it
+# what the requirements files pin. Paths are relative, since make cannot quote the clone's own.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run test check bench set-up set-up-dev set-up-bench
+
+PYTHON := .venv/bin/python
+# What is handed to the command: make demo ARGS="--exit --pages 2000"
+ARGS ?=
+# What is handed to pytest: make test PYTEST_ARGS="-k pause"
+PYTEST_ARGS ?=
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+
+demo: set-up ## crawl a synthetic site with a small cluster, and watch it in the browser
+	@exec $(PYTHON) manage.py demo $(ARGS)
+
+run: set-up ## start managers, workers and the web server on the configured database
+	@exec $(PYTHON) manage.py run $(ARGS)
+
+test: set-up-dev ## run all tests that this machine can run
+	$(PYTHON) -m pytest $(PYTEST_ARGS) tests/unit tests/integration tests/acceptance
+
+check: set-up-dev ## look at format, types, import rules, templates, migrations
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy .
+	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	$(PYTHON) -m djlint --check --lint templates
+	$(PYTHON) manage.py makemigrations --check
+	$(PYTHON) manage.py check --fail-level WARNING
+	@if command -v node >/dev/null; then \
+	  for script in static/js/*.js; do \
+	    [ ! -e "$$script" ] || node --input-type=module --check <"$$script" || { echo "in $$script" >&2; exit 1; }; \
+	  done; \
+	fi
+
+bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
+	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
+
+# Scrapy's pins must not bend ours, so it lives apart.
+set-up-bench: REQUIREMENTS := requirements-bench.txt
+set-up-bench: ENVIRONMENT := .venv-bench
+set-up-dev: REQUIREMENTS := requirements-dev.txt
+set-up: REQUIREMENTS := requirements.txt
+set-up set-up-dev: ENVIRONMENT := .venv
+set-up set-up-dev set-up-bench:
+	@command -v python3 >/dev/null || { echo "crawlctl needs Python 3.11 or newer: there is no python3 here." >&2; exit 1; }
+	@python3 tools/set_up.py $(ENVIRONMENT) $(REQUIREMENTS)
