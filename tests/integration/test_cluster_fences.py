@@ -1,0 +1,317 @@
+"""The races of the cluster's fences, each with two connections that really wait for each other."""
+
+import concurrent.futures
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from nodes import membership
+from nodes.connections import connect
+from nodes.decisions.judge import FailureCause, MarkFailed
+from nodes.fences import FenceRefused, TermHeld, hold_node, hold_term
+from tests.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, status_of, wait_until
+
+
+class Cluster:
+    """Connections of a test, and what is known of who waits for whom."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.opened: list[psycopg.Connection] = []
+        self.watch = self.open()
+        self.threads = concurrent.futures.ThreadPoolExecutor(max_workers=4)
+
+    def open(self) -> psycopg.Connection:
+        connection = psycopg.connect(self.dsn, autocommit=True)
+        connection.execute("SET lock_timeout = '10s'")
+        self.opened.append(connection)
+        return connection
+
+    def open_as(self, node) -> psycopg.Connection:
+        connection = connect(self.dsn, node_id=node.id, purpose="work", timeout=node.timeout)
+        self.opened.append(connection)
+        return connection
+
+    @contextmanager
+    def transaction(self, *, holding: Callable[[psycopg.Connection], None]):
+        """A transaction of somebody else that holds something while the block runs, and then commits."""
+        other = self.open()
+        with other.transaction():
+            holding(other)
+            yield other
+
+    def start(self, call: Callable[..., object], /, **arguments) -> "Waiting":
+        """Begin the call on a connection of its own, and return once it waits for a lock."""
+        connection = self.open()
+        future = self.threads.submit(call, connection, **arguments)
+        wait_until(lambda: self._is_blocked(connection) or future.done())
+        assert not future.done(), f"it did not wait: {future}"
+        return Waiting(future)
+
+    def close(self) -> None:
+        self.threads.shutdown()
+        for connection in self.opened:
+            connection.close()
+
+    def _is_blocked(self, connection: psycopg.Connection) -> bool:
+        (blockers,) = self.watch.execute("SELECT pg_blocking_pids(%s)", [connection.info.backend_pid]).fetchone()
+        return bool(blockers)
+
+
+class Waiting:
+    def __init__(self, future: concurrent.futures.Future) -> None:
+        self._future = future
+
+    @property
+    def is_over(self) -> bool:
+        return self._future.done()
+
+    def result(self):
+        return self._future.result(timeout=10)
+
+
+@pytest.fixture
+def cluster(dsn):
+    cluster = Cluster(dsn)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def connection(cluster):
+    return cluster.open()
+
+
+def hold_node_in_transaction(connection, *, node_id):
+    with connection.transaction():
+        hold_node(connection, node_id)
+
+
+def hold_term_in_transaction(connection, *, term):
+    with connection.transaction():
+        hold_term(connection, term)
+
+
+# --- The node fence ------------------------------------------------------------------------------
+
+
+def test_a_mark_waits_for_the_writer_that_holds_the_node_fence_and_refuses_the_next(cluster, connection):
+    main, worker = register_node(connection), register_node(connection, "worker")
+    term, verdict = elect_main(connection, main), fall_silent(connection, worker)
+
+    with cluster.transaction(holding=lambda writer: hold_node(writer, worker.id)):
+        marking = cluster.start(membership.mark_failed, verdict=verdict, term=term)
+        assert status_of(connection, worker.id) == "running"
+
+    assert marking.result() is True
+    assert status_of(connection, worker.id) == "failed"
+    with pytest.raises(FenceRefused) as refused:
+        hold_node_in_transaction(connection, node_id=worker.id)
+    assert (refused.value.fence, refused.value.facts) == ("node", {"node": worker.id})
+
+
+def test_a_writer_that_waited_for_the_mark_is_refused(cluster, connection):
+    """The UPDATE of a mark alone would let it through: only FOR UPDATE conflicts with KEY SHARE."""
+    main, worker = register_node(connection), register_node(connection, "worker")
+    term, verdict = elect_main(connection, main), fall_silent(connection, worker)
+
+    with cluster.transaction(holding=lambda judge: membership.mark_failed(judge, verdict=verdict, term=term)):
+        writing = cluster.start(hold_node_in_transaction, node_id=worker.id)
+
+    with pytest.raises(FenceRefused):
+        writing.result()
+
+
+def test_a_beat_does_not_wait_for_the_writers_of_its_node(cluster, connection):
+    worker = register_node(connection, "worker")
+
+    with cluster.transaction(holding=lambda writer: hold_node(writer, worker.id)):
+        assert membership.beat(connection, node_id=worker.id, progress={}).is_fit
+
+
+def test_a_beat_that_waited_for_the_mark_hears_of_it(cluster, connection):
+    main, worker = register_node(connection), register_node(connection, "worker")
+    term, verdict = elect_main(connection, main), fall_silent(connection, worker)
+
+    with cluster.transaction(holding=lambda judge: membership.mark_failed(judge, verdict=verdict, term=term)):
+        beating = cluster.start(membership.beat, node_id=worker.id, progress={})
+
+    assert beating.result().status == "failed"
+
+
+def test_a_node_that_speaks_while_its_mark_waits_is_not_failed(cluster, connection):
+    main, worker = register_node(connection), register_node(connection, "worker")
+    term, verdict = elect_main(connection, main), fall_silent(connection, worker)
+
+    with cluster.transaction(holding=lambda other: membership.beat(other, node_id=worker.id, progress={})):
+        marking = cluster.start(membership.mark_failed, verdict=verdict, term=term)
+
+    assert marking.result() is False
+    assert status_of(connection, worker.id) == "running"
+
+
+def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, connection):
+    main, worker = register_node(connection), register_node(connection, "worker", timeout=3600)
+    term = elect_main(connection, main)
+    frozen = cluster.open_as(worker)
+    frozen.execute("BEGIN")
+    hold_node(frozen, worker.id)
+    connection.execute("UPDATE nodes_node SET heartbeat_at = heartbeat_at - interval '2 h' WHERE id = %s", [worker.id])
+    verdict = MarkFailed(node_id=worker.id, scope="cluster", cause=FailureCause.SILENT, reason="silent")
+
+    assert membership.mark_failed(connection, verdict=verdict, term=term)
+
+    with pytest.raises(psycopg.OperationalError):
+        frozen.execute("COMMIT")
+
+
+def test_a_frozen_transaction_that_nobody_may_end_ends_by_itself_below_the_timeout(cluster, connection):
+    worker = register_node(connection, "worker", timeout=0.5)
+    frozen = cluster.open_as(worker)
+
+    frozen.execute("BEGIN")
+    hold_node(frozen, worker.id)
+
+    wait_until(lambda: not connection.execute(SESSIONS_OF, [str(worker.id)]).fetchall())
+
+
+SESSIONS_OF = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, %s)"
+
+
+def test_a_fence_outside_a_transaction_is_a_mistake_of_the_caller(connection):
+    node = register_node(connection)
+
+    with pytest.raises(RuntimeError, match="outside a transaction"):
+        hold_node(connection, node.id)
+
+
+# --- The term fence ------------------------------------------------------------------------------
+
+
+def test_two_managers_that_elect_at_once_get_one_main(cluster, connection):
+    first, second = register_node(connection), register_node(connection)
+
+    with cluster.transaction(
+        holding=lambda other: membership.elect(other, node_id=first.id, scope="cluster", seen_term=0)
+    ):
+        electing = cluster.start(membership.elect, node_id=second.id, scope="cluster", seen_term=0)
+
+    assert electing.result() is None
+    assert connection.execute("SELECT main_id, term FROM nodes_mainterm").fetchone() == (first.id, 1)
+
+
+def test_the_winner_marks_the_old_main_failed_in_the_same_transaction(cluster, connection):
+    old, new = register_node(connection), register_node(connection)
+    old_term, verdict = elect_main(connection, old), fall_silent(connection, old)
+
+    held = membership.elect(connection, node_id=new.id, scope="cluster", seen_term=1, replaces=verdict)
+
+    assert held == TermHeld(scope="cluster", term=2, main_id=new.id)
+    assert events_of(connection, old.id)[-1] == "marked_failed"
+    marked_by, elected_by = connection.execute(
+        "SELECT array_agg(DISTINCT xmin::text), count(*) FROM nodes_nodeevent WHERE kind = 'marked_failed' OR node_id = %s AND kind = 'elected'",
+        [new.id],
+    ).fetchone()
+    assert (len(marked_by), elected_by) == (1, 2)
+    with pytest.raises(FenceRefused) as refused:
+        hold_term_in_transaction(connection, term=old_term)
+    assert refused.value.fence == "term"
+
+
+def test_an_election_waits_for_the_writes_of_the_old_main_that_are_under_way(cluster, connection):
+    """Also for one that holds its term and waits itself, for the lock of some other row."""
+    old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
+    old_term = elect_main(connection, old)
+    of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)
+
+    with cluster.transaction(holding=lambda writer: hold_node(writer, worker.id)):
+        marking = cluster.start(membership.mark_failed, verdict=of_worker, term=old_term)
+        electing = cluster.start(membership.elect, node_id=new.id, scope="cluster", seen_term=1, replaces=of_old)
+        assert not marking.is_over
+
+    assert marking.result() is True
+    assert electing.result().term == 2
+    order = connection.execute(
+        "SELECT node_id FROM nodes_nodeevent WHERE kind = 'marked_failed' ORDER BY id"
+    ).fetchall()
+    assert order == [(worker.id,), (old.id,)]
+
+
+def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster, connection):
+    old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
+    old_term = elect_main(connection, old)
+    of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)
+
+    with cluster.transaction(
+        holding=lambda other: membership.elect(other, node_id=new.id, scope="cluster", seen_term=1, replaces=of_old)
+    ):
+        marking = cluster.start(membership.mark_failed, verdict=of_worker, term=old_term)
+
+    with pytest.raises(FenceRefused):
+        marking.result()
+    assert status_of(connection, worker.id) == "running"
+
+
+def test_a_silent_main_that_speaks_while_it_is_being_replaced_stays_main(cluster, connection):
+    old, new = register_node(connection), register_node(connection)
+    term, verdict = elect_main(connection, old), fall_silent(connection, old)
+
+    with cluster.transaction(holding=lambda other: membership.beat(other, node_id=old.id, progress={})):
+        electing = cluster.start(membership.elect, node_id=new.id, scope="cluster", seen_term=1, replaces=verdict)
+
+    assert electing.result() is None
+    hold_term_in_transaction(connection, term=term)
+
+
+def test_a_manager_that_was_marked_failed_cannot_elect_itself(connection):
+    main, failed = register_node(connection), register_node(connection)
+    term = elect_main(connection, main)
+    membership.mark_failed(connection, verdict=fall_silent(connection, failed), term=term)
+    membership.resign(connection, term=term)
+
+    with pytest.raises(FenceRefused):
+        membership.elect(connection, node_id=failed.id, scope="cluster", seen_term=1)
+
+    assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
+
+
+def test_a_live_main_is_never_replaced_by_who_names_nobody(connection):
+    main, other = register_node(connection), register_node(connection)
+    elect_main(connection, main)
+
+    assert membership.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
+
+
+def test_an_old_main_fails_nobody_and_cuts_no_session(cluster, connection):
+    old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
+    old_term = elect_main(connection, old)
+    membership.resign(connection, term=old_term)
+    membership.elect(connection, node_id=new.id, scope="cluster", seen_term=1)
+    session, verdict = cluster.open_as(worker), fall_silent(connection, worker)
+
+    with pytest.raises(FenceRefused):
+        membership.mark_failed(connection, verdict=verdict, term=old_term)
+
+    assert session.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
+    term = elect_main(connection, register_node(connection))
+
+    assert membership.resign(connection, term=term) is True
+    assert membership.resign(connection, term=term) is False
+
+    with pytest.raises(FenceRefused):
+        hold_term_in_transaction(connection, term=term)
+
+
+def test_sessions_of_daemons_see_what_was_committed_while_they_waited(cluster, connection):
+    """The fences rest on READ COMMITTED, whatever the default of the database is."""
+    node = register_node(connection)
+
+    session = cluster.open_as(node)
+
+    assert session.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+    assert session.execute("SHOW idle_in_transaction_session_timeout").fetchone() == (f"{TIMEOUT / 2:g}s",)

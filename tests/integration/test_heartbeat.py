@@ -1,0 +1,115 @@
+"""The heart of a node: when it beats, when it does not, and what it survives."""
+
+import psycopg
+import pytest
+
+from nodes import membership
+from nodes.heartbeat import Heart
+from tests.cluster import elect_main, fall_silent, register_node, status_of, wait_until
+
+TIMEOUT = 1.0
+
+
+@pytest.fixture
+def connection(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def worker(connection):
+    return register_node(connection, "worker", timeout=TIMEOUT)
+
+
+@pytest.fixture
+def heart(dsn, worker):
+    heart = Heart(dsn=dsn, node_id=worker.id, interval=0.05, timeout=TIMEOUT, give_up=TIMEOUT)
+    yield heart
+    heart.stop()
+
+
+def last_beat(connection, node):
+    return connection.execute("SELECT heartbeat_at FROM nodes_node WHERE id = %s", [node.id]).fetchone()[0]
+
+
+def beats_again(connection, node) -> bool:
+    before = last_beat(connection, node)
+    wait_until(lambda: last_beat(connection, node) > before)
+    return True
+
+
+def test_it_beats_and_carries_what_the_work_loop_says(connection, worker, heart):
+    heart.progress(in_flight=3, claimed=7)
+    heart.start()
+
+    wait_until(lambda: heart.trust.may_begin)
+
+    assert beats_again(connection, worker)
+    assert connection.execute("SELECT progress FROM nodes_node").fetchone() == ({"in_flight": 3, "claimed": 7},)
+
+
+def test_it_knows_who_is_main(connection, worker, heart):
+    heart.start()
+    term = elect_main(connection, register_node(connection))
+
+    wait_until(lambda: heart.main_id is not None)
+
+    assert (heart.main_id, heart.term) == (term.main_id, term.term)
+
+
+def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_does(connection, worker, heart):
+    heart.start()
+    wait_until(lambda: heart.steady_for > 0)
+
+    wait_until(lambda: heart.trust.must_close)  # nobody has called progress() since the start
+
+    assert heart.steady_for == 0
+    heart.progress()
+    assert beats_again(connection, worker)
+
+
+def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
+    term = elect_main(connection, register_node(connection))
+    verdict = fall_silent(connection, worker)
+    membership.mark_failed(connection, verdict=verdict, term=term)
+
+    heart.start()
+
+    assert heart.failed.wait(timeout=10)
+    assert not heart.trust.may_begin
+
+
+def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness_anew(connection, worker, heart):
+    heart.start()
+    wait_until(lambda: heart.steady_for > 0.5)
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+
+    assert connection.execute(cut, [f"{worker.id} beat"]).fetchall() == [(True,)]
+
+    wait_until(lambda: heart.steady_for < 0.5)
+    assert beats_again(connection, worker)
+    assert not heart.failed.is_set()
+    assert status_of(connection, worker.id) == "running"
+
+
+def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_failed(worker):
+    heart = Heart(
+        dsn="host=127.0.0.1 port=1 dbname=nowhere", node_id=worker.id, interval=0.05, timeout=TIMEOUT, give_up=0.2
+    )
+
+    heart.start()
+    wait_until(lambda: heart.has_given_up)
+
+    assert not heart.trust.may_begin
+    assert not heart.failed.is_set()
+    heart.stop()
+
+
+def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heart):
+    heart.start()
+    wait_until(lambda: heart.steady_for > 0)
+
+    membership.stop(connection, node_id=worker.id, reason="asked to")
+
+    wait_until(lambda: heart.steady_for == 0)
+    assert not heart.failed.is_set()

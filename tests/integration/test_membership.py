@@ -1,0 +1,330 @@
+"""Membership in the database: a node's life, what others see of it, and rules that hold against anybody."""
+
+import itertools
+import subprocess
+import sys
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from nodes import membership
+from nodes.decisions.elect import elect, take_over
+from nodes.decisions.judge import FailureCause, judge
+from nodes.fences import FenceRefused, TermHeld, count_refused, hold_node, hold_term
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import FINAL_STATUSES, TRANSITIONS, NodeKind, NodeStatus
+from tests.cluster import (
+    BEAT,
+    TIMEOUT,
+    elect_main,
+    events_of,
+    fall_silent,
+    register_node,
+    status_of,
+)
+
+
+@pytest.fixture
+def connection(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+def identity_here(**facts) -> NodeIdentity:
+    usual = {"kind": NodeKind.MANAGER, "scope": "cluster", "name": "here", "timeout": TIMEOUT}
+    return NodeIdentity.of_this_process(**{**usual, **facts})
+
+
+def put_into(connection, status: str):
+    """Return a node in that state, however it got there."""
+    node = register_node(connection)
+    connection.execute(
+        "UPDATE nodes_node SET status = %(status)s, stopped_at = CASE WHEN %(ended)s THEN clock_timestamp() END WHERE id = %(id)s",
+        {"status": status, "ended": status in FINAL_STATUSES, "id": node.id},
+    )
+    return node
+
+
+# --- A node's own life ---------------------------------------------------------------------------
+
+
+def test_a_node_registers_works_drains_and_stops_and_the_journal_says_so(connection):
+    node = identity_here()
+
+    membership.register(connection, identity=node)
+    assert status_of(connection, node.id) == "starting"
+    assert membership.begin_work(connection, node_id=node.id)
+    assert membership.begin_draining(connection, node_id=node.id, reason="asked to stop")
+    assert membership.stop(connection, node_id=node.id, reason="asked to stop")
+
+    assert status_of(connection, node.id) == "stopped"
+    assert events_of(connection, node.id) == ["registered", "running", "draining", "stopped"]
+
+
+def test_a_second_process_with_the_same_id_is_refused_and_the_first_is_untouched(connection):
+    node = register_node(connection, name="first")
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        register_node(connection, id=node.id, name="second")
+
+    assert events_of(connection, node.id) == ["registered", "running"]
+
+
+def test_a_beat_tells_what_has_become_of_the_node_and_who_is_main(connection):
+    node = register_node(connection)
+    before = membership.beat(connection, node_id=node.id, progress={"in_flight": 3})
+    elect_main(connection, node)
+
+    after = membership.beat(connection, node_id=node.id, progress={"in_flight": 4})
+
+    assert (before.status, before.is_fit, before.term, before.main_id) == ("running", True, 0, None)
+    assert (after.status, after.is_fit, after.term, after.main_id) == ("running", True, 1, node.id)
+    assert connection.execute("SELECT progress, heartbeat_at <= %s FROM nodes_node", [after.at]).fetchone() == (
+        {"in_flight": 4},
+        True,
+    )
+
+
+def test_the_beat_of_a_failed_node_counts_for_nothing(connection):
+    main, worker = register_node(connection), register_node(connection, "worker")
+    verdict = fall_silent(connection, worker)
+    membership.mark_failed(connection, verdict=verdict, term=elect_main(connection, main))
+
+    beat = membership.beat(connection, node_id=worker.id, progress={})
+
+    assert (beat.status, beat.is_fit, beat.main_id) == ("failed", False, main.id)
+    assert connection.execute(
+        "SELECT clock_timestamp() - heartbeat_at > interval '59 min' FROM nodes_node WHERE id = %s", [worker.id]
+    ).fetchone() == (True,)
+
+
+def test_the_beat_of_a_node_that_the_database_does_not_know_is_not_fit(connection):
+    beat = membership.beat(connection, node_id=uuid4(), progress={})
+
+    assert (beat.status, beat.is_fit) == (None, False)
+
+
+def test_a_main_that_stops_leaves_its_office_with_the_same_commit(connection):
+    node = register_node(connection)
+    term = elect_main(connection, node)
+
+    membership.stop(connection, node_id=node.id, reason="asked to")
+
+    with pytest.raises(FenceRefused), connection.transaction():
+        hold_term(connection, term)
+    assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
+
+
+def test_refused_writes_are_counted_also_on_the_row_of_a_failed_node(connection):
+    node = put_into(connection, "failed")
+
+    count_refused(connection, node.id)
+    count_refused(connection, node.id)
+
+    assert connection.execute("SELECT refused_writes FROM nodes_node").fetchone() == (2,)
+
+
+# --- The lifecycle table is what happens ---------------------------------------------------------
+
+
+def begin_work(connection, node):
+    return membership.begin_work(connection, node_id=node.id)
+
+
+def begin_draining(connection, node):
+    return membership.begin_draining(connection, node_id=node.id, reason="")
+
+
+def stop(connection, node):
+    return membership.stop(connection, node_id=node.id, reason="")
+
+
+def mark_failed(connection, node):
+    term = elect_main(connection, register_node(connection))
+    return membership.mark_failed(connection, verdict=fall_silent(connection, node), term=term)
+
+
+def elect_another(connection, node):
+    """The node is main on record, in whatever state: another takes its place."""
+    connection.execute("UPDATE nodes_mainterm SET main_id = %s, term = 1", [node.id])
+    heir, verdict = register_node(connection), fall_silent(connection, node)
+    membership.elect(connection, node_id=heir.id, scope="cluster", seen_term=1, replaces=verdict)
+    return "marked_failed" in events_of(connection, node.id)
+
+
+MOVES = {
+    "begin_work": begin_work,
+    "begin_draining": begin_draining,
+    "stop": stop,
+    "mark_failed": mark_failed,
+    "elect": elect_another,
+}
+
+
+@pytest.mark.parametrize("status", NodeStatus)
+@pytest.mark.parametrize("transition", TRANSITIONS, ids=lambda transition: transition.cause)
+def test_every_transition_moves_from_its_sources_and_from_nowhere_else(connection, transition, status):
+    node = put_into(connection, status)
+
+    moved = MOVES[transition.cause](connection, node)
+
+    assert moved == (status in transition.sources)
+    assert status_of(connection, node.id) == (transition.target if moved else status)
+
+
+@pytest.mark.parametrize("status", NodeStatus)
+def test_the_node_fence_lets_through_who_runs_or_drains(connection, status):
+    node = put_into(connection, status)
+
+    try:
+        with connection.transaction():
+            hold_node(connection, node.id)
+            passed = True
+    except FenceRefused:
+        passed = False
+
+    assert passed == (status in {"running", "draining"})
+
+
+@pytest.mark.parametrize(
+    ("final", "other"), [pair for pair in itertools.product(sorted(FINAL_STATUSES), NodeStatus) if pair[0] != pair[1]]
+)
+def test_no_statement_whatever_brings_a_node_back_from_its_end(connection, final, other):
+    node = put_into(connection, final)
+
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="which is for ever"):
+        connection.execute("UPDATE nodes_node SET status = %s, stopped_at = NULL WHERE id = %s", [other, node.id])
+
+
+def test_no_statement_whatever_lowers_a_term(connection):
+    elect_main(connection, register_node(connection))
+
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="it only grows"):
+        connection.execute("UPDATE nodes_mainterm SET term = 0")
+
+
+# --- Looking -------------------------------------------------------------------------------------
+
+
+def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_ended(connection):
+    main, me = register_node(connection), identity_here()
+    membership.register(connection, identity=me)
+    worker, stopped = register_node(connection, "worker"), register_node(connection, "worker")
+    register_node(connection, scope="crawl:1")
+    elect_main(connection, main)
+    for node in (main, stopped):
+        membership.stop(connection, node_id=node.id, reason="")
+    fall_silent(connection, worker)
+
+    seen = membership.look(connection, scope="cluster", me=me)
+
+    assert [node.id for node in seen.nodes] == [main.id, me.id, worker.id]
+    assert (seen.term.term, seen.term.main_id, seen.term.is_vacant) == (1, main.id, True)
+    assert seen.nodes[1].is_live
+    assert seen.nodes[2].heartbeat_age == pytest.approx(3600, abs=60)
+
+
+def test_a_scope_that_nobody_has_opened_looks_empty(connection):
+    seen = membership.look(connection, scope="crawl:nobody", me=identity_here())
+
+    assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
+
+
+def test_a_look_notices_that_a_process_of_this_machine_is_gone_and_nothing_of_other_machines(connection):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    me = identity_here()
+    elsewhere = register_node(connection, "worker")
+    dead = register_node(
+        connection,
+        "worker",
+        boot_id=me.boot_id,
+        pid_namespace=me.pid_namespace,
+        pid=child.pid,
+        process_start=me.process_start + 10**9,
+    )
+    child.communicate()
+    membership.register(connection, identity=me)
+
+    seen = membership.look(connection, scope="cluster", me=me)
+
+    assert {node.id: node.same_machine_process_gone for node in seen.nodes} == {
+        elsewhere.id: False,
+        dead.id: True,
+        me.id: False,
+    }
+
+
+def test_only_scopes_without_a_live_manager_are_orphaned(connection):
+    me = identity_here()
+    dead = register_node(connection, scope="crawl:dead")
+    worker = register_node(connection, "worker", scope="crawl:dead")
+    register_node(connection, scope="crawl:alive")
+    register_node(connection, "worker", scope="crawl:alive")
+    register_node(connection, "worker")
+    fall_silent(connection, dead)
+
+    orphans = membership.look_at_orphaned_scopes(connection, me=me)
+
+    assert [node.id for node in orphans] == [dead.id, worker.id]
+
+
+# --- Decision and write together -----------------------------------------------------------------
+
+
+def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
+    managers = [identity_here(name=name) for name in ("first", "second", "third")]
+    for manager in managers:
+        membership.register(connection, identity=manager)
+        membership.begin_work(connection, node_id=manager.id)
+
+    held = []
+    for manager in reversed(managers):
+        action = elect(membership.look(connection, scope="cluster", me=manager), beat=BEAT, steady_for=0)
+        if action is not None:
+            held.append(
+                membership.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term)
+            )
+
+    assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
+
+
+def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
+    me = identity_here()
+    membership.register(connection, identity=me)
+    membership.begin_work(connection, node_id=me.id)
+    mine = elect_main(connection, me)
+    one_shot = register_node(connection, scope="crawl:1")
+    its_term = elect_main(connection, one_shot)
+    fall_silent(connection, one_shot)
+
+    cluster = membership.look(connection, scope="cluster", me=me)
+    orphans = membership.look_at_orphaned_scopes(connection, me=me)
+    for verdict in judge(cluster, steady_for=TIMEOUT, orphans=orphans):
+        membership.mark_failed(connection, verdict=verdict, term=mine)
+
+    assert status_of(connection, one_shot.id) == "failed"
+    with pytest.raises(FenceRefused), connection.transaction():
+        hold_term(connection, its_term)
+
+
+def test_who_resumes_a_one_shot_becomes_main_of_its_scope_and_fails_what_is_left_of_it(connection):
+    me, dead = identity_here(scope="crawl:2"), register_node(connection, scope="crawl:1")
+    left_behind = register_node(connection, "worker", scope="crawl:1")
+    elect_main(connection, dead)
+    membership.register(connection, identity=me)
+    membership.begin_work(connection, node_id=me.id)
+    for node in (dead, left_behind):
+        fall_silent(connection, node)
+
+    action = take_over(membership.look(connection, scope="crawl:1", me=me), steady_for=TIMEOUT)
+    assert action is not None
+    held = membership.elect(
+        connection, node_id=me.id, scope="crawl:1", seen_term=action.seen_term, replaces=action.replaces
+    )
+    assert held is not None
+    for verdict in judge(membership.look(connection, scope="crawl:1", me=me), steady_for=TIMEOUT):
+        assert verdict.cause == FailureCause.SILENT
+        membership.mark_failed(connection, verdict=verdict, term=held)
+
+    assert [status_of(connection, node.id) for node in (dead, left_behind)] == ["failed", "failed"]
