@@ -166,9 +166,9 @@ class Server:
         _wait_until(lambda: self._is_ready(process.pid) or postmaster.has_ended(), within=START_WITHIN)
         if not self._is_ready(process.pid) or postmaster.has_ended():
             postmaster.stop()
+            said = last_lines(self.home.log, since=size_of_log)
             raise EmbeddedPostgresError(
-                f"the embedded PostgreSQL did not start. The end of {self.home.log}:\n"
-                + last_lines(self.home.log, since=size_of_log)
+                f"the embedded PostgreSQL did not start{_advice(said)}. The end of {self.home.log}:\n{said}"
             )
         return postmaster
 
@@ -189,7 +189,7 @@ class Server:
         )  # fmt: skip
         if result.returncode != 0:
             raise EmbeddedPostgresError(
-                f"cannot {purpose} the embedded PostgreSQL below {self.home.directory}. "
+                f"cannot {purpose} the embedded PostgreSQL below {self.home.directory}{_advice(result.stdout)}. "
                 f"{program.name} said:\n{_last(result.stdout)}"
             )
 
@@ -199,6 +199,12 @@ def last_lines(log: Path, *, since: int) -> str:
     with log.open("rb") as file:
         file.seek(since)
         return _last(file.read().decode("utf-8", errors="replace"))
+
+
+def _advice(said: str) -> str:
+    if "No space left on device" in said or "Disk quota exceeded" in said:
+        return f", because no space is left there: make room, or {USE_ANOTHER}"
+    return ""
 
 
 def _last(text: str) -> str:

@@ -587,3 +587,30 @@ def test_a_directory_that_may_not_be_written_gets_a_sentence(home_of_nobody):
 
     with pytest.raises(AssertionError, match=r"the embedded PostgreSQL cannot use .*: Permission denied\. Make room"):
         address_of(home_of_nobody.start_user(command=as_nobody()))
+
+
+def on_a_disk_of(size, home, *, options="rw"):
+    """Return how to run a Python that finds a small disk where its home should be, which nobody else sees."""
+    home.directory.mkdir()
+    mount = f'mount -t tmpfs -o size={size} none "$1" && mount -o remount,{options} "$1" && shift && exec "$@"'
+    command = ("unshare", "--mount", "sh", "-c", mount, "sh", str(home.directory), sys.executable)
+    if subprocess.run([*command, "-c", ""], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine does not let root mount a file system")
+    return command
+
+
+@needs_root
+@pytest.mark.parametrize("size", ["16k", "20M", "42M"])
+def test_a_full_disk_gets_a_sentence(home, size):
+    command = on_a_disk_of(size, home)
+
+    with pytest.raises(AssertionError, match="because no space is left there: make room, or set DATABASE_URL"):
+        address_of(home.start_user(command=command))
+
+
+@needs_root
+def test_a_read_only_disk_gets_a_sentence(home):
+    command = on_a_disk_of("1M", home, options="ro")
+
+    with pytest.raises(AssertionError, match=r"cannot use .*: Read-only file system"):
+        address_of(home.start_user(command=command))
