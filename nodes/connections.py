@@ -6,6 +6,7 @@ carries the id of its node, by which others can end it, and limits that are frac
 timeout: a lock that a frozen process holds is gone before anybody needs to judge the process.
 """
 
+import datetime as dt
 from typing import Any
 from uuid import UUID
 
@@ -13,11 +14,11 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 
-def connect(dsn: str, *, node_id: UUID, purpose: str, timeout: float) -> psycopg.Connection[Any]:
+def connect(dsn: str, *, node_id: UUID, purpose: str, timeout: dt.timedelta) -> psycopg.Connection[Any]:
     """
     Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
 
-    `timeout` is the node's own, in seconds. The caller closes the connection.
+    `timeout` is the node's own. The caller closes the connection.
 
     Raises:
         psycopg.OperationalError: the database cannot be reached within half the timeout.
@@ -29,30 +30,34 @@ def connect(dsn: str, *, node_id: UUID, purpose: str, timeout: float) -> psycopg
         "application_name": f"{node_id} {purpose}",
         "options": options,
         # libpq knows no connect timeout below two seconds.
-        "connect_timeout": max(2, round(timeout / 2)),
+        "connect_timeout": max(2, round(timeout.total_seconds() / 2)),
         "keepalives": 1,
         "keepalives_idle": 2,
         "keepalives_interval": 1,
         "keepalives_count": 3,
-        "tcp_user_timeout": round(timeout * 500),
+        "tcp_user_timeout": _milliseconds(timeout / 2),
     }
     return psycopg.connect(autocommit=True, **{**given, **mine})
 
 
-def _session_options(timeout: float) -> str:
+def _session_options(timeout: dt.timedelta) -> str:
     settings = {
         # The fences rest on this: a statement that waited for a lock sees what was committed meanwhile.
         "default_transaction_isolation": r"read\ committed",
         "TimeZone": "UTC",
         # A transaction that nobody goes on with ends before its locks can outlive its node ...
-        "idle_in_transaction_session_timeout": round(timeout * 500),
+        "idle_in_transaction_session_timeout": _milliseconds(timeout / 2),
         # ... and who waits for such a lock waits a little longer than that.
-        "lock_timeout": round(timeout * 800),
-        "statement_timeout": round(timeout * 3000),
+        "lock_timeout": _milliseconds(timeout * 0.8),
+        "statement_timeout": _milliseconds(timeout * 3),
         # The server's side of the same: it forgets a client whose machine is gone.
         "tcp_keepalives_idle": 2,
         "tcp_keepalives_interval": 1,
         "tcp_keepalives_count": 3,
-        "tcp_user_timeout": round(timeout * 500),
+        "tcp_user_timeout": _milliseconds(timeout / 2),
     }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+def _milliseconds(duration: dt.timedelta) -> int:
+    return round(duration / dt.timedelta(milliseconds=1))

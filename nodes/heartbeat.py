@@ -8,6 +8,7 @@ out meanwhile, so the node falls silent towards the web; and whoever comes back 
 before everybody had time to come back.
 """
 
+import datetime as dt
 import logging
 import threading
 from collections.abc import Iterator
@@ -43,17 +44,17 @@ class Heart:
         *,
         dsn: str,
         node_id: UUID,
-        interval: float,
-        timeout: float,
-        give_up: float,
+        interval: dt.timedelta,
+        timeout: dt.timedelta,
+        give_up: dt.timedelta,
         clock: Clock = seconds_since_boot,
     ) -> None:
-        """All three durations are in seconds; `timeout` is the one that the node registered with."""
+        """`timeout` is the one that the node registered with; `give_up` ends the hope for a database that is away."""
         self._dsn = dsn
         self._node_id = node_id
-        self._interval = interval
+        self._interval = interval.total_seconds()
         self._timeout = timeout
-        self._give_up = give_up
+        self._give_up = give_up.total_seconds()
         self._clock = clock
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
@@ -86,16 +87,16 @@ class Heart:
             self._facts.update(facts)
 
     @property
-    def steady_for(self) -> float:
+    def steady_for(self) -> dt.timedelta:
         """
-        For how many seconds the node has beaten without a gap: what entitles it to judge others.
+        For how long the node has beaten without a gap: what entitles it to judge others.
 
         A gap is a beat that failed, or more than half the timeout between two that did not.
         """
         with self._lock:
             if self._steady_since is None or self._beaten_at is None or self._is_gap(self._clock()):
-                return 0.0
-            return self._beaten_at - self._steady_since
+                return dt.timedelta()
+            return dt.timedelta(seconds=self._beaten_at - self._steady_since)
 
     @property
     def has_given_up(self) -> bool:
@@ -157,11 +158,11 @@ class Heart:
             self.failed.set()
 
     def _is_gap(self, now: float) -> bool:
-        return self._beaten_at is not None and now - self._beaten_at > self._timeout / 2
+        return self._beaten_at is not None and now - self._beaten_at > self._timeout.total_seconds() / 2
 
     def _is_work_stuck(self) -> bool:
         with self._lock:
-            return self._clock() - self._progress_at > self._timeout
+            return self._clock() - self._progress_at > self._timeout.total_seconds()
 
     def _lose_steadiness(self) -> None:
         with self._lock:

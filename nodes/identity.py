@@ -7,6 +7,7 @@ the first two. Where the system does not tell (anything but Linux) the values ar
 nobody claims that a process is gone: the heartbeat alone decides.
 """
 
+import datetime as dt
 import os
 import socket
 from dataclasses import dataclass
@@ -24,13 +25,13 @@ _DEAD_STATES = frozenset("ZXx")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """Everything that a node says of itself when it registers. `timeout` is in seconds, `capacity` in documents."""
+    """Everything that a node says of itself when it registers. `capacity` is in documents."""
 
     id: UUID
     kind: NodeKind
     scope: str
     name: str
-    timeout: float
+    timeout: dt.timedelta
     host: str
     boot_id: str
     pid_namespace: str
@@ -47,7 +48,7 @@ class NodeIdentity:
         kind: NodeKind,
         scope: str,
         name: str,
-        timeout: float,
+        timeout: dt.timedelta,
         capacity: int = 0,
         tags: tuple[str, ...] = (),
         address: str = "",

@@ -88,7 +88,7 @@ def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> 
                 "scope": identity.scope,
                 "name": identity.name,
                 "tags": list(identity.tags),
-                "timeout": identity.timeout,
+                "timeout": identity.timeout.total_seconds(),
                 "capacity": identity.capacity,
                 "host": identity.host,
                 "boot_id": identity.boot_id,
@@ -365,8 +365,8 @@ def _node_seen(row: Mapping[str, Any], *, me: NodeIdentity) -> NodeSeen:
         scope=row["scope"],
         status=NodeStatus(row["status"]),
         started_at=row["started_at"],
-        heartbeat_age=row["heartbeat_age"],
-        timeout=row["timeout_seconds"],
+        heartbeat_age=dt.timedelta(seconds=row["heartbeat_age"]),
+        timeout=dt.timedelta(seconds=row["timeout_seconds"]),
         same_machine_process_gone=is_visible and is_process_gone(pid=row["pid"], process_start=row["process_start"]),
     )
 

@@ -8,6 +8,7 @@ it may be marked failed. The window is counted from *before* the beat was sent, 
 counts from a moment after, and on a clock that goes on while the machine sleeps.
 """
 
+import datetime as dt
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +27,9 @@ def seconds_since_boot() -> float:
 class TrustWindow:
     """The window of one node; any thread may renew it or ask. Before the first good beat it is shut."""
 
-    def __init__(self, *, timeout: float, clock: Clock = seconds_since_boot) -> None:
-        """`timeout` is the node's own, in seconds: the one that it is judged by."""
-        self._timeout = timeout
+    def __init__(self, *, timeout: dt.timedelta, clock: Clock = seconds_since_boot) -> None:
+        """`timeout` is the node's own: the one that it is judged by."""
+        self._timeout = timeout.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
         self._beaten_at = float("-inf")
@@ -39,17 +40,16 @@ class TrustWindow:
             self._beaten_at = max(self._beaten_at, began_at)
 
     @property
-    def age(self) -> float:
-        """Seconds since the last good beat; infinite before the first."""
-        with self._lock:
-            return self._clock() - self._beaten_at
-
-    @property
     def may_begin(self) -> bool:
         """Whether a new request, or a write to an output that checks no fence, may begin."""
-        return self.age < self._timeout * 2 / 3
+        return self._age() < self._timeout * 2 / 3
 
     @property
     def must_close(self) -> bool:
         """Whether open requests have to be closed now."""
-        return self.age >= self._timeout * 5 / 6
+        return self._age() >= self._timeout * 5 / 6
+
+    def _age(self) -> float:
+        """Seconds since the last good beat; infinite before the first."""
+        with self._lock:
+            return self._clock() - self._beaten_at

@@ -16,8 +16,8 @@ from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
-BEAT = 2.0
-TIMEOUT = 10.0
+BEAT = dt.timedelta(seconds=2)
+TIMEOUT = dt.timedelta(seconds=10)
 
 ELSEWHERE = {"host": "elsewhere", "boot_id": "another boot", "pid_namespace": "pid:[1]", "pid": 1, "process_start": 1}
 
@@ -45,7 +45,7 @@ def seen_node(**facts: Any) -> NodeSeen:
         "scope": CLUSTER_SCOPE,
         "status": NodeStatus.RUNNING,
         "started_at": NOON - seconds(3600),
-        "heartbeat_age": 0.0,
+        "heartbeat_age": seconds(0),
         "timeout": TIMEOUT,
     }
     return NodeSeen(**{**usual, **facts})

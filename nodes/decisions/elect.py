@@ -9,6 +9,7 @@ The oldest live manager goes first. The one behind it waits one beat, the next t
 that one that lives but does not act (its work loop is stuck, its clock stands) holds nobody up.
 """
 
+import datetime as dt
 from dataclasses import dataclass
 
 from nodes.decisions.judge import MarkFailed, verdict_on
@@ -35,18 +36,17 @@ class Resign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vacancy:
-    """The office can be had, and could be for `open_for` seconds."""
+    """The office can be had, and could be for `open_for`."""
 
-    open_for: float
+    open_for: dt.timedelta
     replaces: MarkFailed | None = None
 
 
-def elect(cluster: ClusterSeen, *, beat: float, steady_for: float) -> Elect | Resign | None:
+def elect(cluster: ClusterSeen, *, beat: dt.timedelta, steady_for: dt.timedelta) -> Elect | Resign | None:
     """
     Return what I, a manager, have to do about the office of the main, if anything.
 
-    `beat` is the interval of heartbeats and `steady_for` how long I have beaten without a gap, both
-    in seconds. The manager of a one-shot is alone in its scope: it is first in line, and main at once.
+    `beat` is the interval of heartbeats and `steady_for` how long I have beaten without a gap. The manager of a one-shot is alone in its scope: it is first in line, and main at once.
     """
     me = cluster.node(cluster.me)
     if me is None:
@@ -62,13 +62,13 @@ def elect(cluster: ClusterSeen, *, beat: float, steady_for: float) -> Elect | Re
     # Those ahead of me had their chance for as long as the office was open and I have been here:
     # they are older than me. Counting from the vacancy alone would let the youngest of a cluster
     # that was down for a night overtake the oldest at once.
-    uptime = (cluster.looked_at - me.started_at).total_seconds()
+    uptime = cluster.looked_at - me.started_at
     if min(vacancy.open_for, uptime) < candidates.index(me) * beat:
         return None
     return Elect(scope=cluster.scope, seen_term=cluster.term.term, replaces=vacancy.replaces)
 
 
-def take_over(cluster: ClusterSeen, *, steady_for: float) -> Elect | None:
+def take_over(cluster: ClusterSeen, *, steady_for: dt.timedelta) -> Elect | None:
     """
     Return the wish to become main of a one-shot's scope that I am not part of, once no manager lives there.
 
@@ -89,11 +89,11 @@ def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
     return [node for node in cluster.live_managers if node.status == NodeStatus.RUNNING and node.id != on_record]
 
 
-def _vacancy(cluster: ClusterSeen, *, steady_for: float) -> _Vacancy | None:
+def _vacancy(cluster: ClusterSeen, *, steady_for: dt.timedelta) -> _Vacancy | None:
     """Return since when there has been no main, or None as long as there may be one."""
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
-        return _Vacancy(open_for=(cluster.looked_at - cluster.term.since).total_seconds())
+        return _Vacancy(open_for=cluster.looked_at - cluster.term.since)
     if main.has_ended:
         return _Vacancy(open_for=main.heartbeat_age)
     verdict = verdict_on(main, steady_for=steady_for)

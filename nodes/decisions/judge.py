@@ -7,6 +7,7 @@ long may conclude that. Or its *process is gone*: whoever shares the machine and
 can see that, and nobody needs to wait.
 """
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,11 +34,13 @@ class MarkFailed:
     reason: str
 
 
-def judge(cluster: ClusterSeen, *, steady_for: float, orphans: Iterable[NodeSeen] = ()) -> tuple[MarkFailed, ...]:
+def judge(
+    cluster: ClusterSeen, *, steady_for: dt.timedelta, orphans: Iterable[NodeSeen] = ()
+) -> tuple[MarkFailed, ...]:
     """
     Return whom I have to mark failed: nobody, unless I am main.
 
-    `steady_for` is for how many seconds I have beaten without a gap. `orphans` are the nodes of
+    `steady_for` is for how long I have beaten without a gap. `orphans` are the nodes of
     scopes without a live manager, which have no main of their own that could judge them; the main of
     the cluster hands them in.
     """
@@ -48,7 +51,7 @@ def judge(cluster: ClusterSeen, *, steady_for: float, orphans: Iterable[NodeSeen
     return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
-def verdict_on(node: NodeSeen, *, steady_for: float) -> MarkFailed | None:
+def verdict_on(node: NodeSeen, *, steady_for: dt.timedelta) -> MarkFailed | None:
     """Return the verdict on one node, or None when it has ended already or nothing can be said against it."""
     if node.has_ended:
         return None
@@ -59,6 +62,7 @@ def verdict_on(node: NodeSeen, *, steady_for: float) -> MarkFailed | None:
     # The node's own timeout, not the judge's: after an outage of the database a node with a long
     # timeout beats seldom, and must have had all of it to be heard again.
     if node.is_silent and steady_for >= node.timeout:
-        reason = f"silent for {node.heartbeat_age:.1f} s, its timeout is {node.timeout:g} s"
+        silence, timeout = node.heartbeat_age.total_seconds(), node.timeout.total_seconds()
+        reason = f"silent for {silence:.1f} s, its timeout is {timeout:g} s"
         return MarkFailed(node_id=node.id, scope=node.scope, cause=FailureCause.SILENT, reason=reason)
     return None

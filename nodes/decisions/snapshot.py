@@ -1,7 +1,7 @@
 """
 The cluster as one node saw it at one moment.
 
-Ages are seconds by the database's clock, taken in the read that made the snapshot. No moment here
+Ages are by the database's clock, taken in the read that made the snapshot. No moment here
 comes from the clock of a machine, so machines may disagree about the time by hours.
 """
 
@@ -16,8 +16,8 @@ from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen:
     """
-    One node. `heartbeat_age` and `timeout` are seconds; `same_machine_process_gone` is known only to
-    who shares the node's machine and pid namespace, and False to everybody else.
+    One node. `same_machine_process_gone` is known only to who shares the node's machine and pid
+    namespace, and False to everybody else.
     """
 
     id: UUID
@@ -25,8 +25,8 @@ class NodeSeen:
     scope: str
     status: NodeStatus
     started_at: dt.datetime
-    heartbeat_age: float
-    timeout: float
+    heartbeat_age: dt.timedelta
+    timeout: dt.timedelta
     same_machine_process_gone: bool = False
 
     @property

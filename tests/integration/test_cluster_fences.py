@@ -11,7 +11,7 @@ from nodes import membership
 from nodes.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.fences import FenceRefused, TermHeld, hold_node, hold_term
-from tests.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, status_of, wait_until
+from tests.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, seconds, status_of, wait_until
 
 
 class Cluster:
@@ -153,7 +153,7 @@ def test_a_node_that_speaks_while_its_mark_waits_is_not_failed(cluster, connecti
 
 
 def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, connection):
-    main, worker = register_node(connection), register_node(connection, "worker", timeout=3600)
+    main, worker = register_node(connection), register_node(connection, "worker", timeout=seconds(3600))
     term = elect_main(connection, main)
     frozen = cluster.open_as(worker)
     frozen.execute("BEGIN")
@@ -168,7 +168,7 @@ def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, con
 
 
 def test_a_frozen_transaction_that_nobody_may_end_ends_by_itself_below_the_timeout(cluster, connection):
-    worker = register_node(connection, "worker", timeout=0.5)
+    worker = register_node(connection, "worker", timeout=seconds(0.5))
     frozen = cluster.open_as(worker)
 
     frozen.execute("BEGIN")
@@ -314,4 +314,6 @@ def test_sessions_of_daemons_see_what_was_committed_while_they_waited(cluster, c
     session = cluster.open_as(node)
 
     assert session.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
-    assert session.execute("SHOW idle_in_transaction_session_timeout").fetchone() == (f"{TIMEOUT / 2:g}s",)
+    assert session.execute("SHOW idle_in_transaction_session_timeout").fetchone() == (
+        f"{TIMEOUT.total_seconds() / 2:g}s",
+    )

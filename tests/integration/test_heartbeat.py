@@ -5,9 +5,10 @@ import pytest
 
 from nodes import membership
 from nodes.heartbeat import Heart
-from tests.cluster import elect_main, fall_silent, register_node, status_of, wait_until
+from tests.cluster import elect_main, fall_silent, register_node, seconds, status_of, wait_until
 
-TIMEOUT = 1.0
+INTERVAL = seconds(0.05)
+TIMEOUT = seconds(1)
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def worker(connection):
 
 @pytest.fixture
 def heart(dsn, worker):
-    heart = Heart(dsn=dsn, node_id=worker.id, interval=0.05, timeout=TIMEOUT, give_up=TIMEOUT)
+    heart = Heart(dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT, give_up=TIMEOUT)
     yield heart
     heart.stop()
 
@@ -59,11 +60,11 @@ def test_it_knows_who_is_main(connection, worker, heart):
 
 def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_does(connection, worker, heart):
     heart.start()
-    wait_until(lambda: heart.steady_for > 0)
+    wait_until(lambda: heart.steady_for > seconds(0))
 
     wait_until(lambda: heart.trust.must_close)  # nobody has called progress() since the start
 
-    assert heart.steady_for == 0
+    assert heart.steady_for == seconds(0)
     heart.progress()
     assert beats_again(connection, worker)
 
@@ -81,12 +82,12 @@ def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
 
 def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness_anew(connection, worker, heart):
     heart.start()
-    wait_until(lambda: heart.steady_for > 0.5)
+    wait_until(lambda: heart.steady_for > seconds(0.5))
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
     assert connection.execute(cut, [f"{worker.id} beat"]).fetchall() == [(True,)]
 
-    wait_until(lambda: heart.steady_for < 0.5)
+    wait_until(lambda: heart.steady_for < seconds(0.5))
     assert beats_again(connection, worker)
     assert not heart.failed.is_set()
     assert status_of(connection, worker.id) == "running"
@@ -94,7 +95,11 @@ def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness
 
 def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_failed(worker):
     heart = Heart(
-        dsn="host=127.0.0.1 port=1 dbname=nowhere", node_id=worker.id, interval=0.05, timeout=TIMEOUT, give_up=0.2
+        dsn="host=127.0.0.1 port=1 dbname=nowhere",
+        node_id=worker.id,
+        interval=INTERVAL,
+        timeout=TIMEOUT,
+        give_up=seconds(0.2),
     )
 
     heart.start()
@@ -107,9 +112,9 @@ def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_
 
 def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heart):
     heart.start()
-    wait_until(lambda: heart.steady_for > 0)
+    wait_until(lambda: heart.steady_for > seconds(0))
 
     membership.stop(connection, node_id=worker.id, reason="asked to")
 
-    wait_until(lambda: heart.steady_for == 0)
+    wait_until(lambda: heart.steady_for == seconds(0))
     assert not heart.failed.is_set()

@@ -21,6 +21,7 @@ from tests.cluster import (
     events_of,
     fall_silent,
     register_node,
+    seconds,
     status_of,
 )
 
@@ -222,7 +223,7 @@ def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_end
     assert [node.id for node in seen.nodes] == [main.id, me.id, worker.id]
     assert (seen.term.term, seen.term.main_id, seen.term.is_vacant) == (1, main.id, True)
     assert seen.nodes[1].is_live
-    assert seen.nodes[2].heartbeat_age == pytest.approx(3600, abs=60)
+    assert seen.nodes[2].heartbeat_age >= seconds(3600)
 
 
 def test_a_scope_that_nobody_has_opened_looks_empty(connection):
@@ -280,7 +281,7 @@ def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
 
     held = []
     for manager in reversed(managers):
-        action = elect(membership.look(connection, scope="cluster", me=manager), beat=BEAT, steady_for=0)
+        action = elect(membership.look(connection, scope="cluster", me=manager), beat=BEAT, steady_for=seconds(0))
         if action is not None:
             held.append(
                 membership.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term)

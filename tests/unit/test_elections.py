@@ -18,23 +18,24 @@ OLDEST = seen_node(started_at=NOON - seconds(3000))
 SECOND = seen_node(started_at=NOON - seconds(2000))
 YOUNGEST = seen_node(started_at=NOON - seconds(1000))
 STEADY = TIMEOUT
+NO_TIME = seconds(0)
 
 
-def silent(node: NodeSeen, *, over_timeout: float = 1.0) -> NodeSeen:
+def silent(node: NodeSeen, *, over_timeout: dt.timedelta = BEAT / 2) -> NodeSeen:
     return dataclasses.replace(node, heartbeat_age=node.timeout + over_timeout)
 
 
 def test_without_a_main_on_record_the_oldest_live_manager_takes_the_office_at_once():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, since=NOON)
 
-    assert elect(cluster, beat=BEAT, steady_for=0) == Elect(scope="cluster", seen_term=7)
+    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="cluster", seen_term=7)
 
 
 def test_after_a_resignation_the_next_main_need_not_wait_for_anything():
     leaving = seen_node(status=NodeStatus.DRAINING, started_at=NOON - seconds(9000))
     cluster = seen_cluster(leaving, OLDEST, SECOND, me=OLDEST, main=leaving, since=NOON, resigned=True)
 
-    assert elect(cluster, beat=BEAT, steady_for=0) == Elect(scope="cluster", seen_term=7)
+    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="cluster", seen_term=7)
 
 
 def test_the_manager_of_a_one_shot_is_main_at_once():
@@ -43,7 +44,7 @@ def test_the_manager_of_a_one_shot_is_main_at_once():
         looked_at=NOON, me=alone.id, scope="crawl:1", term=TermSeen(term=0, main_id=None, since=NOON), nodes=(alone,)
     )
 
-    assert elect(cluster, beat=BEAT, steady_for=0) == Elect(scope="crawl:1", seen_term=0)
+    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="crawl:1", seen_term=0)
 
 
 def test_a_live_main_is_left_alone():
@@ -67,14 +68,14 @@ def test_nobody_replaces_a_silent_main_who_has_not_beaten_without_a_gap_himself(
     main = silent(SECOND)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
-    assert elect(cluster, beat=BEAT, steady_for=TIMEOUT - 0.1) is None
+    assert elect(cluster, beat=BEAT, steady_for=TIMEOUT * 0.99) is None
 
 
 def test_a_main_whose_process_is_gone_is_replaced_without_waiting_for_its_silence():
     main = dataclasses.replace(SECOND, same_machine_process_gone=True)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
-    action = elect(cluster, beat=BEAT, steady_for=0)
+    action = elect(cluster, beat=BEAT, steady_for=NO_TIME)
 
     assert isinstance(action, Elect)
     assert action.replaces is not None
@@ -85,18 +86,18 @@ def test_a_main_that_has_ended_leaves_a_vacancy_and_nobody_to_fail():
     ended = seen_node(status=NodeStatus.FAILED)
     cluster = seen_cluster(ended, OLDEST, me=OLDEST, main=ended)
 
-    assert elect(cluster, beat=BEAT, steady_for=0) == Elect(scope="cluster", seen_term=7)
+    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="cluster", seen_term=7)
 
 
 def test_the_manager_of_rank_r_waits_r_beats():
     """So that an oldest manager that beats but never acts holds nobody up for longer than that."""
 
-    def takes_office(*, me: NodeSeen, after: float) -> bool:
+    def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=after)
         cluster = seen_cluster(main, OLDEST, SECOND, YOUNGEST, me=me, main=main)
         return elect(cluster, beat=BEAT, steady_for=STEADY) is not None
 
-    assert [takes_office(me=OLDEST, after=0.1), takes_office(me=SECOND, after=0.1)] == [True, False]
+    assert [takes_office(me=OLDEST, after=BEAT / 10), takes_office(me=SECOND, after=BEAT / 10)] == [True, False]
     assert [takes_office(me=SECOND, after=BEAT), takes_office(me=YOUNGEST, after=BEAT)] == [True, False]
     assert takes_office(me=YOUNGEST, after=2 * BEAT)
 
@@ -105,7 +106,7 @@ def test_after_a_night_without_a_cluster_the_youngest_does_not_overtake_the_olde
     first, second = seen_node(started_at=NOON - seconds(1)), seen_node(started_at=NOON - seconds(0.5))
     cluster = seen_cluster(first, second, me=second, since=NOON - seconds(30_000))
 
-    assert elect(cluster, beat=BEAT, steady_for=0) is None
+    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) is None
 
 
 def test_who_is_silent_draining_starting_or_no_manager_is_not_in_line():
@@ -118,13 +119,15 @@ def test_who_is_silent_draining_starting_or_no_manager_is_not_in_line():
 
     for other in ahead:
         assert elect(seen_cluster(*ahead, OLDEST, me=other, since=NOON), beat=BEAT, steady_for=STEADY) is None
-    assert elect(seen_cluster(*ahead, OLDEST, me=OLDEST, since=NOON), beat=BEAT, steady_for=0) is not None
+    assert elect(seen_cluster(*ahead, OLDEST, me=OLDEST, since=NOON), beat=BEAT, steady_for=NO_TIME) is not None
 
 
 def test_a_draining_main_resigns():
     main = seen_node(status=NodeStatus.DRAINING)
 
-    assert elect(seen_cluster(main, me=main, main=main), beat=BEAT, steady_for=0) == Resign(scope="cluster", term=7)
+    assert elect(seen_cluster(main, me=main, main=main), beat=BEAT, steady_for=NO_TIME) == Resign(
+        scope="cluster", term=7
+    )
 
 
 def test_a_dead_one_shot_may_be_taken_over_from_outside_and_a_live_one_may_not():
@@ -132,13 +135,13 @@ def test_a_dead_one_shot_may_be_taken_over_from_outside_and_a_live_one_may_not()
     gone = seen_node(same_machine_process_gone=True)
     alive = seen_node()
 
-    assert take_over(seen_cluster(gone, me=outsider, main=gone), steady_for=0) is not None
+    assert take_over(seen_cluster(gone, me=outsider, main=gone), steady_for=NO_TIME) is not None
     assert take_over(seen_cluster(alive, me=outsider, main=alive), steady_for=STEADY) is None
 
 
 # --- Properties ----------------------------------------------------------------------------------
 
-ages = st.floats(min_value=0, max_value=3 * TIMEOUT)
+ages = st.timedeltas(min_value=NO_TIME, max_value=3 * TIMEOUT)
 clusters = st.lists(ages, min_size=2, max_size=6).map(
     lambda heartbeat_ages: tuple(
         seen_node(id=UUID(int=number + 1), started_at=NOON - seconds(1000 - number), heartbeat_age=age)
@@ -147,13 +150,13 @@ clusters = st.lists(ages, min_size=2, max_size=6).map(
 )
 
 
-@given(nodes=clusters, late=st.floats(min_value=0, max_value=TIMEOUT), me=st.integers(min_value=0))
-def test_one_slow_beat_of_the_main_changes_nothing(nodes: tuple[NodeSeen, ...], late: float, me: int):
+@given(nodes=clusters, late=st.timedeltas(min_value=NO_TIME, max_value=TIMEOUT), me=st.integers(min_value=0))
+def test_one_slow_beat_of_the_main_changes_nothing(nodes: tuple[NodeSeen, ...], late: dt.timedelta, me: int):
     main = dataclasses.replace(nodes[0], heartbeat_age=late)
     nodes = (main, *nodes[1:])
     cluster = seen_cluster(*nodes, me=nodes[me % len(nodes)], main=main)
 
-    assert elect(cluster, beat=BEAT, steady_for=1000) is None
+    assert elect(cluster, beat=BEAT, steady_for=100 * TIMEOUT) is None
 
 
 @given(
@@ -177,20 +180,20 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
 
 @dataclasses.dataclass
 class _Manager:
-    started_at: float
-    beaten_at: float
-    steady_since: float
+    started_at: dt.datetime
+    beaten_at: dt.datetime
+    steady_since: dt.datetime
     status: NodeStatus = NodeStatus.RUNNING
     is_frozen: bool = False
     was_frozen: bool = False
 
-    def beat(self, now: float) -> None:
+    def beat(self, now: dt.datetime) -> None:
         if now - self.beaten_at > TIMEOUT / 2:
             self.steady_since = now
         self.beaten_at = now
 
-    def steady_for(self, now: float) -> float:
-        return 0.0 if now - self.beaten_at > TIMEOUT / 2 else self.beaten_at - self.steady_since
+    def steady_for(self, now: dt.datetime) -> dt.timedelta:
+        return NO_TIME if now - self.beaten_at > TIMEOUT / 2 else self.beaten_at - self.steady_since
 
 
 class Elections(RuleBasedStateMachine):
@@ -206,9 +209,9 @@ class Elections(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0.0
+        self.now = NOON
         self.managers: dict[UUID, _Manager] = {}
-        self.term, self.main, self.since = 0, None, 0.0
+        self.term, self.main, self.since = 0, None, NOON
         self.mains: list[UUID] = []
 
     @initialize()
@@ -291,13 +294,13 @@ class Elections(RuleBasedStateMachine):
             seen_node(
                 id=node_id,
                 status=manager.status,
-                started_at=NOON + seconds(manager.started_at),
+                started_at=manager.started_at,
                 heartbeat_age=self.now - manager.beaten_at,
             )
             for node_id, manager in self.managers.items()
         )
-        term = TermSeen(term=self.term, main_id=self.main, since=NOON + seconds(self.since))
-        return ClusterSeen(looked_at=NOON + seconds(self.now), me=me, scope="cluster", term=term, nodes=nodes)
+        term = TermSeen(term=self.term, main_id=self.main, since=self.since)
+        return ClusterSeen(looked_at=self.now, me=me, scope="cluster", term=term, nodes=nodes)
 
 
 TestElections = Elections.TestCase

@@ -1,6 +1,7 @@
 """Who is to be marked failed: the decision alone, on snapshots that tests make."""
 
 import dataclasses
+import datetime as dt
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodes.decisions.judge import FailureCause, judge
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind
-from tests.cluster import TIMEOUT, seen_cluster, seen_node
+from tests.cluster import TIMEOUT, seconds, seen_cluster, seen_node
 
 MAIN = seen_node()
 OTHER_MANAGER = seen_node()
@@ -25,48 +26,53 @@ def failed_by_main(*nodes, steady_for=STEADY, orphans=()):
 
 
 def test_a_node_that_is_silent_for_longer_than_its_own_timeout_is_failed():
-    patient, hasty = seen_worker(heartbeat_age=11, timeout=60), seen_worker(heartbeat_age=11, timeout=10)
+    patient, hasty = (
+        seen_worker(heartbeat_age=seconds(11), timeout=seconds(60)),
+        seen_worker(heartbeat_age=seconds(11), timeout=seconds(10)),
+    )
 
     assert failed_by_main(patient, hasty) == [hasty.id]
 
 
 def test_the_reason_says_how_long_it_was_silent():
-    (verdict,) = judge(seen_cluster(MAIN, seen_worker(heartbeat_age=11.04), me=MAIN, main=MAIN), steady_for=STEADY)
+    (verdict,) = judge(
+        seen_cluster(MAIN, seen_worker(heartbeat_age=seconds(11.04)), me=MAIN, main=MAIN), steady_for=STEADY
+    )
 
     assert verdict.reason == "silent for 11.0 s, its timeout is 10 s"
 
 
 def test_only_the_main_judges():
-    silent = seen_worker(heartbeat_age=100)
+    silent = seen_worker(heartbeat_age=seconds(100))
     cluster = seen_cluster(MAIN, OTHER_MANAGER, silent, me=OTHER_MANAGER, main=MAIN)
 
     assert judge(cluster, steady_for=STEADY) == ()
 
 
 def test_a_main_that_resigned_judges_no_more():
-    silent = seen_worker(heartbeat_age=100)
+    silent = seen_worker(heartbeat_age=seconds(100))
 
     assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), steady_for=STEADY) == ()
 
 
 def test_the_restart_of_the_database_fails_no_one():
     """All were silent for as long as it was away; who is back first has no standing to judge the rest."""
-    others = [seen_worker(heartbeat_age=300), seen_worker(heartbeat_age=290)]
+    others = [seen_worker(heartbeat_age=seconds(300)), seen_worker(heartbeat_age=seconds(290))]
 
-    assert failed_by_main(*others, steady_for=0.5) == []
+    assert failed_by_main(*others, steady_for=seconds(0.5)) == []
 
 
 def test_a_node_with_a_long_timeout_gets_all_of_it_after_an_outage():
-    patient = seen_worker(heartbeat_age=100, timeout=60)
+    patient = seen_worker(heartbeat_age=seconds(100), timeout=seconds(60))
 
-    assert failed_by_main(patient, steady_for=59) == []
-    assert failed_by_main(patient, steady_for=60) == [patient.id]
+    assert failed_by_main(patient, steady_for=seconds(59)) == []
+    assert failed_by_main(patient, steady_for=seconds(60)) == [patient.id]
 
 
 def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
-    gone = seen_worker(heartbeat_age=0, same_machine_process_gone=True)
+    gone = seen_worker(heartbeat_age=seconds(0), same_machine_process_gone=True)
 
-    (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), steady_for=0)
+    (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), steady_for=seconds(0))
 
     assert (verdict.node_id, verdict.cause, verdict.reason) == (
         gone.id,
@@ -77,39 +83,42 @@ def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
 
 @pytest.mark.parametrize("status", sorted(LIVE_STATUSES))
 def test_every_live_state_is_judged(status):
-    silent = seen_worker(heartbeat_age=100, status=status)
+    silent = seen_worker(heartbeat_age=seconds(100), status=status)
 
     assert failed_by_main(silent) == [silent.id]
 
 
 @pytest.mark.parametrize("status", sorted(FINAL_STATUSES))
 def test_who_has_ended_is_not_judged_again(status):
-    assert failed_by_main(seen_worker(heartbeat_age=100, status=status)) == []
+    assert failed_by_main(seen_worker(heartbeat_age=seconds(100), status=status)) == []
 
 
 def test_the_main_does_not_judge_itself():
-    cluster = seen_cluster(dataclasses.replace(MAIN, heartbeat_age=100), me=MAIN, main=MAIN)
+    cluster = seen_cluster(dataclasses.replace(MAIN, heartbeat_age=seconds(100)), me=MAIN, main=MAIN)
 
     assert judge(cluster, steady_for=STEADY) == ()
 
 
 def test_the_nodes_of_orphaned_scopes_are_judged_too():
-    orphan = seen_node(scope="crawl:1", heartbeat_age=100)
+    orphan = seen_node(scope="crawl:1", heartbeat_age=seconds(100))
 
     assert failed_by_main(orphans=[orphan]) == [orphan.id]
 
 
 @given(
-    heartbeat_ages=st.lists(st.floats(min_value=0, max_value=TIMEOUT), max_size=8),
-    steady_for=st.floats(min_value=0, max_value=1e6),
+    heartbeat_ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=TIMEOUT), max_size=8),
+    steady_for=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
 )
-def test_slow_beats_fail_nobody(heartbeat_ages: list[float], steady_for: float):
+def test_slow_beats_fail_nobody(heartbeat_ages: list[dt.timedelta], steady_for: dt.timedelta):
     assert failed_by_main(*(seen_worker(heartbeat_age=age) for age in heartbeat_ages), steady_for=steady_for) == []
 
 
-@given(ages=st.lists(st.floats(min_value=0, max_value=1e6), max_size=8), outage=st.floats(min_value=0, max_value=1e6))
+@given(
+    ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)), max_size=8),
+    outage=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
+)
 def test_an_outage_of_any_length_fails_nobody_before_everyone_had_his_timeout_to_come_back(
-    ages: list[float], outage: float
+    ages: list[dt.timedelta], outage: dt.timedelta
 ):
     nodes = [seen_worker(heartbeat_age=age + outage) for age in ages]
 

@@ -9,12 +9,13 @@ import pytest
 from nodes import identity
 from nodes.identity import NodeIdentity, is_process_gone
 from nodes.lifecycle import NodeKind
+from tests.cluster import TIMEOUT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which process this is")
 
 
 def this_process() -> NodeIdentity:
-    return NodeIdentity.of_this_process(kind=NodeKind.WORKER, scope="cluster", name="w", timeout=10)
+    return NodeIdentity.of_this_process(kind=NodeKind.WORKER, scope="cluster", name="w", timeout=TIMEOUT)
 
 
 def start_of(pid: int) -> int:

@@ -1,6 +1,7 @@
 """What a node may do while it has not heard from the database."""
 
 from nodes.trust import TrustWindow, seconds_since_boot
+from tests.cluster import seconds
 
 
 class _Clock:
@@ -13,13 +14,13 @@ class _Clock:
 
 def opened_window() -> tuple[TrustWindow, _Clock]:
     clock = _Clock()
-    window = TrustWindow(timeout=12, clock=clock)
+    window = TrustWindow(timeout=seconds(12), clock=clock)
     window.renew(began_at=clock.now)
     return window, clock
 
 
 def test_before_the_first_good_beat_nothing_may_begin():
-    window = TrustWindow(timeout=12)
+    window = TrustWindow(timeout=seconds(12))
 
     assert not window.may_begin
     assert window.must_close
@@ -28,8 +29,8 @@ def test_before_the_first_good_beat_nothing_may_begin():
 def test_requests_begin_until_two_thirds_of_the_timeout_and_are_closed_at_five_sixths():
     window, clock = opened_window()
 
-    def after(seconds: float) -> tuple[bool, bool]:
-        clock.now = 1000.0 + seconds
+    def after(passed: float) -> tuple[bool, bool]:
+        clock.now = 1000.0 + passed
         return window.may_begin, window.must_close
 
     assert after(7.9) == (True, False)
@@ -52,7 +53,7 @@ def test_a_late_answer_does_not_shorten_the_trust():
 
     window.renew(began_at=clock.now - 100)
 
-    assert window.age == 0
+    assert window.may_begin
 
 
 def test_the_clock_goes_forward():
