@@ -153,6 +153,7 @@ class Heart:
     def _end(self, beat: Beat) -> None:
         """No beat will count any more. A node that stopped itself knows that; any other has to exit."""
         self._lose_steadiness()
+        self.trust.revoke()
         if beat.status != NodeStatus.STOPPED:
             logger.error("node %s is %s: its process has to exit", self._node_id, beat.status or "unknown")
             self.failed.set()

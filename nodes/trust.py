@@ -39,6 +39,11 @@ class TrustWindow:
         with self._lock:
             self._beaten_at = max(self._beaten_at, began_at)
 
+    def revoke(self) -> None:
+        """Shut the window: the node has heard that it is a member no longer."""
+        with self._lock:
+            self._beaten_at = float("-inf")
+
     @property
     def may_begin(self) -> bool:
         """Whether a new request, or a write to an output that checks no fence, may begin."""

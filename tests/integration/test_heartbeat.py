@@ -4,8 +4,9 @@ import psycopg
 import pytest
 
 from nodes import membership
+from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.heartbeat import Heart
-from tests.cluster import elect_main, fall_silent, register_node, seconds, status_of, wait_until
+from tests.cluster import elect_main, register_node, seconds, status_of, wait_until
 
 INTERVAL = seconds(0.05)
 TIMEOUT = seconds(1)
@@ -71,10 +72,11 @@ def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_do
 
 def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
     term = elect_main(connection, register_node(connection))
-    verdict = fall_silent(connection, worker)
-    membership.mark_failed(connection, verdict=verdict, term=term)
-
     heart.start()
+    wait_until(lambda: heart.trust.may_begin)
+    verdict = MarkFailed(node_id=worker.id, scope="cluster", cause=FailureCause.PROCESS_GONE, reason="in this test")
+
+    membership.mark_failed(connection, verdict=verdict, term=term)
 
     assert heart.failed.wait(timeout=10)
     assert not heart.trust.may_begin
