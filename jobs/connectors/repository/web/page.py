@@ -14,8 +14,11 @@ from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from jobs.connectors.repository.web.nesting import cut_where_too_deep
+
 _MOST_TITLE: Final = 1000
 _MOST_LANGUAGE: Final = 35
+_MOST_LEVELS_UP: Final = 64
 
 # What an element is to the reader. One that surrounds or is no text counts by that only.
 _BLOCK, _LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
@@ -75,7 +78,7 @@ class Page:
 
 def read_page(html: str, *, token: str) -> Page:
     """Read a page for the crawler with this product token."""
-    tree = LexborHTMLParser(html)
+    tree = LexborHTMLParser(cut_where_too_deep(html))
     root = tree.root
     if root is None:
         return Page(title="", description="", language="", text="", base=None, links=[], wishes=RobotsWishes())
@@ -207,12 +210,15 @@ def _main_of(contents: list[LexborNode]) -> LexborNode | None:
 
 
 def _is_within_content(node: LexborNode) -> bool:
+    """Whether it belongs to an article or the like. Looks some way up only, to cost little on any page."""
     parent = node.parent
-    while parent is not None:
+    for _ in range(_MOST_LEVELS_UP):
+        if parent is None:
+            return False
         if parent.tag in {"main", "article", "section"}:
             return True
         parent = parent.parent
-    return False
+    return True
 
 
 def _one_line(text: str) -> str:
