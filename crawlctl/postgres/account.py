@@ -143,7 +143,7 @@ def _open_the_way(account: Account, *, home: Home, binaries: Binaries, announce:
 def _on_the_way(*, home: Home, binaries: Binaries) -> Iterator[Path]:
     """Yield the directories that lead to the data and to the binaries, each once, from the root down."""
     seen: set[Path] = set()
-    for end in (home.directory, binaries.directory.resolve()):
+    for end in (home.directory.resolve(), binaries.directory.resolve()):
         for path in (*reversed(end.parents), end):
             if path not in seen:
                 seen.add(path)
