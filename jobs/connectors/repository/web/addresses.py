@@ -31,6 +31,7 @@ _NOT_PUBLIC: Final = tuple(
     )
 )
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_TRANSLATED: Final = ipaddress.IPv6Network("::ffff:0:0:0/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
@@ -51,6 +52,6 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
         return address.sixtofour
-    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+    if address in _NAT64 or address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return None

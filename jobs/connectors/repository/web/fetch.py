@@ -177,6 +177,8 @@ class _Body:
         self, is_wanted: Callable[[int, Mapping[str, str], bytes], bool], *, most_bytes: int | None
     ) -> Response:
         response = self._response
+        if not response.content.is_eof():
+            self._keep_pace()
         try:
             decoder = decoding.decoder_for(response.headers.get("Content-Encoding", ""))
             pieces: list[bytes] = []

@@ -49,10 +49,8 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
         raise BadUrl(url, f"longer than {limits.url_characters} characters")
     try:
         read = normalize_url(url) if base is None else join_url(base, url)
-    except UnicodeEncodeError:
-        raise BadUrl(url, "not valid Unicode") from None
     except ValueError:
-        raise BadUrl(url, "not an address") from None
+        raise BadUrl(url, "not an address" if _is_unicode(url) else "not valid Unicode") from None
 
     scheme, _, rest = read.partition("://")
     if scheme not in {"http", "https"}:
@@ -110,6 +108,10 @@ def directory_of(url: str) -> str:
 def without_userinfo(url: str) -> str:
     """The text of an address, well-formed or not, without what stands before an @ between two slashes."""
     return "".join(piece.rpartition("@")[2] for piece in _PARTS.split(url[:_MOST_CHARACTERS_PARSED]))
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _plain_authority(url: str, authority: str) -> str:

@@ -1,0 +1,149 @@
+"""Scopes and patterns."""
+
+import time
+
+import pytest
+
+from jobs.connectors.repository.web.scope import BadPattern, Scope, ScopeKind, compile_pattern, registrable_domain
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "inside", "outside"),
+    [
+        (
+            ScopeKind.HOST,
+            "http://www.example.com/a/b",
+            ["http://www.example.com/", "https://www.example.com/x"],
+            ["http://example.com/", "http://www.example.com:8080/", "http://www.example.com:443/", "http://www.example.com.evil.example/"],
+        ),
+        (
+            ScopeKind.HOST,
+            "http://127.0.0.1:8000/",
+            ["http://127.0.0.1:8000/x", "https://127.0.0.1:8000/x"],
+            ["http://127.0.0.1/", "http://127.0.0.1:8001/", "http://127.0.0.2:8000/"],
+        ),
+        (
+            ScopeKind.HOST,
+            "https://[::1]/",
+            ["http://[::1]/x", "http://[::1]:443/"],
+            ["http://[::2]/", "https://[::1]:80/", "http://[::1]:8080/"],
+        ),
+        (
+            ScopeKind.DOMAIN,
+            "http://www.bbc.co.uk/",
+            ["https://news.bbc.co.uk:8443/x", "http://bbc.co.uk/"],
+            ["http://www.itv.co.uk/", "http://co.uk/", "http://notbbc.co.uk/"],
+        ),
+        (
+            ScopeKind.DOMAIN,
+            "http://one.github.io/",
+            ["http://one.github.io/x", "http://www.one.github.io/"],
+            ["http://two.github.io/", "http://github.io/"],
+        ),
+        (
+            ScopeKind.DOMAIN,
+            "http://10.0.0.1/",
+            ["http://10.0.0.1:81/x"],
+            ["http://10.0.0.2/", "http://1.10.0.0.1.example/"],
+        ),
+        (ScopeKind.DOMAIN, "http://localhost:1/", ["http://localhost:2/"], ["http://www.localhost.example/"]),
+        (
+            ScopeKind.PREFIX,
+            "http://example.com/docs/index.html?x=/y/",
+            ["http://example.com/docs/", "http://example.com/docs/a/b?c"],
+            ["http://example.com/docs", "http://example.com/", "https://example.com/docs/a", "http://example.com/docs2/"],
+        ),
+        (ScopeKind.ANY, "http://example.com/", ["http://other.example/"], []),
+    ],
+)  # fmt: skip
+def test_a_kind_of_scope_holds_what_it_says(kind, seed, inside, outside):
+    scope = Scope(kind=kind, seeds=[seed])
+
+    assert [url for url in [seed, *inside] if not scope.admits(url)] == []
+    assert [url for url in outside if scope.admits(url)] == []
+
+
+@pytest.mark.parametrize("kind", [ScopeKind.HOST, ScopeKind.DOMAIN, ScopeKind.PREFIX])
+def test_the_scope_of_several_seeds_is_their_union(kind):
+    scope = Scope(kind=kind, seeds=["http://a.example/x/", "http://b.example/y/"])
+
+    assert scope.admits("http://a.example/x/1")
+    assert scope.admits("http://b.example/y/1")
+    assert not scope.admits("http://c.example/x/1")
+
+
+def test_patterns_narrow_the_scope():
+    scope = Scope(
+        kind=ScopeKind.HOST, seeds=["http://a.example/"], include=["/en/", "/de/"], exclude=[r"\.pdf$", "secret"]
+    )
+
+    assert scope.why_not("http://a.example/en/x") is None
+    assert scope.why_not("http://a.example/de/x") is None
+    assert scope.why_not("http://a.example/fr/x") == "no include pattern matches it"
+    assert scope.why_not("http://a.example/en/x.pdf") == r"the exclude pattern '\\.pdf$' matches it"
+    assert scope.why_not("http://b.example/en/x") == "outside of the scope 'host' of every seed"
+
+
+def test_patterns_hold_for_seeds_too():
+    scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/"], exclude=["example"])
+
+    assert not scope.admits("http://a.example/")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position", "reason"),
+    [
+        ("(", 0, "missing ), unterminated subpattern"),
+        ("ab(c", 2, "missing ), unterminated subpattern"),
+        ("a[b", 1, "unterminated character set"),
+        ("*a", 0, "nothing to repeat"),
+        ("a\\", 1, "bad escape (end of pattern)"),
+        ("[z-a]", 1, "bad character range z-a"),
+        ("ab(?=x)", 2, "not possible in linear time (invalid perl operator (?=)"),
+        ("(?<!a)b", 0, "not possible in linear time (invalid perl operator (?<!)"),
+        ("(a)\\\\\\1", 5, "not possible in linear time (invalid escape sequence \\1)"),
+        ("ba{1001}", 2, "not possible in linear time (invalid repetition size {1001})"),
+        ("a" * 10_001, 10_000, "longer than 10000 characters"),
+        ("a\ud800", 1, "not valid Unicode"),
+    ],
+)
+def test_a_bad_pattern_is_refused_with_its_position(pattern, position, reason, capfd):
+    with pytest.raises(BadPattern) as refused:
+        compile_pattern(pattern)
+
+    assert (refused.value.position, refused.value.reason) == (position, reason)
+    assert f"position {position}" in str(refused.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_deep_nesting_does_no_harm():
+    assert compile_pattern("(" * 5000 + ")" * 5000).search("x")
+    with pytest.raises(BadPattern):
+        compile_pattern("(" * 10_000)
+
+
+def test_no_pattern_takes_more_than_linear_time():
+    pattern = compile_pattern("(a+)+$")
+    url = "http://a.example/" + "a" * 2000 + "!"
+    begun = time.perf_counter()
+
+    for _ in range(1000):
+        assert pattern.search(url) is None
+
+    assert time.perf_counter() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("www.example.com", "example.com"),
+        ("a.b.c.example.co.uk", "example.co.uk"),
+        ("co.uk", "co.uk"),
+        ("intranet", "intranet"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[2001:db8::1]", "[2001:db8::1]"),
+        ("www.xn--bcher-kva.de", "xn--bcher-kva.de"),
+    ],
+)
+def test_a_registrable_domain_is_read_from_the_packaged_list(host, domain):
+    assert registrable_domain(host) == domain
