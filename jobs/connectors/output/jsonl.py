@@ -1,0 +1,242 @@
+"""
+The JSON lines output: a file that grows by a line for each document that changed.
+
+A line is an object with `action` (add or delete) and the facts of the document; the last line of a
+URL is what is true of it. The file is a log and no part of a transaction, so a line may stand there
+of a flush that failed in the end; the document's next line corrects it.
+
+Several processes append to one file. Each holds an flock on it while it looks at the end, writes all
+lines of a flush, or takes back what it could not write whole. So the file is made of whole lines, but
+for the one tail that a killed process or machine may leave: the next append cuts it off.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+from jobs.connectors.output.base import ConfigurationError, Entry, OutputError
+
+# Every line begins like this, so that what was torn off can be told from somebody else's text.
+_OPENING: Final = b'{"action":'
+
+# An append takes milliseconds. Who holds the file longer is frozen; waiting on would keep the
+# documents of this flush locked until the database ends the transaction.
+_LOCK_PATIENCE: Final = 3.0
+_LOCK_PAUSE: Final = 0.005
+
+_TAIL_BLOCK: Final = 64 * 1024
+
+# A link in the place of the file is not followed: who may write to the directory, but not to the
+# file that it leads to, could have us write there. Directories on the way may be links. O_NONBLOCK,
+# so that a named pipe cannot keep us waiting before we see that it is none of ours.
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+# The name of the connection is made of the path, and has 400 characters.
+_LONGEST_PATH: Final = 390
+
+# Legal in JSON texts, and yet ends of a line to some readers of lines.
+_LINE_ENDS: Final = ("\u0085", "\u2028", "\u2029")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLinesConfiguration:
+    """`path` is absolute: worker processes need not share a working directory."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str):
+            raise ConfigurationError("path", "must be a text")
+        if not self.path:
+            raise ConfigurationError("path", "is missing; write where the file shall be")
+        if not self.path.isprintable():
+            raise ConfigurationError("path", "must not contain control characters or bytes that are no UTF-8")
+        if len(self.path) > _LONGEST_PATH:
+            raise ConfigurationError("path", f"must not be longer than {_LONGEST_PATH} characters")
+        if self.path.endswith("/") or Path(self.path).name == "..":
+            raise ConfigurationError("path", "must name a file, not a directory")
+        if not self.path.startswith("/"):
+            raise ConfigurationError("path", "must be absolute, from / on")
+
+
+class JsonLinesOutput:
+    holds: Final = True
+    is_transactional: Final = False
+    guarantee: Final = "A log: the last line of a URL is what is true of it. Whole lines only."
+
+    def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the row's word)
+        self.id = id
+        self._path = Path(configuration.path)
+
+    def check(self) -> None:
+        with self._explained():
+            try:
+                descriptor = self._open()
+            except FileNotFoundError:
+                self._check_directory()
+                return
+            try:
+                self._whole_length(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
+        self._append(cursor, [_line("add", entry) for entry in entries])
+
+    def remove(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
+        self._append(cursor, [_line("delete", entry) for entry in entries])
+
+    def job_complete(self) -> None:
+        return
+
+    def _append(self, cursor: psycopg.Cursor[Any], lines: list[bytes]) -> None:
+        """Append the lines, all or none, and see them on the disk."""
+        if not lines:
+            return
+        with self._explained():
+            # Opened anew for each flush: a file that was moved away is left alone from then on.
+            descriptor = self._open(os.O_CREAT)
+            try:
+                self._lock(descriptor)
+                self._ask_for_the_claims(cursor)
+                length = self._whole_length(descriptor)
+                # Cuts off what a killed process left torn; nothing, nearly always.
+                os.ftruncate(descriptor, length)
+                _write_all_or_nothing(descriptor, b"".join(lines), length=length)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                # Before the commit: what the database says the file holds must survive what it survives.
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _ask_for_the_claims(self, cursor: psycopg.Cursor[Any]) -> None:
+        """
+        Let an error of the database through if it has ended this transaction.
+
+        A process that was frozen here may have been marked failed, and its documents be others' by
+        now: their lines must not be followed by its own. Such a node's session is ended before that,
+        and while the session lives its locks keep everybody else from these documents.
+        """
+        cursor.execute("SELECT 1")
+
+    def _open(self, creating: int = 0) -> int:
+        descriptor = os.open(self._path, _FLAGS | creating, 0o666)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        raise OutputError(f"{self._path} is not a regular file: JSON lines cannot be written to it.")
+
+    def _lock(self, descriptor: int) -> None:
+        deadline = time.monotonic() + _LOCK_PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise OutputError(
+                        f"{self._path} has been locked by another process for {_LOCK_PATIENCE:g} s: it may be frozen."
+                    ) from None
+                time.sleep(_LOCK_PAUSE)
+            else:
+                return
+
+    def _whole_length(self, descriptor: int) -> int:
+        """
+        The length of the file up to the end of its last whole line.
+
+        Raises:
+            OutputError: what comes after it is none of our lines, so it is not ours to cut off.
+        """
+        size = os.fstat(descriptor).st_size
+        whole = _end_of_last_line(descriptor, size)
+        tail = os.pread(descriptor, min(size - whole, len(_OPENING)), whole)
+        # Only NULs: the length of a file may survive the fall of a machine, and its bytes not.
+        if _OPENING.startswith(tail) or not tail.strip(b"\0"):
+            return whole
+        raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")
+
+    def _check_directory(self) -> None:
+        directory = self._path.parent
+        if not directory.is_dir():
+            raise OutputError(f"{self._path} cannot be written: there is no directory {directory}.")
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise OutputError(f"{self._path} cannot be written: nothing can be created in {directory}.")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn an error of the system into a sentence about the file."""
+        try:
+            yield
+        except OSError as error:
+            why = _REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
+            raise OutputError(f"{self._path} cannot be written: {why}.") from error
+
+
+_REASONS: Final = {
+    errno.ELOOP: "it is a symbolic link; name the file itself",
+    errno.EISDIR: "it is a directory",
+    errno.ENOENT: "its directory does not exist",
+    errno.ENXIO: "it is not a regular file",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "it would grow beyond the largest file that this process may write",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+}
+
+
+def _write_all_or_nothing(descriptor: int, lines: bytes, *, length: int) -> None:
+    """
+    Append in one write; one that comes back short is continued until it is whole or fails.
+
+    The caller holds the lock, so nobody has appended since the file was `length` bytes long.
+    """
+    left = memoryview(lines)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except OSError:
+        os.ftruncate(descriptor, length)
+        raise
+
+
+def _end_of_last_line(descriptor: int, size: int) -> int:
+    """Where the last newline ends; looks backwards, since a torn line may be long."""
+    end = size
+    while end > 0:
+        start = max(0, end - _TAIL_BLOCK)
+        found = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def _line(action: str, entry: Entry) -> bytes:
+    content = entry.content
+    facts = {
+        "action": action,
+        "url": entry.url,
+        "title": content.title if content else "",
+        "description": content.description if content else "",
+        "text": content.text if content else "",
+        "content_type": content.content_type if content else "",
+        "language": content.language if content else "",
+        "fetched_at": entry.fetched_at.isoformat(),
+        "version": entry.version,
+    }
+    line = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+    for character in _LINE_ENDS:
+        line = line.replace(character, f"\\u{ord(character):04x}")
+    # A lone surrogate has no place in UTF-8, and a page of one must not fail a flush.
+    return line.encode(errors="replace") + b"\n"

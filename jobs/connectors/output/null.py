@@ -1,0 +1,35 @@
+"""The null output: a crawl for its own sake. It takes everything, keeps nothing and costs nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from jobs.connectors.output.base import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class NullConfiguration:
+    """There is nothing to configure."""
+
+
+class NullOutput:
+    holds: Final = False
+    is_transactional: Final = True
+    guarantee: Final = "Keeps nothing."
+
+    def __init__(self, *, id: int, configuration: NullConfiguration) -> None:  # noqa: A002 (the row's word)
+        self.id = id
+
+    def check(self) -> None:
+        return
+
+    def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
+        return
+
+    def remove(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
+        return
+
+    def job_complete(self) -> None:
+        return

@@ -1,0 +1,94 @@
+"""
+The search output: documents as rows beside the queue, made searchable behind the crawl.
+
+Text, title and address are written in the flush; the vector that a search looks at is left null and
+computed later (`jobs.duties.index`), since that costs several times what the rest of a flush does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfiguration:
+    """There is nothing to configure."""
+
+
+# As long as their columns.
+_LONGEST_CONTENT_TYPE: Final = 100
+_LONGEST_LANGUAGE: Final = 35
+
+# Locks: SearchDocument by hash, below the IndexedDocument rows that the caller holds.
+_UPSERT: Final[LiteralString] = """
+INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language, fetched_at,
+                                 written_at, vector)
+SELECT %(output)s, hash, url, title, description, text, content_type, language, fetched_at, statement_timestamp(), NULL
+  FROM unnest(%(hashes)s::uuid[], %(urls)s::text[], %(titles)s::text[], %(descriptions)s::text[], %(texts)s::text[],
+              %(content_types)s::text[], %(languages)s::text[], %(fetched_ats)s::timestamptz[])
+       AS entry(hash, url, title, description, text, content_type, language, fetched_at)
+ ORDER BY hash
+ON CONFLICT (output_id, hash) DO UPDATE
+   SET url = excluded.url, title = excluded.title, description = excluded.description, text = excluded.text,
+       content_type = excluded.content_type, language = excluded.language, fetched_at = excluded.fetched_at,
+       written_at = excluded.written_at, vector = NULL
+"""
+
+# Locks: SearchDocument, of rows whose IndexedDocument the caller holds.
+_DELETE: Final[LiteralString] = """
+DELETE FROM jobs_searchdocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
+"""
+
+
+class SearchOutput:
+    holds: Final = True
+    is_transactional: Final = True
+    guarantee: Final = "Transactional: holds exactly what the queue says that it holds."
+
+    def __init__(self, *, id: int, configuration: SearchConfiguration) -> None:  # noqa: A002 (the row's word)
+        self.id = id
+
+    def check(self) -> None:
+        # It lives in the database that the crawl itself cannot do without.
+        return
+
+    def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
+        added = [(entry, entry.content) for entry in entries if entry.content is not None]
+        if not added:
+            return
+        cursor.execute(
+            _UPSERT,
+            {
+                "output": self.id,
+                "hashes": [entry.hash for entry, _ in added],
+                "urls": [_storable(entry.url) for entry, _ in added],
+                "titles": [_storable(content.title) for _, content in added],
+                "descriptions": [_storable(content.description) for _, content in added],
+                "texts": [_storable(content.text) for _, content in added],
+                "content_types": [_storable(content.content_type)[:_LONGEST_CONTENT_TYPE] for _, content in added],
+                "languages": [_language_tag(content.language) for _, content in added],
+                "fetched_ats": [entry.fetched_at for entry, _ in added],
+            },
+        )
+
+    def remove(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
+        cursor.execute(_DELETE, {"output": self.id, "hashes": [entry.hash for entry in entries]})
+
+    def job_complete(self) -> None:
+        return
+
+
+def _storable(text: str) -> str:
+    """The text without what PostgreSQL cannot store; a page of such must not fail a flush."""
+    if text.isascii():
+        return text.replace("\0", "")
+    return text.replace("\0", "").encode(errors="replace").decode()
+
+
+def _language_tag(language: str) -> str:
+    """A language as the source gave it, in the one spelling that the index compares: `de-at`."""
+    return _storable(language).strip().replace("_", "-").lower()[:_LONGEST_LANGUAGE]
