@@ -1,0 +1,232 @@
+"""
+What documents mean for the outputs of their jobs: told to the outputs, and kept account of.
+
+`IndexedDocument` says which version of a document each output holds. Its row is the lock under which
+the last holder of a document is decided: jobs may share an output, and what one of them no longer
+finds stays as long as another one does. All of its rows that a transaction needs are locked in the
+order of (output, hash), below the rows of the queue; who else holds a document is read in a later
+statement, since a single one reads from before its lock wait.
+
+An unchanged document is not written here. Its worker took it as unchanged because every output held
+just that version, and no other job can take it away while this one holds it.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import ConfigurationError, Entry, Output, OutputError
+from jobs.connectors.output.registry import open_output
+from jobs.connectors.repository.base import Ending
+from jobs.queue.flush import JobFacts, OutputWriter, Result
+from jobs.queue.take import Claimed
+
+# An output, and the hash of a document in it.
+Key = tuple[int, str]
+
+_CONNECTIONS: Final[LiteralString] = """
+SELECT id, connector, configuration FROM jobs_outputconnection WHERE id = ANY(%(ids)s)
+"""
+
+# Locks: IndexedDocument by (output, hash), those that exist.
+_HOLD: Final[LiteralString] = """
+SELECT held.output_id, held.hash
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
+  JOIN jobs_indexeddocument AS held ON held.output_id = wanted.output_id AND held.hash = wanted.hash
+ ORDER BY held.output_id, held.hash
+   FOR NO KEY UPDATE OF held
+"""
+
+# Documents that another job keeps in the same output. Those that leave in this transaction hold nothing.
+_KEPT: Final[LiteralString] = """
+SELECT DISTINCT wanted.output_id, wanted.hash
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
+  JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.indexed_before
+  JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = wanted.output_id
+ WHERE (item.hash, item.job_id) NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[]))
+"""
+
+# Documents whose claim was lost with a worker since they last had an outcome.
+_LOST: Final[LiteralString] = """
+SELECT item.hash, item.job_id
+  FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS leaving(hash, job_id)
+  JOIN jobs_queueitem AS item ON item.hash = leaving.hash AND item.job_id = leaving.job_id
+ WHERE item.losses > 0
+"""
+
+# Locks: IndexedDocument by (output, hash).
+_RECORD: Final[LiteralString] = """
+INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at)
+SELECT output_id, hash, version, %(now)s
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[]) AS added(output_id, hash, version)
+ ORDER BY output_id, hash
+ON CONFLICT (output_id, hash) DO UPDATE SET version = excluded.version, indexed_at = excluded.indexed_at
+"""
+
+# Locks: nothing more, the rows are held.
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_indexeddocument AS held
+ USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
+ WHERE held.output_id = gone.output_id AND held.hash = gone.hash
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """A document that its job no longer has a text of."""
+
+    hash: str
+    url: str
+    job: JobFacts
+    lane_id: int
+
+    @property
+    def keys(self) -> list[Key]:
+        return [(output, self.hash) for output in self.job.outputs]
+
+
+class JobOutputs(OutputWriter):
+    """
+    Writes to the outputs of whatever jobs the documents belong to.
+
+    Connections are read when they are first needed; `forget_connections` after one may have changed.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[int, Output] = {}
+
+    def forget_connections(self) -> None:
+        self._opened.clear()
+
+    def write(
+        self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime
+    ) -> dict[tuple[int, int], int]:
+        """
+        Write what became of these documents; returns how many left an output, by job and lane.
+
+        A document that failed without its source saying that it is gone stays where it is.
+
+        Raises:
+            OutputError: an output did not take them; the transaction must be rolled back.
+        """
+        added: dict[Key, Entry] = {}
+        leaving: list[_Leaving] = []
+        for result in results:
+            document, outcome = result.claimed.document, result.outcome
+            if outcome.ending == Ending.INDEXED and outcome.content is not None:
+                entry = Entry(document.hash, document.identifier, outcome.content, outcome.version, now)
+                added.update(((output, document.hash), entry) for output in result.job.outputs)
+            elif outcome.removes:
+                leaving.append(_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id))
+        return self._apply(cursor, added=added, leaving=leaving, now=now)
+
+    def remove(
+        self,
+        cursor: psycopg.Cursor[Any],
+        *,
+        claims: Sequence[Claimed],
+        jobs: Mapping[int, JobFacts],
+        now: dt.datetime,
+    ) -> dict[tuple[int, int], int]:
+        """
+        Take documents out of the outputs of their jobs; returns how many left one, by job and lane.
+
+        Raises:
+            OutputError: an output did not let go of them; the transaction must be rolled back.
+        """
+        leaving = [
+            _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
+            for claim in claims
+        ]
+        return self._apply(cursor, added={}, leaving=leaving, now=now)
+
+    def _apply(
+        self, cursor: psycopg.Cursor[Any], *, added: dict[Key, Entry], leaving: list[_Leaving], now: dt.datetime
+    ) -> dict[tuple[int, int], int]:
+        # What another document of this flush puts there, it holds.
+        candidates = {key for document in leaving for key in document.keys} - added.keys()
+        if not added and not candidates:
+            return {}
+        self._open(cursor, {output for output, _ in added.keys() | candidates})
+        gone: set[Key] = set()
+        corrected: set[Key] = set()
+        if candidates:
+            held = _keys(cursor, _HOLD, added.keys() | candidates)
+            free = candidates - self._kept(cursor, candidates, leaving)
+            gone = free & held
+            corrected = self._perhaps_logged(cursor, free - held, leaving)
+        if added:
+            facts = _columns(added)
+            versions = [added[key].version for key in sorted(added)]
+            cursor.execute(_RECORD, {**facts, "versions": versions, "now": now})
+        if gone:
+            cursor.execute(_FORGET, _columns(gone))
+        urls = {document.hash: document.url for document in leaving}
+        removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
+        self._tell(cursor, added=added, removed=removed)
+        return _count(document for document in leaving if not gone.isdisjoint(document.keys))
+
+    def _open(self, cursor: psycopg.Cursor[Any], ids: set[int]) -> None:
+        unknown = sorted(ids - self._opened.keys())
+        if not unknown:
+            return
+        for row in cursor.execute(_CONNECTIONS, {"ids": unknown}).fetchall():
+            try:
+                self._opened[row.id] = open_output(row)
+            except ConfigurationError as error:
+                raise OutputError(f"Output connection {row.id} cannot be used: {error}.") from error
+        for missing in ids - self._opened.keys():
+            raise OutputError(f"Output connection {missing} is not there any more.")
+
+    def _kept(self, cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leaving]) -> set[Key]:
+        facts: dict[str, list[Any]] = {
+            "leaving_hashes": [document.hash for document in leaving],
+            "leaving_jobs": [document.job.id for document in leaving],
+        }
+        return _keys(cursor, _KEPT, candidates, **facts)
+
+    def _perhaps_logged(self, cursor: psycopg.Cursor[Any], absent: set[Key], leaving: list[_Leaving]) -> set[Key]:
+        """
+        What no row knows, and a log may hold all the same: its writer died between the line and the commit.
+        """
+        logged = {key for key in absent if not self._opened[key[0]].is_transactional}
+        documents = [document for document in leaving if not logged.isdisjoint(document.keys)]
+        if not documents:
+            return set()
+        facts = {
+            "hashes": [document.hash for document in documents],
+            "jobs": [document.job.id for document in documents],
+        }
+        lost = {row.hash.hex for row in cursor.execute(_LOST, facts)}
+        return {key for key in logged if key[1] in lost}
+
+    def _tell(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
+        # Those that cannot be rolled back come last: what may still fail has been done by then.
+        told = sorted({output for output, _ in added.keys() | removed.keys()})
+        for output in sorted((self._opened[key] for key in told), key=lambda output: not output.is_transactional):
+            given = [entry for (target, _), entry in added.items() if target == output.id]
+            taken = [entry for (target, _), entry in removed.items() if target == output.id]
+            if given:
+                output.add_or_replace(cursor, given)
+            if taken:
+                output.remove(cursor, taken)
+
+
+def _columns(keys: Iterable[Key]) -> dict[str, list[Any]]:
+    ordered = sorted(keys)
+    return {"outputs": [output for output, _ in ordered], "hashes": [key for _, key in ordered]}
+
+
+def _keys(cursor: psycopg.Cursor[Any], statement: LiteralString, keys: Iterable[Key], **more: list[Any]) -> set[Key]:
+    return {(row.output_id, row.hash.hex) for row in cursor.execute(statement, {**_columns(keys), **more})}
+
+
+def _count(documents: Iterable[_Leaving]) -> dict[tuple[int, int], int]:
+    counts: dict[tuple[int, int], int] = {}
+    for document in documents:
+        where = (document.job.id, document.lane_id)
+        counts[where] = counts.get(where, 0) + 1
+    return counts

@@ -1,0 +1,123 @@
+"""
+Dropping: documents that a run no longer reached, or whose job is deleted, leave outputs and queue.
+
+Both go in one transaction, so a document that is still in an output always has a row that knows it. A
+claimed document is left alone by everything that could name it again, so nobody can want it meanwhile.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString, Protocol
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from jobs.lifecycle.document import Stage
+from jobs.queue.flush import JobFacts
+from jobs.queue.retrying import retried
+from jobs.queue.take import Claimed
+from nodes.fences import hold_node
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """`dropped` rows are gone, of which `removed` were in an output; `refused` claims were lost."""
+
+    dropped: int = 0
+    refused: int = 0
+    removed: int = 0
+
+
+class OutputRemover(Protocol):
+    """Who keeps the outputs: takes documents out of them, inside the transaction that drops their rows."""
+
+    def remove(
+        self,
+        cursor: psycopg.Cursor[Any],
+        *,
+        claims: Sequence[Claimed],
+        jobs: Mapping[int, JobFacts],
+        now: dt.datetime,
+    ) -> dict[tuple[int, int], int]:
+        """Returns how many documents left an output, by job and lane."""
+        ...
+
+
+# Locks: QueueItem by (hash, job).
+_LOCK: Final[LiteralString] = """
+SELECT item.hash, item.job_id, item.batch_id, item.stage
+  FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
+  JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
+ ORDER BY item.hash, item.job_id
+   FOR NO KEY UPDATE OF item
+"""
+
+# A row is counted out of the run in which it stood; what left an output is an event of the job's run.
+# Locks: nothing more than the rows that are held already, and their links.
+_DROP: Final[LiteralString] = """
+WITH dropped AS (
+    DELETE FROM jobs_queueitem AS item
+     USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
+     WHERE item.hash = gone.hash AND item.job_id = gone.job_id
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage
+), unlinked AS (
+    DELETE FROM jobs_outlinks AS link
+     USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
+     WHERE link.hash = gone.hash AND link.job_id = gone.job_id
+)
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', -count(*) FROM dropped GROUP BY job_id, lane_id, run_no, stage
+ UNION ALL
+SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
+  FROM unnest(%(removed_jobs)s::bigint[], %(removed_lanes)s::bigint[], %(removed_runs)s::int[],
+              %(removed_amounts)s::bigint[]) AS removed(job_id, lane_id, run_no, amount)
+"""
+
+
+@retried
+def drop(
+    connection: psycopg.Connection[Any],
+    *,
+    worker: uuid.UUID,
+    claims: Sequence[Claimed],
+    jobs: Mapping[int, JobFacts],
+    outputs: OutputRemover,
+    now: dt.datetime,
+) -> Dropped:
+    """
+    Take claimed documents out of the outputs and drop their rows, in one transaction.
+
+    `claims` are those of clean-up and delete batches; `jobs` has the facts of each job among them.
+
+    Raises:
+        FenceRefused: the worker was marked failed: nothing was changed.
+        OutputError: an output did not let go of them: nothing was changed.
+    """
+    if not claims:
+        return Dropped()
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+        hold_node(connection, worker)
+        rows: list[Any] = cursor.execute(
+            _LOCK, {"hashes": [claim.document.hash for claim in claims], "jobs": [claim.job_id for claim in claims]}
+        ).fetchall()
+        held = {
+            (row.hash.hex, row.job_id, row.batch_id)
+            for row in rows
+            if row.stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}
+        }
+        counted = [claim for claim in claims if (claim.document.hash, claim.job_id, claim.batch_id) in held]
+        removed = outputs.remove(cursor, claims=counted, jobs=jobs, now=now)
+        cursor.execute(
+            _DROP,
+            {
+                "hashes": [claim.document.hash for claim in counted],
+                "jobs": [claim.job_id for claim in counted],
+                "removed_jobs": [job for job, _ in removed],
+                "removed_lanes": [lane for _, lane in removed],
+                "removed_runs": [jobs[job].run_no for job, _ in removed],
+                "removed_amounts": list(removed.values()),
+            },
+        )
+    return Dropped(dropped=len(counted), refused=len(claims) - len(counted), removed=sum(removed.values()))
