@@ -169,22 +169,21 @@ async def test_what_a_server_does_wrong_has_a_code(route, code):
 
 async def test_a_body_longer_than_it_says_is_never_taken_whole():
     async with HostileSite.serve({"/": OK + b"Content-Length: 5\r\n\r\nhello, and more"}) as site:
-        try:
-            response = await get(site.url())
-        except FetchFailed as failure:
-            assert failure.code == "PROTOCOL"
-        else:
-            assert response.body == b"hello"
+        (result,) = await asyncio.gather(get(site.url()), return_exceptions=True)
+
+    assert getattr(result, "code", None) == "PROTOCOL" or result.body == b"hello"
 
 
 async def test_a_response_with_length_and_chunks_does_not_smuggle_one_into_the_next_request():
     both = OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-    async with HostileSite.serve({"/": both, "/next": answer(b"next")}) as site:
-        async with Fetcher(allow_private_networks=True, limits=SHORT) as fetcher:
-            with contextlib.suppress(FetchFailed):
-                first = await fetcher.fetch(site.url(), headers=HEADERS, is_wanted=lambda *_: True)
-                assert first.body == b"hello"
-            second = await fetcher.fetch(site.url("/next"), headers=HEADERS, is_wanted=lambda *_: True)
+    async with (
+        HostileSite.serve({"/": both, "/next": answer(b"next")}) as site,
+        Fetcher(allow_private_networks=True, limits=SHORT) as fetcher,
+    ):
+        with contextlib.suppress(FetchFailed):
+            first = await fetcher.fetch(site.url(), headers=HEADERS, is_wanted=lambda *_: True)
+            assert first.body == b"hello"
+        second = await fetcher.fetch(site.url("/next"), headers=HEADERS, is_wanted=lambda *_: True)
 
     assert second.body == b"next"
     assert site.connections == 2

@@ -38,6 +38,9 @@ _NAME_LOOKUPS: Final = 32
 _NAME_KEPT_SECONDS: Final = 30
 _IDLE_CONNECTION_SECONDS: Final = 15.0
 
+# Asked once, with status, headers and the first bytes of a body, whether to read the rest of it.
+IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
+
 
 class FetchFailed(Exception):
     """The request did not give a whole response. `code` is the document's result code."""
@@ -72,12 +75,7 @@ class Response:
 
 
 class Fetcher:
-    """
-    The connections of one process, shared by its jobs; made and closed inside the running loop.
-
-    `is_wanted` of `fetch` is asked once, with the status, the headers and the first bytes of the body,
-    whether to read the rest.
-    """
+    """The connections of one process, shared by its jobs; made and closed inside the running loop."""
 
     def __init__(
         self,
@@ -125,7 +123,7 @@ class Fetcher:
         url: str,
         *,
         headers: Mapping[str, str],
-        is_wanted: Callable[[int, Mapping[str, str], bytes], bool],
+        is_wanted: IsWanted,
         most_bytes: int | None = None,
     ) -> Response:
         """
@@ -173,56 +171,55 @@ class _Body:
         self._begun = asyncio.get_running_loop().time()
         self._wire = 0
 
-    async def read(
-        self, is_wanted: Callable[[int, Mapping[str, str], bytes], bool], *, most_bytes: int | None
-    ) -> Response:
+    async def read(self, is_wanted: IsWanted, *, most_bytes: int | None) -> Response:
         response = self._response
         if not response.content.is_eof():
             self._keep_pace()
         try:
-            decoder = decoding.decoder_for(response.headers.get("Content-Encoding", ""))
-            pieces: list[bytes] = []
-            size, judged, whole = 0, False, True
-            while raw := await self._next_piece():
-                for piece in (raw,) if decoder is None else decoder.decode(raw):
-                    pieces.append(piece)
-                    size += len(piece)
-                    if most_bytes is not None and size >= most_bytes:
-                        whole = False
-                        break
-                    if size > self._limits.body_bytes:
-                        raise FetchFailed("TOO_LARGE", f"over {self._limits.body_bytes} bytes")
-                if not whole:
-                    break
-                if not judged and size >= SNIFFED_BYTES:
-                    judged = True
-                    if not is_wanted(response.status, response.headers, b"".join(pieces)):
-                        await self._discard()
-                        whole = False
-                        break
-            if whole and decoder is not None:
-                decoder.finish()
+            body, whole = await self._collect(is_wanted, most_bytes=most_bytes)
         except decoding.UnknownCoding as error:
             raise FetchFailed("PROTOCOL", f"Content-Encoding: {error}") from error
         except decoding.BadCoding as error:
             raise FetchFailed("INCOMPLETE", str(error)) from error
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return Response(
             status=response.status,
             headers=response.headers,
             robots_tags=tuple(response.headers.getall("X-Robots-Tag", ())),
-            body=body if most_bytes is None else body[:most_bytes],
+            body=body,
             bytes_read=self._wire,
             whole=whole,
         )
+
+    async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
+        """The decoded body, or its beginning, and whether it is whole."""
+        response = self._response
+        decoder = decoding.decoder_for(response.headers.get("Content-Encoding", ""))
+        pieces: list[bytes] = []
+        size, judged = 0, False
+        limit = max(self._limits.body_bytes, most_bytes or 0)
+        while raw := await self._next_piece():
+            for piece in (raw,) if decoder is None else decoder.decode(raw):
+                pieces.append(piece)
+                size += len(piece)
+                if not judged and size >= SNIFFED_BYTES:
+                    judged = True
+                    if not is_wanted(response.status, response.headers, b"".join(pieces)):
+                        await self._discard()
+                        return b"".join(pieces), False
+                if most_bytes is not None and size >= most_bytes:
+                    return b"".join(pieces)[:most_bytes], False
+                _check_size(size, limit)
+            # What decodes to nothing may not go on for ever either.
+            _check_size(self._wire, limit)
+        if decoder is not None:
+            decoder.finish()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces), True
 
     async def _next_piece(self) -> bytes:
         """What has come over the wire since the last call, b"" at the end."""
         content = self._response.content
         raw: bytes = await content.readany()
         self._wire += len(raw)
-        if self._wire > self._limits.body_bytes:
-            raise FetchFailed("TOO_LARGE", f"over {self._limits.body_bytes} bytes")
         if not content.at_eof():
             self._keep_pace()
         return raw
@@ -238,6 +235,11 @@ class _Body:
         left = _DISCARDED_BYTES
         while left > 0 and (raw := await self._next_piece()):
             left -= len(raw)
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise FetchFailed("TOO_LARGE", f"over {limit} bytes")
 
 
 class ThreadedNames(AbstractResolver):

@@ -76,10 +76,7 @@ def _decode(body: bytes, content_type: str) -> str:
         return body.decode(declared, "replace")
     try:
         return body.decode()
-    except UnicodeDecodeError as error:
-        # Cut in the middle of its last character, it is still UTF-8.
-        if error.end == len(body) and error.reason == "unexpected end of data":
-            return body.decode("utf-8", "replace")
+    except UnicodeDecodeError:
         return body.decode("cp1252", "replace")
 
 

@@ -1,0 +1,190 @@
+"""What is read from a page of HTML."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.connectors.repository.web.nesting import cut_where_too_deep
+from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+
+
+def read(html):
+    return read_page(html, token="crawlctl")
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>one<p>two", "one\ntwo"),
+        ("<div>one</div>two", "one\ntwo"),
+        ("<div><span>one</span></div><b>two</b>", "one\ntwo"),
+        ("one<br>two", "one\ntwo"),
+        ("w<b>or</b>d<i>s</i>, and", "words, and"),
+        ("<p> one \n\t two&nbsp;three </p>", "one two three"),
+        ("<ul><li>a<li>b</ul><table><tr><td>c<td>d</table>", "a\nb\nc\nd"),
+        ("<script>no()</script><style>no{}</style><template>no</template>yes", "yes"),
+        ("<body><noscript>no</noscript>yes<textarea>no</textarea><iframe>no</iframe>", "yes"),
+        ("<select><option>no</select>yes<svg><title>no</title><text>no</text></svg>", "yes"),
+        ("<nav>no</nav><header>no</header>yes<aside>no</aside><footer>no</footer>", "yes"),
+        ("<article><header><h1>yes</h1></header>text<footer>sure</footer></article>", "yes\ntext\nsure"),
+        ("short<main>This is the main part of the page</main>", "This is the main part of the page"),
+        ("A long introduction that is most of the page<main>short</main>", "A long introduction that is most of the page\nshort"),
+        ("x<article>This is the only article here</article>", "This is the only article here"),
+        ("<article>first article</article><article>second article</article>", "first article\nsecond article"),
+        ("<!-- no -->&lt;p&gt; &amp;c", "<p> &c"),
+        ("a\x00b&#0;c&#xD800;d", "ab\ufffdc\ufffdd"),
+        ("<pre>a\n  b</pre>", "a b"),
+        ("", ""),
+        ("<frameset><frame src=a></frameset>", ""),
+        ("<nav><nav>no</nav><p>no</nav>yes", "yes"),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_page_is_its_content(html, text):
+    assert read(html).text.replace("\x00", "") == text
+
+
+@pytest.mark.parametrize(
+    ("html", "title"),
+    [
+        ("<title> A \n title </title>", "A title"),
+        ("<title>first</title><title>second</title>", "first"),
+        ("<svg><title>picture</title></svg><title>page</title>", "page"),
+        ("<p>none", ""),
+        ("<title>" + "a" * 5000, "a" * 1000),
+        ("<title>&lt;b&gt;</title>", "<b>"),
+    ],
+)
+def test_the_title_of_a_page(html, title):
+    assert read(html).title == title
+
+
+def test_description_and_language():
+    page = read('<html lang=" de-AT "><meta name=Description content=" Ein\nText "><meta name=description content=no>')
+
+    assert (page.description, page.language) == ("Ein Text", "de-AT")
+
+
+@pytest.mark.parametrize(
+    ("html", "links"),
+    [
+        ("<a href=a>x</a><area href=b><A HREF='c'>", ["a", "b", "c"]),
+        ("<link rel=canonical href=a><link rel='next foo' href=b><link rel=Alternate href=c>", ["a", "b", "c"]),
+        ("<link rel=stylesheet href=a><link href=b><link rel=preload href=c>", []),
+        ("<iframe src=a></iframe>", ["a"]),
+        ("<frameset><frame src=a><frame src=b></frameset>", ["a", "b"]),
+        ("<a rel=nofollow href=a><a rel='external NoFollow' href=b><a rel=noopener href=c>", ["c"]),
+        ("<a>x</a><a href>y</a><a href=''>z</a><a name=q>", []),
+        ("<nav><a href=a></a></nav><footer><a href=b></a></footer><noscript><a href=c></a></noscript>", ["a", "b", "c"]),
+        ("<a href='?a=1&amp;b=2'>", ["?a=1&b=2"]),
+        ("<!-- <a href=a> --><script>'<a href=b>'</script>", []),
+        ("<a href=a href=b>", ["a"]),
+        ("<meta http-equiv=refresh content='0; url=a'>", ["a"]),
+        ("<meta http-equiv=Refresh content=\"5;URL='a b'\">", ["a b"]),
+        ("<meta http-equiv=refresh content='0;url=\"a'>", ["a"]),
+        ("<meta http-equiv=refresh content='.5 , a'>", ["a"]),
+        ("<meta http-equiv=refresh content='3 a'>", ["a"]),
+        ("<meta http-equiv=refresh content='3'>", []),
+        ("<meta http-equiv=refresh content='url=a'>", []),
+    ],
+)  # fmt: skip
+def test_the_links_of_a_page(html, links):
+    assert [link for link in read(html).links if link] == links
+
+
+@pytest.mark.parametrize(
+    ("html", "base"),
+    [
+        ("<base href=/a/><base href=/b/>", "/a/"),
+        ("<base target=x><base href=/b/>", "/b/"),
+        ("<a href=x><base href=/late/>", "/late/"),
+        ("<base href=''><base href=/b/>", ""),
+        ("<p>", None),
+    ],
+)
+def test_the_first_base_with_an_address_counts(html, base):
+    assert read(html).base == base
+
+
+@pytest.mark.parametrize(
+    ("html", "wishes"),
+    [
+        ("<meta name=robots content='index, follow'>", RobotsWishes()),
+        ("<meta name=ROBOTS content='NoIndex'>", RobotsWishes(noindex=True)),
+        ("<meta name=robots content='nofollow'>", RobotsWishes(nofollow=True)),
+        ("<meta name=robots content=none>", RobotsWishes(noindex=True, nofollow=True)),
+        ("<meta name=crawlctl content=noindex>", RobotsWishes(noindex=True)),
+        ("<meta name=otherbot content=noindex>", RobotsWishes()),
+        ("<meta name=robots content=noindex><meta name=robots content=nofollow>", RobotsWishes(True, True)),
+        ("<body><meta name=robots content='max-snippet:-1, noindex'>", RobotsWishes(noindex=True)),
+    ],
+)
+def test_what_a_page_asks_of_robots(html, wishes):
+    assert read(html).wishes == wishes
+
+
+@pytest.mark.parametrize(
+    ("headers", "wishes"),
+    [
+        (["noindex"], RobotsWishes(noindex=True)),
+        (["noindex, nofollow"], RobotsWishes(True, True)),
+        (["noarchive", "none"], RobotsWishes(True, True)),
+        (["crawlctl: noindex"], RobotsWishes(noindex=True)),
+        (["CrawlCtl: noindex, nofollow"], RobotsWishes(True, True)),
+        (["otherbot: noindex"], RobotsWishes()),
+        (["otherbot: noindex", "nofollow"], RobotsWishes(nofollow=True)),
+        (["unavailable_after: 25 Jun 2030 15:00:00 PST"], RobotsWishes()),
+        (["max-snippet: 5, noindex"], RobotsWishes(noindex=True)),
+        (["noindex, max-snippet: 5"], RobotsWishes(noindex=True)),
+        ([":", "", ",,"], RobotsWishes()),
+    ],
+)
+def test_what_headers_ask_of_robots(headers, wishes):
+    assert wishes_of_headers(headers, token="crawlctl") == wishes
+
+
+@given(st.text(alphabet="<>/abphdivsmn =\"'!-&#x;0\x00\x1e\ud7ff", max_size=200))
+def test_every_text_is_a_page(html):
+    page = read(html)
+
+    assert isinstance(page.text, str)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        pytest.param("<div>" * 400_000, id="open elements"),
+        pytest.param("<ul><li>" * 200_000, id="open lists"),
+        pytest.param("<x-y>" * 200_000, id="elements of their own"),
+        pytest.param("".join(f"<b id={n}>" for n in range(100_000)), id="formatting"),
+        pytest.param("".join(f"<b id={n}>" for n in range(10_000)) + "<p>x" * 100_000, id="formatting that repeats"),
+        pytest.param("<div>" * 10_000 + "<p>x</p>" * 200_000, id="paragraphs far down"),
+        pytest.param("<optgroup><option>" * 100_000, id="options"),
+        pytest.param("<div " + " ".join(f"a{n}=1" for n in range(300_000)) + ">", id="attributes"),
+        pytest.param('<div " ' + " ".join(f"a{n}=1" for n in range(300_000)) + ">", id="attributes behind a quote"),
+        pytest.param("<div>" * 5000 + "<header></header>" * 20_000, id="headers far down"),
+        pytest.param("<nav>" * 100_000, id="what is no content"),
+    ],
+)
+def test_no_page_holds_up_the_process(html):
+    begun = time.perf_counter()
+
+    read(html)
+
+    assert time.perf_counter() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div><p>text <b>bold</b> <a href=x>link</a></p></div>\n" * 20_000,
+        "<table>" + "<tr><td>a<td><font color=red>b" * 10_000,
+        "<p>" + "plain words " * 200_000,
+        "<ul>" + "<li>item" * 50_000,
+        '<img src="data:' + "A" * 500_000 + '">',
+        "<div><span>" * 500 + "x",
+    ],
+)
+def test_honest_pages_are_read_whole(html):
+    assert cut_where_too_deep(html) == html
