@@ -34,6 +34,11 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
+    # First, since channels brings a command `runworker` of its own.
+    "crawlctl.apps.CrawlctlConfig",
+    "crawlctl.demo.apps.DemoConfig",
+    "jobs.apps.JobsConfig",
+    "nodes.apps.NodesConfig",
     "unfold",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -46,12 +51,9 @@ INSTALLED_APPS = [
     "channels",
     "django_filters",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "knox",
     "rest_framework",
-    "rest_framework.authtoken",
-    "crawlctl.apps.CrawlctlConfig",
-    "crawlctl.demo.apps.DemoConfig",
-    "jobs.apps.JobsConfig",
-    "nodes.apps.NodesConfig",
 ]
 
 MIDDLEWARE = [
@@ -93,6 +95,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+AUTHENTICATION_BACKENDS = ["crawlctl.logins.GuardedBackend"]
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
@@ -109,7 +112,41 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
 LOGGING_CONFIG = None
-logs.configure(level=env.text("CRAWLCTL_LOG_LEVEL", default="INFO"), as_json=env.flag("CRAWLCTL_LOG_JSON", default=False))
+logs.configure(
+    level=env.text("CRAWLCTL_LOG_LEVEL", default="INFO"), as_json=env.flag("CRAWLCTL_LOG_JSON", default=False)
+)
+
+# --- The API -----------------------------------------------------------------------------------
+
+# A token that leaks is worth something only for so long; who needs one longer asks for another.
+REST_KNOX = {"TOKEN_TTL": env.seconds("CRAWLCTL_TOKEN_LIFETIME", default=36_000, least=60)}
+REST_FRAMEWORK = {
+    # The first says how to log in: without it a request that did not would be answered 403, not 401.
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "crawlctl.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["nodes.api.permission.NamedPermission"],
+    "DEFAULT_PARSER_CLASSES": ["nodes.api.parsing.JSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "nodes.api.schema.Schema",
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "jobs.api.errors.answer",
+    "NON_FIELD_ERRORS_KEY": "request",
+    "URL_FORMAT_OVERRIDE": None,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "crawlctl",
+    "DESCRIPTION": "Control of incremental, polite crawls over many machines. Errors have one shape: `Problem`.",
+    "VERSION": "1",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "COMPONENT_SPLIT_REQUEST": True,
+    # Served from its package: a page of ours loads nothing from elsewhere.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
 
 # --- The cluster -------------------------------------------------------------------------------
 

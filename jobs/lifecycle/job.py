@@ -178,7 +178,9 @@ def _all_names() -> dict[JobState, str]:
                         stopped = JobState(pause=pause, window=window, stop_request=stop, **active)
                         names[stopped] = "ABORTING" if stop == abort else f"ABORTINGFORRESTART{seeds}{small}"
                     if (pause, window) != (Pause.NO, Window.INSIDE):
-                        names[JobState(pause=pause, window=window, **active)] = _PAUSED_OR_WAITING[pause, window] + seeds
+                        names[JobState(pause=pause, window=window, **active)] = (
+                            _PAUSED_OR_WAITING[pause, window] + seeds
+                        )
     return names
 
 

@@ -32,7 +32,9 @@ class QueueItem(models.Model):
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()
-    job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    job = models.ForeignKey(
+        "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
     lane = models.ForeignKey(
         "jobs.Lane", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
@@ -105,7 +107,9 @@ class OutLinks(models.Model):
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()
-    job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
+    job = models.ForeignKey(
+        "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
     targets: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
     # A redirect's only target keeps the depth of its source.
     is_redirect = models.BooleanField(default=False)

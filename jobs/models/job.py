@@ -8,7 +8,6 @@ from jobs.lifecycle.job import JobState, Pause, Phase, RunEnd, Scan, StopRequest
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
-
 def _choices(values: type[Phase | Pause | Window | StopRequest | Scan | RunEnd]) -> list[tuple[str, str]]:
     return [(value.value, value.value.replace("_", " ")) for value in values]
 
@@ -60,9 +59,7 @@ class Job(models.Model):
             models.CheckConstraint(
                 name="job_stops_only_while_it_runs",
                 condition=models.Q(stop_request=StopRequest.NONE)
-                | models.Q(
-                    phase__in=[Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN]
-                ),
+                | models.Q(phase__in=[Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN]),
             ),
         )
 
@@ -101,7 +98,9 @@ class Seed(models.Model):
     policy = models.ForeignKey(
         "jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.PROTECT, related_name="seeds"
     )
-    group = models.ForeignKey("jobs.ThrottleGroup", null=True, blank=True, on_delete=models.SET_NULL, related_name="seeds")
+    group = models.ForeignKey(
+        "jobs.ThrottleGroup", null=True, blank=True, on_delete=models.SET_NULL, related_name="seeds"
+    )
     # The run whose seeding is done.
     seeded_run = models.PositiveIntegerField(default=0)
     removed_at = models.DateTimeField(null=True, blank=True)

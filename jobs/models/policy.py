@@ -22,6 +22,9 @@ class ThrottlePolicy(models.Model):
         validators=[MinValueValidator(0.0), MaxValueValidator(86400.0)],
         help_text="Seconds between the starts of two requests to one bin.",
     )
+    spares_loopback = models.BooleanField(
+        default=False, help_text="Bins of loopback addresses need no gap: nobody else is there to be spared."
+    )
     # A policy that a one-shot made for itself is shown with its job, not in lists to choose from.
     private_to = models.ForeignKey("jobs.Job", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
 

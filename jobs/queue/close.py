@@ -62,7 +62,7 @@ _DONE: Final[LiteralString] = "UPDATE jobs_batch SET state = 'done' WHERE id = A
 _BACK_OFF: Final[LiteralString] = """
 UPDATE jobs_bin
    SET back_off_until = greatest(back_off_until, clock_timestamp() + make_interval(secs => %(seconds)s))
- WHERE id = %(bin)s
+ WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
 """
 _KNOWN: Final[LiteralString] = """
 UPDATE jobs_bin SET is_known = true, "interval" = greatest("interval", %(interval)s) WHERE id = %(bin)s
@@ -82,9 +82,9 @@ def close_turns(
         connection.execute(_DONE, {"batches": list(batches)})
 
 
-def back_off(connection: psycopg.Connection[Any], *, bin_id: int, seconds: float) -> None:
-    """Nothing of this bin is handed out for so long: its host asked for it."""
-    connection.execute(_BACK_OFF, {"bin": bin_id, "seconds": seconds})
+def back_off(connection: psycopg.Connection[Any], *, lane_id: int, seconds: float) -> None:
+    """Nothing of this lane's bin is handed out for so long: its host asked for it."""
+    connection.execute(_BACK_OFF, {"lane": lane_id, "seconds": seconds})
 
 
 def know(connection: psycopg.Connection[Any], *, bin_id: int, interval: float) -> None:

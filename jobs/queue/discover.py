@@ -185,7 +185,12 @@ def discover_seeds(
                 )
                 moved.append((row.lane_id, run, Stage.PENDING, 0, "", 1))
         columns = ("lanes", "runs", "stages", "outcomes", "codes", "amounts")
-        cursor.execute(_COUNT, {"job": job_id, **dict(zip(columns, map(list, zip(*moved, strict=True)), strict=True))} if moved else {"job": job_id, **{c: [] for c in columns}})
+        cursor.execute(
+            _COUNT,
+            {"job": job_id, **dict(zip(columns, map(list, zip(*moved, strict=True)), strict=True))}
+            if moved
+            else {"job": job_id, **{c: [] for c in columns}},
+        )
         # A known document may stand in another seed's lane.
         cursor.execute(_WAKE, {"lanes": sorted({row.lane_id for row in rows}), "now": now})
         cursor.execute("UPDATE jobs_seed SET seeded_run = %s WHERE id = %s", (run, seed_id))

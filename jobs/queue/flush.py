@@ -9,7 +9,7 @@ and its output. Absent references are inserted in the order of their hashes.
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
@@ -42,13 +42,12 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One outcome with the claim that it was made under, and the lanes of what it names."""
+    """One outcome with the claim that it was made under. `lanes` finds the lane of a (seed, bin name)."""
 
     claimed: Claimed
     job: JobFacts
     outcome: Outcome
-    # Lane of each named bin, from `discover.open_lanes`.
-    lanes: dict[str, int] = field(default_factory=dict)
+    lanes: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,13 @@ class Flushed:
     refused: int = 0
     lanes: frozenset[int] = frozenset()
     waiting_lanes: tuple[tuple[int, dt.datetime], ...] = ()
-    named: list[tuple[int, str, int]] = field(default_factory=list)
+    named: list[tuple[JobFacts, str, int]] = field(default_factory=list)
 
 
 # Locks: Budget by job.
-_HOLD_BUDGETS: Final[LiteralString] = "SELECT 1 FROM jobs_budget WHERE job_id = ANY(%(jobs)s) ORDER BY job_id FOR NO KEY UPDATE"
+_HOLD_BUDGETS: Final[LiteralString] = (
+    "SELECT 1 FROM jobs_budget WHERE job_id = ANY(%(jobs)s) ORDER BY job_id FOR NO KEY UPDATE"
+)
 
 # The stored links of documents that were not read: they hold, and are referenced again.
 _STORED_LINKS: Final[LiteralString] = """
@@ -193,10 +194,13 @@ def flush(
     worker: uuid.UUID,
     results: Sequence[Result],
     outputs: OutputWriter | None = None,
+    is_known: Callable[[JobFacts, str, int], bool] = lambda _job, _hash, _depth: False,
     now: dt.datetime,
 ) -> Flushed:
     """
     Write the outcomes of claimed documents, and what they name, in one transaction.
+
+    `is_known` tells of a (job, hash, depth) that this worker has written already: it is not looked at.
 
     Raises:
         FenceRefused: the worker was marked failed: nothing was written.
@@ -206,13 +210,13 @@ def flush(
         refunds = sorted({r.job.id for r in results if r.job.has_budget and not r.outcome.requested})
         if refunds:
             cursor.execute(_HOLD_BUDGETS, {"jobs": refunds})
-        references = _references(cursor, results)
+        references = _references(cursor, results, is_known)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
         rows = _lock(cursor, own | references.keys())
         counted = [r for r in results if _claim_holds(r, rows)]
         if len(counted) < len(results):
             # What a lost claim named is dropped with it.
-            references = _references(cursor, counted)
+            references = _references(cursor, counted, is_known)
         plan = _Plan(now=now)
         looping = _find_loops(cursor, counted)
         for result in counted:
@@ -233,7 +237,7 @@ def flush(
         refused=len(results) - len(counted),
         lanes=frozenset(plan.woken),
         waiting_lanes=tuple(plan.waiting.items()),
-        named=[(job_id, key, named.depth) for (key, job_id), named in references.items()],
+        named=[(named.job, key, named.depth) for (key, _), named in references.items()],
     )
 
 
@@ -257,12 +261,14 @@ def _run_of(results: Iterable[Result], job_id: int) -> int:
     return next(r.job.run_no for r in results if r.job.id == job_id)
 
 
-def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> dict[Key, _Named]:
+def _references(
+    cursor: psycopg.Cursor[Any], results: Sequence[Result], is_known: Callable[[JobFacts, str, int], bool]
+) -> dict[Key, _Named]:
     """Everything that the results name, given or stored, each with its smallest depth."""
     references: dict[Key, _Named] = {}
 
     def add(job: JobFacts, key: str, identifier: str, lane: int | None, depth: int, redirects: int) -> None:
-        if job.max_depth is not None and depth > job.max_depth:
+        if is_known(job, key, depth) or (job.max_depth is not None and depth > job.max_depth):
             return
         known = references.get((key, job.id))
         if known is not None:
@@ -279,7 +285,8 @@ def _references(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> dict[
             unread[result.claimed.document.hash, result.job.id] = result
             continue
         for named in outcome.references:
-            add(result.job, named.hash, named.identifier, result.lanes.get(named.bin), named.depth, named.redirects)
+            lane = result.lanes.get((result.claimed.seed_id, named.bin))
+            add(result.job, named.hash, named.identifier, lane, named.depth, named.redirects)
     if unread:
         facts = {"hashes": [key for key, _ in unread], "jobs": [job for _, job in unread]}
         for row in cursor.execute(_STORED_LINKS, facts).fetchall():
@@ -455,7 +462,15 @@ class _Plan:
         given_back = job.has_budget and not outcome.requested
         if outcome.ending == Ending.RETRY:
             check_time = self.now + dt.timedelta(seconds=outcome.retry_after)
-            self._own(result, row, stage=Stage.PENDING, ending=row.outcome, code=row.result_code, held=held, check_time=check_time)
+            self._own(
+                result,
+                row,
+                stage=Stage.PENDING,
+                ending=row.outcome,
+                code=row.result_code,
+                held=held,
+                check_time=check_time,
+            )
             self.move(row, job=job, stage=Stage.PENDING)
             if check_time < self.waiting.get(row.lane_id, dt.datetime.max.replace(tzinfo=dt.UTC)):
                 self.waiting[row.lane_id] = check_time
@@ -607,5 +622,3 @@ def _remembered(row: Any, *, job: JobFacts, ending: int, code: str) -> tuple[int
     if ending == Ending.UNCHANGED and row.run_no == job.run_no and row.outcome == Ending.INDEXED:
         return int(Ending.INDEXED), row.result_code
     return ending, code
-
-

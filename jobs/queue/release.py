@@ -8,7 +8,7 @@ then its version is forgotten, so that it is read whole and written anew.
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -124,6 +124,33 @@ def give_back(
         hold_node(connection, worker)
         hashes = [claim.document.hash for claim in claims]
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
+        _return(cursor, rows, _GIVE_BACK)
+    _wake(connection, rows, now=now)
+    return len(rows)
+
+
+def batches_of(connection: psycopg.Connection[Any], *, worker: uuid.UUID) -> set[int]:
+    """The batches that are out at this worker, as the database has it."""
+    rows = connection.execute("SELECT id FROM jobs_batch WHERE worker_id = %s AND state = 'sent'", (worker,))
+    return {row[0] for row in rows}
+
+
+@retried
+def give_back_batches(
+    connection: psycopg.Connection[Any], *, worker: uuid.UUID, batches: Iterable[int], now: dt.datetime
+) -> int:
+    """
+    A worker gives back whole batches of which it began nothing; returns how many documents.
+
+    Raises:
+        FenceRefused: the worker was marked failed.
+    """
+    given = sorted(batches)
+    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+        hold_node(connection, worker)
+        cursor.execute(_CLOSE_TURNS, {"batches": given, "used": False})
+        cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (given,))
+        rows = cursor.execute(_LOCK_CLAIMED, {"batches": given, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _GIVE_BACK)
     _wake(connection, rows, now=now)
     return len(rows)

@@ -116,7 +116,9 @@ SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, 
        coalesce(open.turns, '[]') AS turns, rival.priority AS rival_priority, rival.served_at AS rival_served_at
   FROM jobs_bin AS bin
   LEFT JOIN LATERAL (
-       SELECT min(policy.open_requests) AS requests, max(policy.min_gap) AS gap
+       SELECT min(policy.open_requests) AS requests,
+              max(CASE WHEN policy.spares_loopback AND bin.name ~ '^(localhost|127[.]|[[]::1[]])' THEN 0
+                       ELSE policy.min_gap END) AS gap
          FROM jobs_binlimit AS binlimit
          JOIN jobs_job AS job ON job.id = binlimit.job_id AND job.phase <> 'inactive'
          JOIN jobs_throttlepolicy AS policy ON policy.id = binlimit.policy_id
@@ -361,9 +363,7 @@ def stuff_removals(
                 {
                     "lanes": [lane.id for lane in lanes],
                     "jobs": [lane.job_id for lane in lanes],
-                    "before": [
-                        jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else 2**31 - 1 for lane in lanes
-                    ],
+                    "before": [jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else 2**31 - 1 for lane in lanes],
                     "most": max(1, min(_REMOVALS_A_BATCH, room // len(lanes))),
                 },
             ).fetchall()
@@ -543,10 +543,10 @@ def _offer(
         documents=[sum(len(documents) for _, documents in turns) for turns in packed],
         now=now,
     )
-    rows = [
-        (batch, plan, documents) for batch, turns in zip(ids, packed, strict=True) for plan, documents in turns
-    ]
-    left = _what_is_left(cursor, lanes=lanes, jobs=jobs, chosen=chosen, waiting=waiting, tried=tried, budgets=budgets, now=now)
+    rows = [(batch, plan, documents) for batch, turns in zip(ids, packed, strict=True) for plan, documents in turns]
+    left = _what_is_left(
+        cursor, lanes=lanes, jobs=jobs, chosen=chosen, waiting=waiting, tried=tried, budgets=budgets, now=now
+    )
     admitted: dict[int, int] = {}
     for _, _, documents in rows:
         for document in documents:
@@ -685,5 +685,3 @@ def _insert_batches(
         },
     )
     return [row.id for row in rows]
-
-

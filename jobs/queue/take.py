@@ -48,7 +48,7 @@ WITH woken AS (
      WHERE id IN (SELECT lane_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s)) AND ready_at > %(now)s
 )
 SELECT turn.id, turn.batch_id, turn.lane_id, turn.bin_id, bin.namespace, bin.name AS bin, turn.follows_id AS follows,
-       turn.documents, turn.requests, turn.gap,
+       turn.documents, turn.requests, turn.gap, bin.is_known,
        extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float AS wait
   FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
  WHERE turn.batch_id = ANY(%(batches)s)
@@ -107,6 +107,8 @@ class TurnTaken:
     requests: int
     gap: float
     wait: float
+    # Whether the bin's host has been asked for its robots.txt before.
+    is_known: bool
     documents: tuple[Claimed, ...]
 
 
@@ -122,9 +124,7 @@ class Taken:
         return sum(len(turn.documents) for turn in self.turns) + sum(len(found) for found in self.removals.values())
 
 
-def take(
-    connection: psycopg.Connection[Any], *, worker: uuid.UUID, room: int, idle: bool, now: dt.datetime
-) -> Taken:
+def take(connection: psycopg.Connection[Any], *, worker: uuid.UUID, room: int, idle: bool, now: dt.datetime) -> Taken:
     """
     Take the oldest batches that fit into `room` documents; one at least when the worker is `idle`.
 
@@ -132,9 +132,7 @@ def take(
         FenceRefused: the worker was marked failed, or has stopped.
     """
     with connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
-        rows = cursor.execute(
-            _TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE}
-        ).fetchall()
+        rows = cursor.execute(_TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE}).fetchall()
         if not rows[0].nodes:
             raise FenceRefused("node", node=worker)
         kinds = {row.id: row.kind for row in rows if row.id is not None}
@@ -187,6 +185,7 @@ def _read(cursor: psycopg.Cursor[Any], *, kinds: dict[int, str], now: dt.datetim
                 requests=turn.requests,
                 gap=turn.gap,
                 wait=max(0.0, turn.wait or 0.0),
+                is_known=turn.is_known,
                 documents=tuple(share),
             )
         )

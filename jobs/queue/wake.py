@@ -12,10 +12,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-# Managers of a scope listen on the first, its workers on the second, pages and daemons on the third.
-STUFF_CHANNEL: Final = "crawlctl_stuff"
-TAKE_CHANNEL: Final = "crawlctl_take"
-CONTROL_CHANNEL: Final = "crawlctl_control"
+from jobs.queue.order import FIRST_FRESH
 
 # Lanes that got something new: those that are awake already are left alone. Locks: Lane by id.
 _WAKE_LANES: Final[LiteralString] = """
@@ -35,10 +32,12 @@ WITH lost AS MATERIALIZED (
       FROM jobs_seed AS seed
       JOIN jobs_lane AS lane ON lane.seed_id = seed.id
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
+      LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
      WHERE seed.group_id = ANY(%(groups)s) AND lane.ready_at IS NULL
        AND coalesce(lane.served_at, %(now)s) > %(now)s - %(within)s
        AND (EXISTS (SELECT FROM jobs_queueitem AS item
-                     WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NOT NULL)
+                     WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NOT NULL
+                       AND (budget.job_id IS NULL OR item.seq < %(first_fresh)s))
             OR EXISTS (SELECT FROM jobs_queueitem AS item
                         WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NULL))
      ORDER BY lane.id
@@ -67,7 +66,9 @@ def sweep_lanes(
     connection: psycopg.Connection[Any], *, groups: Sequence[int], within: dt.timedelta, now: dt.datetime
 ) -> int:
     """Wake lanes of these groups that went dormant `within` this time though something is left in them."""
-    return connection.execute(_SWEEP, {"groups": list(groups), "within": within, "now": now}).rowcount
+    return connection.execute(
+        _SWEEP, {"groups": list(groups), "within": within, "now": now, "first_fresh": FIRST_FRESH}
+    ).rowcount
 
 
 def notify(connection: psycopg.Connection[Any], channel: str, payload: str) -> None:

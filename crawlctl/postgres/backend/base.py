@@ -24,6 +24,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         dsn = lifetime.ensure_running(directory, announce=_announce)
         facts = conninfo_to_dict(dsn)
         self.settings_dict["HOST"] = facts["host"]
+        self.settings_dict["PORT"] = str(facts.get("port", ""))
         self.settings_dict["USER"] = facts.get("user", "")
         # A test database is another name on the same server.
         name = self.settings_dict["NAME"] or facts["dbname"]

@@ -1,0 +1,156 @@
+"""Documents, to be read: what became of each, why, and which outputs hold it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs.api.fields import HIGHEST_ID
+from jobs.lifecycle.document import Stage
+from jobs.models import Counter, CounterDelta, IndexedDocument, Lane, Outcome, OutputConnection, QueueItem
+from nodes.api.paging import ListingView
+from nodes.api.strict import PageQuery
+
+_STAGES = {stage.name.lower(): stage for stage in Stage}
+_OUTCOMES = {outcome.label.replace(" ", "_"): outcome for outcome in Outcome}
+
+# A filter that few documents pass reads many: better told to narrow it than to wait for minutes.
+_PATIENCE = "5s"
+
+
+class HeldSerializer(serializers.Serializer[IndexedDocument]):
+    """An output that holds the document's text."""
+
+    output = serializers.IntegerField(source="output_id")
+    name = serializers.CharField(source="output.name")
+    indexed_at = serializers.DateTimeField()
+
+
+class DocumentSerializer(serializers.Serializer[QueueItem]):
+    """A document of a job: one address, as the queue knows it."""
+
+    id = serializers.SerializerMethodField()
+    job = serializers.IntegerField(source="job_id")
+    seed = serializers.IntegerField(source="lane.seed_id")
+    host = serializers.CharField(source="lane.bin.name")
+    url = serializers.CharField(source="identifier")
+    state = serializers.SerializerMethodField(help_text="Where it stands in the queue.")
+    manifoldcf_status = serializers.CharField(
+        help_text="As ManifoldCF calls it; empty while nothing names it in this run."
+    )
+    outcome = serializers.SerializerMethodField(help_text="In which class it ended.")
+    result_code = serializers.CharField(help_text="How exactly it ended: an HTTP status or a word.")
+    run_no = serializers.IntegerField(help_text="The run that saw it last.")
+    depth = serializers.IntegerField()
+    redirects = serializers.IntegerField()
+    failures = serializers.IntegerField(help_text="Attempts in a row that failed.")
+    losses = serializers.IntegerField(help_text="Workers that were lost with it.")
+    check_time = serializers.DateTimeField(allow_null=True, help_text="When it is due, if that is later than now.")
+    fetched_at = serializers.DateTimeField(allow_null=True)
+    held_by = HeldSerializer(many=True, help_text="The outputs that hold it.")
+
+    def get_id(self, item: QueueItem) -> str:
+        return f"{item.job_id}-{item.hash.hex}"
+
+    def get_state(self, item: QueueItem) -> str:
+        return Stage(item.stage).name.lower()
+
+    def get_outcome(self, item: QueueItem) -> str:
+        return _word(Outcome(item.outcome))
+
+
+class DocumentQuery(PageQuery):
+    job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
+    state = serializers.ChoiceField(list(_STAGES), required=False)
+    outcome = serializers.ChoiceField(list(_OUTCOMES), required=False)
+    host = serializers.CharField(
+        max_length=300, required=False, help_text="With its port, where that is not 80 or 443."
+    )
+    result_code = serializers.CharField(max_length=30, required=False)
+
+
+class DocumentView(ListingView):
+    """
+    Pages are in the order of the primary key (hash, job), so each begins by one look into its index.
+
+    With a job or a host the planner may instead sort the documents of its lanes, which is less work
+    when these are few.
+    """
+
+    http_method_names = ["get", "head"]
+    permissions_needed = {"list": "jobs.view_queueitem", "retrieve": "jobs.view_queueitem"}
+    queryset = QueueItem.objects.prefetch_related("job", "lane__bin")
+    serializer_class = DocumentSerializer
+    query_class = DocumentQuery
+    keyset = ("hash", "job_id")
+    lookup_value_regex = "[0-9]{1,19}-[0-9a-f]{32}"
+    lookup_url_kwarg = "id"
+
+    @extend_schema(description="Documents of all jobs, in the order of their hashes.")
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL statement_timeout = '{_PATIENCE}'")
+            return super().list(request, *args, **kwargs)
+
+    @extend_schema(
+        description="One document.",
+        parameters=[OpenApiParameter("id", OpenApiTypes.STR, OpenApiParameter.PATH, pattern=lookup_value_regex)],
+    )
+    def retrieve(self, request: Request, id: str) -> Response:  # noqa: A002 (the address's word)
+        job_id, _, digest = id.partition("-")
+        item = self.get_queryset().filter(hash=digest, job_id=int(job_id)).first()
+        if item is None:
+            raise Http404
+        attach_holders([item])
+        return Response(self.get_serializer(item).data)
+
+    def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        if "job" in query:
+            queryset = queryset.filter(job_id=query["job"])
+        if "host" in query:
+            lanes = Lane.objects.filter(bin__name=query["host"])
+            if "job" in query:
+                lanes = lanes.filter(seed__job_id=query["job"])
+            queryset = queryset.filter(lane__in=lanes)
+        if "state" in query:
+            queryset = queryset.filter(stage=_STAGES[query["state"]])
+        if "outcome" in query:
+            queryset = queryset.filter(outcome=_OUTCOMES[query["outcome"]])
+        if "result_code" in query:
+            queryset = queryset.filter(result_code=query["result_code"], lane__in=_lanes_with(query["result_code"]))
+        return queryset
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        page = super().paginate_queryset(queryset)
+        attach_holders(page or [])
+        return page
+
+
+def attach_holders(items: Sequence[QueueItem]) -> None:
+    """Set `held_by` of each document. All outputs are asked for, since their key begins with the output."""
+    outputs = OutputConnection.objects.in_bulk()
+    holding = IndexedDocument.objects.filter(output__in=list(outputs), hash__in=[item.hash for item in items])
+    held: dict[Any, list[IndexedDocument]] = {}
+    for row in holding.order_by("output_id"):
+        row.output = outputs[row.output_id]
+        held.setdefault(row.hash, []).append(row)
+    for item in items:
+        item.held_by = held.get(item.hash, [])  # type: ignore[attr-defined]
+
+
+def _lanes_with(code: str) -> QuerySet[Any, Any]:
+    """No index holds result codes, but the counters know which lanes have one, and documents are indexed by lane."""
+    counted = Counter.objects.filter(code=code).values("lane_id")
+    return counted.union(CounterDelta.objects.filter(code=code).values("lane_id"))
+
+
+def _word(outcome: Outcome) -> str:
+    return str(outcome.label).replace(" ", "_")

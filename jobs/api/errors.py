@@ -1,0 +1,148 @@
+"""
+The one shape in which the API says that it did not do something.
+
+`code` is stable and for programs, `detail` is a sentence, `fields` says what is wrong where, `allowed`
+(409 only) which of the job's actions are possible now. When any of these is answered, nothing was
+changed.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import psycopg.errors
+from django.core import exceptions as django_errors
+from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db.models import ProtectedError
+from django.http import Http404
+from rest_framework import exceptions, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView, set_rollback
+
+from jobs.connections import ConnectionInUse, ConnectionUnknown, InvalidConnection
+from jobs.connectors.repository.registry import UnknownConnector
+from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a request was not done."""
+
+    status: int
+    code: str
+    detail: str
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    allowed: Sequence[str] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def as_response(self) -> Response:
+        body: dict[str, Any] = {"code": self.code, "detail": self.detail}
+        if self.fields:
+            body["fields"] = self.fields
+        if self.allowed is not None:
+            body["allowed"] = self.allowed
+        return Response(body, status=self.status, headers=dict(self.headers))
+
+
+def answer(error: Exception, context: Mapping[str, Any]) -> Response:
+    """DRF's exception handler: what each error looks like on the wire."""
+    set_rollback()
+    problem = _problem_of(error)
+    if problem is None:
+        logger.error("unexpected error in %s", type(context.get("view")).__name__, exc_info=error)
+        problem = Problem(
+            status.HTTP_500_INTERNAL_SERVER_ERROR, "internal_error", "This is a defect of crawlctl; its log says more."
+        )
+    return problem.as_response()
+
+
+class NothingHere(APIView):
+    """Every address below the API's root that is none: 404 in the shape of all errors."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    schema = None
+
+    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
+        raise exceptions.NotFound(f"There is nothing at {request.path}. Addresses end with a slash.")
+
+
+def _problem_of(error: Exception) -> Problem | None:
+    match error:
+        case exceptions.ValidationError():
+            return _invalid(dict(_flat(error.detail)))
+        case InvalidJob() | InvalidConnection():
+            return _invalid(error.problems)
+        case UnknownConnector():
+            return _invalid({"repository": [str(error)]})
+        case TransitionRefused():
+            return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
+        case ConnectionInUse():
+            return Problem(status.HTTP_409_CONFLICT, "in_use", str(error))
+        case ProtectedError():
+            return Problem(status.HTTP_409_CONFLICT, "in_use", "Something else still needs it; remove that first.")
+        case IntegrityError():
+            return Problem(
+                status.HTTP_409_CONFLICT, "conflict", "Somebody changed the same thing at this moment; look again."
+            )
+        case JobUnknown() | ConnectionUnknown():
+            return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
+        case Http404():
+            return Problem(status.HTTP_404_NOT_FOUND, "not_found", "There is nothing of this id.")
+        case django_errors.PermissionDenied():
+            return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "You may not do this.")
+        case django_errors.RequestDataTooBig():
+            return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
+        case OperationalError() if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+            return Problem(
+                status.HTTP_503_SERVICE_UNAVAILABLE, "too_slow", "This took too long; ask for less, by more filters."
+            )
+        case OperationalError() | InterfaceError():
+            logger.warning("the database does not answer: %s", error)
+            return Problem(
+                status.HTTP_503_SERVICE_UNAVAILABLE, "database_unavailable", "The database does not answer; try again."
+            )
+        case exceptions.APIException():
+            return _of_the_framework(error)
+        case _:
+            return None
+
+
+def _invalid(fields: Mapping[str, Sequence[str]]) -> Problem:
+    about = ", ".join(fields)
+    return Problem(status.HTTP_400_BAD_REQUEST, "invalid", f"Nothing was changed; look at: {about}.", fields=fields)
+
+
+def _of_the_framework(error: exceptions.APIException) -> Problem:
+    headers = {}
+    if getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = str(error.auth_header)  # type: ignore[attr-defined]
+    if isinstance(error, exceptions.Throttled) and error.wait:
+        headers["Retry-After"] = str(int(error.wait))
+    return Problem(error.status_code, str(error.default_code), str(error.detail), headers=headers)
+
+
+def _flat(detail: Any, *, path: str = "") -> Iterator[tuple[str, list[str]]]:
+    """What is wrong by field, inner fields and items of lists behind a dot."""
+    match detail:
+        case dict():
+            for name, inner in detail.items():
+                yield from _flat(inner, path=_below(path, str(name)))
+        case list() if all(isinstance(sentence, str) for sentence in detail):
+            yield path or "request", [str(sentence) for sentence in detail]
+        case list():
+            for number, inner in enumerate(detail):
+                yield from _flat(inner, path=_below(path, str(number)))
+        case _:
+            yield path or "request", [str(detail)]
+
+
+def _below(path: str, name: str) -> str:
+    # What is wrong with an inner object as a whole is said of that object.
+    if name == "request" and path:
+        return path
+    return f"{path}.{name}" if path else name

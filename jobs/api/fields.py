@@ -1,0 +1,80 @@
+"""Fields of jobs that Django REST framework has no word for."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from jobs.models import OutputConnection
+
+# What JSON numbers hold exactly everywhere, and far more than anything that we count.
+_HIGHEST: Final = 2**53
+MOST_SEEDS: Final = 1_000
+MOST_OUTPUTS: Final = 20
+HIGHEST_ID: Final = 2**63 - 1
+
+_USER_INFO: Final = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:[/\\]*)[^/\\?#]*@", re.IGNORECASE)
+
+
+class AddressField(serializers.CharField):
+    """
+    An address to start from, without user name and password: the crawl never sends them, and whoever
+    may read the job must not read them.
+    """
+
+    def to_internal_value(self, data: Any) -> str:
+        return _USER_INFO.sub(r"\1", super().to_internal_value(data))
+
+    def to_representation(self, value: Any) -> str:
+        return _USER_INFO.sub(r"\1", super().to_representation(value))
+
+
+@extend_schema_field(OpenApiTypes.OBJECT)
+class ObjectField(serializers.Field[Any, Any, Any, Any]):
+    """A JSON object whose members a connector knows and checks."""
+
+    default_error_messages = {
+        "not_an_object": "This must be an object.",
+        "out_of_range": f"The number {{number}} is out of range: from -{_HIGHEST} to {_HIGHEST}.",
+    }
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, Mapping):
+            self.fail("not_an_object")
+        waiting: list[Any] = list(data.values())
+        while waiting:
+            match waiting.pop():
+                case int() as number if not -_HIGHEST <= number <= _HIGHEST:
+                    self.fail("out_of_range", number=f"{number:.3e}" if abs(number) < 10**300 else "given")
+                case Mapping() as members:
+                    waiting.extend(members.values())
+                case list() as items:
+                    waiting.extend(items)
+                case _:
+                    pass
+        return dict(data)
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": MOST_OUTPUTS})
+class OutputsField(serializers.ListField):
+    """The outputs of a job by their ids, looked up in one query."""
+
+    default_error_messages = {"unknown": "There is no output {unknown}."}
+    child = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID)
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        wanted = list(dict.fromkeys(super().to_internal_value(data)))
+        found = OutputConnection.objects.in_bulk(wanted)
+        unknown = [str(output_id) for output_id in wanted if output_id not in found]
+        if unknown:
+            self.fail("unknown", unknown=", ".join(unknown))
+        return [found[output_id] for output_id in wanted]
+
+    def to_representation(self, value: Any) -> list[int]:
+        return [output.pk for output in value.all()]

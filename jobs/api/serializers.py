@@ -1,0 +1,202 @@
+"""How jobs, policies and connections are shown and given, and how jobs' journals are shown."""
+
+from typing import Any
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from rest_framework import serializers
+
+from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField
+from jobs.control import SeedWanted
+from jobs.lifecycle.job import allowed_transitions
+from jobs.lifecycle.table import Owner
+from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.queue.counters import RunCounts
+from nodes.api.strict import PageQuery, StrictSerializer
+
+
+class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer[Any]):
+    """A model's serializer that refuses unknown fields."""
+
+
+class SeedSerializer(StrictModelSerializer):
+    """A starting point, or a list of them, crawled under one policy."""
+
+    urls = serializers.ListField(child=AddressField(max_length=10_000), min_length=1, max_length=MOST_SEEDS)
+    policy = serializers.IntegerField(
+        source="policy_id", min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Its id."
+    )
+
+    class Meta:
+        model = Seed
+        fields = ("id", "urls", "policy")
+
+
+class SeedOfJobSerializer(SeedSerializer):
+    """A starting point in a list over jobs."""
+
+    class Meta(SeedSerializer.Meta):
+        fields = ("id", "job", "urls", "policy")
+        read_only_fields = fields
+
+
+class JobSerializer(StrictModelSerializer):
+    """A job: what is crawled, from where, into which outputs, and how it stands."""
+
+    name = serializers.CharField(max_length=200)
+    outputs = OutputsField(min_length=1, max_length=MOST_OUTPUTS)
+    seeds = SeedSerializer(many=True, min_length=1, max_length=MOST_SEEDS)
+    specification = ObjectField(
+        default=dict, help_text="What the repository's connector is told: scope, rules, limits."
+    )
+    max_documents = serializers.IntegerField(
+        min_value=1, max_value=2**53 - 1, allow_null=True, default=None, help_text="A run asks for no more."
+    )
+    priority = serializers.IntegerField(
+        min_value=1, max_value=10, default=5, help_text="1 is served first, 10 last, where jobs compete for one host."
+    )
+    scope = serializers.CharField(
+        source="node_scope", read_only=True, help_text="The circle of nodes that works on it."
+    )
+    status = serializers.CharField(read_only=True, help_text="In plain words.")
+    manifoldcf_status = serializers.CharField(read_only=True, help_text="As ManifoldCF calls it.")
+    allowed = serializers.SerializerMethodField(help_text="The actions that are possible now.")
+
+    class Meta:
+        model = Job
+        fields = (
+            "id",
+            "name",
+            "repository",
+            "outputs",
+            "seeds",
+            "specification",
+            "max_documents",
+            "priority",
+            "scope",
+            "status",
+            "manifoldcf_status",
+            "allowed",
+            "phase",
+            "pause",
+            "stop_request",
+            "reason",
+            "run_no",
+            "run_end",
+            "started_at",
+            "ended_at",
+            "created_at",
+        )
+        read_only_fields = fields[8:]
+
+    def get_allowed(self, job: Job) -> list[str]:
+        return [row.name for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
+
+    def validate_repository(self, repository: RepositoryConnection) -> RepositoryConnection:
+        if self.instance is not None and repository.pk != self.instance.repository_id:
+            raise serializers.ValidationError("A job keeps the repository that it was made with.")
+        return repository
+
+    def validate_seeds(self, seeds: list[dict[str, Any]]) -> list[SeedWanted]:
+        """Look up all policies at once; a policy that a one-shot made for itself serves its own job only."""
+        found = ThrottlePolicy.objects.in_bulk({seed["policy_id"] for seed in seeds if seed["policy_id"] is not None})
+        job_id = self.instance.pk if self.instance is not None else None
+        usable = {pk: policy for pk, policy in found.items() if policy.private_to_id in {None, job_id}}
+        problems = {
+            str(number): {"policy": [f"There is no policy {seed['policy_id']}."]}
+            for number, seed in enumerate(seeds)
+            if seed["policy_id"] is not None and seed["policy_id"] not in usable
+        }
+        if problems:
+            raise serializers.ValidationError(problems)
+        return [SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed["policy_id"])) for seed in seeds]
+
+
+class JobSavedSerializer(JobSerializer):
+    """A job as it was just stored, and what is legal about it and probably not meant."""
+
+    warnings = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta(JobSerializer.Meta):
+        fields = (*JobSerializer.Meta.fields, "warnings")
+
+
+class CountsSerializer(serializers.Serializer[RunCounts]):
+    """What the documents of a job's current or last run have come to."""
+
+    processed = serializers.IntegerField()
+    indexed = serializers.IntegerField()
+    unchanged = serializers.IntegerField()
+    deleted = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    excluded = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    result_codes = serializers.DictField(child=serializers.IntegerField(), source="codes")
+
+
+class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
+    """One thing that happened to a job. `job` is null when the job is gone."""
+
+    class Meta:
+        model = JobEvent
+        fields = ("id", "at", "job", "job_name", "kind", "made_by", "message", "detail")
+        read_only_fields = fields
+
+
+class PolicySerializer(StrictModelSerializer):
+    """Limits that hold for each host that a seed of this policy reaches."""
+
+    min_gap = serializers.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.0), MaxValueValidator(86_400.0)],
+        help_text="Seconds between the starts of two requests to one host.",
+    )
+    open_requests = serializers.IntegerField(
+        default=2, min_value=1, max_value=1000, help_text="Requests that may be open to one host at the same time."
+    )
+
+    class Meta:
+        model = ThrottlePolicy
+        fields = ("id", "name", "open_requests", "min_gap", "private_to")
+        read_only_fields = ("id", "private_to")
+
+
+class ConnectionSerializer(StrictModelSerializer):
+    """A connector and its configuration."""
+
+    name = serializers.CharField(max_length=200)
+    connector = serializers.SlugField(max_length=50)
+    configuration = ObjectField(default=dict, help_text="What its connector is told.")
+
+    def validate_connector(self, connector: str) -> str:
+        if self.instance is not None and connector != self.instance.connector:
+            raise serializers.ValidationError("A connection keeps the connector that it was made with.")
+        return connector
+
+
+class RepositorySerializer(ConnectionSerializer):
+    """Where documents come from."""
+
+    class Meta:
+        model = RepositoryConnection
+        fields = ("id", "name", "connector", "configuration")
+
+
+class OutputSerializer(ConnectionSerializer):
+    """Where documents go."""
+
+    class Meta:
+        model = OutputConnection
+        fields = ("id", "name", "connector", "configuration")
+
+
+class JobQuery(PageQuery):
+    name = serializers.CharField(required=False, max_length=200)
+    phase = serializers.ChoiceField(Job._meta.get_field("phase").choices or (), required=False)  # noqa: SLF001 (Django's own word)
+    scope = serializers.CharField(source="node_scope", required=False, max_length=100)
+
+
+class OfJobQuery(PageQuery):
+    """A list of things that belong to jobs."""
+
+    job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)

@@ -1,0 +1,246 @@
+"""Jobs, their seeds and journal, policies and connections. Each view calls one function that decides."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection
+from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import connections, control
+from jobs.api.serializers import (
+    CountsSerializer,
+    JobEventSerializer,
+    JobQuery,
+    JobSavedSerializer,
+    JobSerializer,
+    OfJobQuery,
+    OutputSerializer,
+    PolicySerializer,
+    RepositorySerializer,
+    SeedOfJobSerializer,
+)
+from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.queue.counters import read_run
+from jobs.transitions import StateChange
+from nodes.api.paging import ListingView
+from nodes.api.strict import Nothing
+
+_ID = "[0-9]{1,19}"
+_LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
+
+
+@extend_schema_view(
+    list=extend_schema(description="All jobs, oldest first."),
+    retrieve=extend_schema(description="One job."),
+)
+class JobView(mixins.RetrieveModelMixin, ListingView):
+    permissions_needed = {
+        "list": "jobs.view_job",
+        "retrieve": "jobs.view_job",
+        "counts": "jobs.view_job",
+        "create": "jobs.add_job",
+        "update": "jobs.change_job",
+        "partial_update": "jobs.change_job",
+        "destroy": "jobs.delete_job",
+        "start": "jobs.control_job",
+        "pause": "jobs.control_job",
+        "resume": "jobs.control_job",
+        "abort": "jobs.control_job",
+        "delete_job": "jobs.delete_job",
+    }
+    queryset = Job.objects.prefetch_related("outputs", _LIVE_SEEDS)
+    serializer_class = JobSerializer
+    query_class = JobQuery
+    lookup_value_regex = _ID
+
+    @extend_schema(description="Store a new job. It is not started.", responses={201: JobSavedSerializer})
+    def create(self, request: Request) -> Response:
+        wanted = self.get_serializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        saved = control.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=timezone.now())
+        return self._saved(saved, status=status.HTTP_201_CREATED)
+
+    @extend_schema(description="Replace what a job that is not running is told.", responses={200: JobSavedSerializer})
+    def update(self, request: Request, pk: str) -> Response:
+        return self._change(request, partial=False)
+
+    @extend_schema(
+        description="Change some of what a job that is not running is told.", responses={200: JobSavedSerializer}
+    )
+    def partial_update(self, request: Request, pk: str) -> Response:
+        return self._change(request, partial=True)
+
+    @extend_schema(description="The same as `delete/`.", responses={202: JobSerializer})
+    def destroy(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(description="Ask for a run.", request=Nothing)
+    @action(detail=True, methods=["post"])
+    def start(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.start)
+
+    @extend_schema(description="Hand out nothing more, and stay where it is.", request=Nothing)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.pause)
+
+    @extend_schema(description="Go on where it was paused.", request=Nothing)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.resume)
+
+    @extend_schema(description="End the run before it is finished; nothing is removed.", request=Nothing)
+    @action(detail=True, methods=["post"])
+    def abort(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.abort)
+
+    @extend_schema(
+        description="Remove the job, its documents, and what only it holds in its outputs. It goes when all that is done.",
+        request=Nothing,
+        responses={202: JobSerializer},
+    )
+    @action(detail=True, methods=["post"], url_path="delete")
+    def delete_job(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(description="Counts of its current or last run, exact at this moment.", responses=CountsSerializer)
+    @action(detail=True)
+    def counts(self, request: Request, pk: str) -> Response:
+        job = self.get_object()
+        connection.ensure_connection()
+        counts = read_run(connection.connection, job_id=job.pk, run_no=job.run_no)
+        return Response(CountsSerializer(counts).data)
+
+    def _change(self, request: Request, *, partial: bool) -> Response:
+        job = self.get_object()
+        wanted = self.get_serializer(job, data=request.data, partial=partial)
+        wanted.is_valid(raise_exception=True)
+        changes = {name: value for name, value in wanted.validated_data.items() if name != "repository"}
+        saved = control.change_job(job.pk, **changes, made_by=request.user.get_username(), now=timezone.now())
+        return self._saved(saved)
+
+    def _make(
+        self, request: Request, transition: Callable[..., StateChange], *, status: int = status.HTTP_200_OK
+    ) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=timezone.now())
+        return Response(self.get_serializer(self.get_object()).data, status=status)
+
+    def _saved(self, saved: control.JobSaved, *, status: int = status.HTTP_200_OK) -> Response:
+        job = self.get_queryset().get(pk=saved.job.pk)
+        shown = JobSerializer(job).data
+        return Response({**shown, "warnings": saved.warnings}, status=status)
+
+
+@extend_schema_view(list=extend_schema(description="The seeds of all jobs; they are changed with their job."))
+class SeedView(ListingView):
+    http_method_names = ["get", "head"]
+    permissions_needed = {"list": "jobs.view_seed"}
+    queryset = Seed.objects.filter(removed_at=None)
+    serializer_class = SeedOfJobSerializer
+    query_class = OfJobQuery
+
+
+@extend_schema_view(list=extend_schema(description="What happened to jobs, newest first."))
+class JobEventView(ListingView):
+    http_method_names = ["get", "head"]
+    permissions_needed = {"list": "jobs.view_jobevent"}
+    queryset = JobEvent.objects.all()
+    serializer_class = JobEventSerializer
+    query_class = OfJobQuery
+    keyset = ("-id",)
+
+
+class PolicyView(
+    mixins.CreateModelMixin,
+    mixins.RetrieveModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.DestroyModelMixin,
+    ListingView,
+):
+    """Throttle policies. One that a one-shot made for itself is shown by its address only."""
+
+    permissions_needed = {
+        "list": "jobs.view_throttlepolicy",
+        "retrieve": "jobs.view_throttlepolicy",
+        "create": "jobs.add_throttlepolicy",
+        "update": "jobs.change_throttlepolicy",
+        "partial_update": "jobs.change_throttlepolicy",
+        "destroy": "jobs.delete_throttlepolicy",
+    }
+    queryset = ThrottlePolicy.objects.all()
+    serializer_class = PolicySerializer
+    lookup_value_regex = _ID
+
+    def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        return queryset.filter(private_to=None)
+
+
+class ConnectionView(mixins.RetrieveModelMixin, ListingView):
+    """What both kinds of connections have in common."""
+
+    model: type[RepositoryConnection] | type[OutputConnection]
+    lookup_value_regex = _ID
+
+    def get_queryset(self) -> QuerySet[Any]:
+        return self.model._default_manager.all()  # noqa: SLF001 (Django's own word)
+
+    def create(self, request: Request) -> Response:
+        wanted = self.get_serializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        made = connections.create(self.model, **wanted.validated_data)
+        return Response(self.get_serializer(made).data, status=status.HTTP_201_CREATED)
+
+    def update(self, request: Request, pk: str) -> Response:
+        return self._change(request, partial=False)
+
+    def partial_update(self, request: Request, pk: str) -> Response:
+        return self._change(request, partial=True)
+
+    def destroy(self, request: Request, pk: str) -> Response:
+        connections.delete(self.model, int(pk))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _change(self, request: Request, *, partial: bool) -> Response:
+        stored = self.get_object()
+        wanted = self.get_serializer(stored, data=request.data, partial=partial)
+        wanted.is_valid(raise_exception=True)
+        changes = {name: value for name, value in wanted.validated_data.items() if name != "connector"}
+        changed = connections.change(self.model, stored.pk, **changes)
+        return Response(self.get_serializer(changed).data)
+
+
+class RepositoryView(ConnectionView):
+    """Connections to where documents come from."""
+
+    model = RepositoryConnection
+    permissions_needed = {
+        "list": "jobs.view_repositoryconnection",
+        "retrieve": "jobs.view_repositoryconnection",
+        "create": "jobs.add_repositoryconnection",
+        "update": "jobs.change_repositoryconnection",
+        "partial_update": "jobs.change_repositoryconnection",
+        "destroy": "jobs.delete_repositoryconnection",
+    }
+    serializer_class = RepositorySerializer
+
+
+class OutputView(ConnectionView):
+    """Connections to where documents go."""
+
+    model = OutputConnection
+    permissions_needed = {
+        "list": "jobs.view_outputconnection",
+        "retrieve": "jobs.view_outputconnection",
+        "create": "jobs.add_outputconnection",
+        "update": "jobs.change_outputconnection",
+        "partial_update": "jobs.change_outputconnection",
+        "destroy": "jobs.delete_outputconnection",
+    }
+    serializer_class = OutputSerializer

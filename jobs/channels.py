@@ -1,0 +1,10 @@
+"""Names of the notification channels, and what their payloads say."""
+
+from typing import Final
+
+# Managers listen: something may be there to stuff. Payload: the scope of nodes.
+STUFF: Final = "crawlctl_stuff"
+# Workers listen: a batch is offered. Payload: the scope of nodes.
+TAKE: Final = "crawlctl_take"
+# Everybody listens: a job changed its state. Payload: the job's id.
+CONTROL: Final = "crawlctl_control"

@@ -1,0 +1,160 @@
+"""
+Every operator's verb about connections, once: admin pages and the REST API translate and call these.
+
+What a connection says counts for all jobs that use it. So it is changed only while none of them runs,
+and their next runs read and index everything anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from django.db import transaction
+from django.db.models import F
+
+from jobs.connectors.output.base import ConfigurationError
+from jobs.connectors.output.registry import check_configuration
+from jobs.connectors.repository.registry import CONNECTORS as REPOSITORY_CONNECTORS
+from jobs.connectors.repository.registry import check_specification
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, OutputConnection, RepositoryConnection
+
+ConnectionT = TypeVar("ConnectionT", RepositoryConnection, OutputConnection)
+
+
+class InvalidConnection(Exception):
+    """
+    What was asked for cannot be a connection. `problems` maps a field to its sentences.
+
+    Nothing was changed.
+    """
+
+    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
+        self.problems = {name: list(sentences) for name, sentences in problems.items()}
+        super().__init__(" ".join(sentence for sentences in self.problems.values() for sentence in sentences))
+
+
+class ConnectionUnknown(Exception):
+    """There is no such connection (any more)."""
+
+    def __init__(self, connection_id: int) -> None:
+        self.connection_id = connection_id
+        super().__init__(f"There is no connection {connection_id}.")
+
+
+class ConnectionInUse(Exception):
+    """Jobs need the connection as it is; `jobs` are their names."""
+
+    def __init__(self, connection: RepositoryConnection | OutputConnection, jobs: Sequence[str], wish: str) -> None:
+        self.connection_id, self.jobs = connection.pk, list(jobs)
+        super().__init__(f"{connection.name} cannot be {wish} while it is used by: {', '.join(self.jobs)}.")
+
+
+def create(kind: type[ConnectionT], *, name: str, connector: str, configuration: Mapping[str, Any]) -> ConnectionT:
+    """
+    Store a new connection.
+
+    Raises:
+        InvalidConnection: there is no such connector, it refuses the configuration, or the name is taken.
+    """
+    _check(kind, connector=connector, configuration=configuration)
+    _check_name(kind, name)
+    return kind.objects.create(name=name, connector=connector, configuration=dict(configuration))
+
+
+def change(
+    kind: type[ConnectionT],
+    connection_id: int,
+    *,
+    name: str | None = None,
+    configuration: Mapping[str, Any] | None = None,
+) -> ConnectionT:
+    """
+    Change a connection; what is left out stays. Its connector stays what it was.
+
+    Raises:
+        InvalidConnection: the connector refuses the configuration, or the name is taken.
+        ConnectionInUse: its configuration is to change, and a job that uses it is not at rest.
+        ConnectionUnknown: there is no such connection.
+    """
+    with transaction.atomic():
+        connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
+        if connection is None:
+            raise ConnectionUnknown(connection_id)
+        if name is not None and name != connection.name:
+            _check_name(kind, name)
+            connection.name = name
+        if configuration is not None and dict(configuration) != connection.configuration:
+            _check(kind, connector=connection.connector, configuration=configuration)
+            connection.configuration = dict(configuration)
+            _distrust_versions(connection)
+        connection.save()
+    return connection
+
+
+def delete(kind: type[ConnectionT], connection_id: int) -> None:
+    """
+    Remove a connection that no job uses.
+
+    Raises:
+        ConnectionInUse: jobs use it.
+        ConnectionUnknown: there is no such connection.
+    """
+    with transaction.atomic():
+        # The full lock: a job that is given this connection now waits, and then finds it gone.
+        connection = kind.objects.select_for_update().filter(pk=connection_id).first()
+        if connection is None:
+            raise ConnectionUnknown(connection_id)
+        users = list(connection.jobs.order_by("name").values_list("name", flat=True))
+        if users:
+            raise ConnectionInUse(connection, users, "deleted")
+        connection.delete()
+
+
+def _distrust_versions(connection: RepositoryConnection | OutputConnection) -> None:
+    """Make the next run of each job that uses it unconditional, since its versions say nothing about what is now."""
+    users = connection.jobs.values_list("pk", flat=True)
+    jobs = list(Job.objects.select_for_update(no_key=True).filter(pk__in=list(users)).order_by("pk"))
+    running = [job.name for job in jobs if job.phase != Phase.INACTIVE]
+    if running:
+        raise ConnectionInUse(connection, running, "changed")
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(specification_version=F("specification_version") + 1)
+
+
+def _check_name(kind: type[ConnectionT], name: str) -> None:
+    if kind.objects.filter(name=name).exists():
+        raise InvalidConnection({"name": [f"There is a connection named {name!r} already; choose another name."]})
+
+
+def _check(
+    kind: type[RepositoryConnection] | type[OutputConnection], *, connector: str, configuration: Mapping[str, Any]
+) -> None:
+    problems = _CHECKS[kind](connector, configuration)
+    if problems:
+        raise InvalidConnection(problems)
+
+
+def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    if connector not in REPOSITORY_CONNECTORS:
+        known = ", ".join(REPOSITORY_CONNECTORS)
+        return {"connector": [f"There is no repository connector {connector!r}; there are: {known}."]}
+    # A job that says nothing of its own: what is wrong then is wrong in the connection.
+    asked = RepositoryConnection(connector=connector, configuration=dict(configuration))
+    problems, _ = check_specification(asked, specification={}, seeds=[])
+    return (
+        {"configuration": [sentence for sentences in problems.values() for sentence in sentences]} if problems else {}
+    )
+
+
+def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    try:
+        check_configuration(connector, configuration)
+    except ConfigurationError as error:
+        about = "connector" if error.field == "connector" else "configuration"
+        return {about: [f"{error}."]}
+    return {}
+
+
+_CHECKS: Final[Mapping[type, Callable[[str, Mapping[str, Any]], Mapping[str, Sequence[str]]]]] = {
+    RepositoryConnection: _check_repository,
+    OutputConnection: _check_output,
+}

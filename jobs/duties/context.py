@@ -1,0 +1,34 @@
+"""What a manager hands to each of its duties in one pass."""
+
+import datetime as dt
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from jobs.queue.stuff import GroupHeld
+from nodes.fences import TermHeld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """
+    One pass of a manager's loop.
+
+    `now` is the database's time, read once. `term` is held while this manager is main of its scope;
+    `groups` are those that it owns. `is_clusters_main` also answers for scopes whose manager died.
+    """
+
+    connection: psycopg.Connection[Any]
+    me: uuid.UUID
+    scope: str
+    now: dt.datetime
+    term: TermHeld | None
+    groups: tuple[GroupHeld, ...]
+
+    @property
+    def office(self) -> TermHeld:
+        """The term of a duty that only a main performs."""
+        assert self.term is not None
+        return self.term

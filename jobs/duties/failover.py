@@ -1,0 +1,53 @@
+"""What failed nodes and dead one-shots leave behind: the main gives it back."""
+
+from jobs.duties.context import Pass
+from jobs.queue import release
+from jobs.transitions import JobUnknown, TransitionRefused, make_transition
+from nodes.lifecycle import CLUSTER_SCOPE
+
+
+def release_lost_documents(at: Pass) -> int:
+    """Give back what failed workers claim, and what is kept for workers that are gone; returns documents."""
+    lost = release.release_of_lost_workers(at.connection, scope=at.scope, term=at.office, now=at.now)
+    return lost + release.withdraw_for_gone_workers(at.connection, scope=at.scope, now=at.now)
+
+
+def withdraw_from_stopped_jobs(at: Pass) -> int:
+    """Take back unsent batches of jobs that were paused or aborted; returns documents."""
+    return release.withdraw_of_stopped_jobs(at.connection, scope=at.scope, now=at.now)
+
+
+def interrupt_dead_one_shots(at: Pass) -> int:
+    """
+    Leave the jobs of one-shots without a live node paused; returns how many.
+
+    The cluster's main does this for scopes that have no manager: their workers' documents go back, and
+    whoever resumes the job finds it at rest.
+    """
+    if at.scope != CLUSTER_SCOPE:
+        return 0
+    dead = [
+        row
+        for row in at.connection.execute(
+            """
+            SELECT job.id, job.node_scope FROM jobs_job AS job
+             WHERE job.node_scope <> %s AND job.phase = 'active' AND job.pause <> 'paused' AND job.stop_request = 'none'
+               AND NOT EXISTS (SELECT FROM nodes_node AS node
+                                WHERE node.scope = job.node_scope AND node.status IN ('starting', 'running', 'draining'))
+            """,
+            (CLUSTER_SCOPE,),
+        )
+    ]
+    for job_id, scope in dead:
+        release.release_of_lost_workers(at.connection, scope=scope, term=at.office, now=at.now)
+        available = at.connection.execute(
+            "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (scope,)
+        ).fetchall()
+        release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
+        try:
+            make_transition(
+                job_id, "interrupt", made_by="main", now=at.now, reason="its process is gone", term=at.office
+            )
+        except (TransitionRefused, JobUnknown):
+            continue
+    return len(dead)

@@ -1,0 +1,70 @@
+"""Stuffing: the owner of a group keeps its workers in documents."""
+
+import datetime as dt
+from typing import Final, LiteralString
+
+from psycopg.rows import namedtuple_row
+
+from jobs import channels
+from jobs.duties.context import Pass
+from jobs.queue.stuff import GroupHeld, stuff, stuff_removals
+from jobs.queue.wake import notify, sweep_lanes
+from nodes.fences import FenceRefused
+
+# The groups of mine in which a lane is ready, the workers that live, and what is offered already.
+_LOOK: Final[LiteralString] = """
+SELECT (SELECT coalesce(array_agg(DISTINCT seed.group_id), '{}')
+          FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
+         WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
+           AND job.pause = 'no' AND job.stop_request = 'none'
+           AND EXISTS (SELECT FROM jobs_lane AS lane WHERE lane.seed_id = seed.id AND lane.ready_at <= %(now)s)) AS groups,
+       (SELECT coalesce(array_agg(id), '{}') FROM nodes_node
+         WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
+       (SELECT coalesce(sum(capacity), 0) FROM nodes_node
+         WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,
+       (SELECT coalesce(sum(documents), 0) FROM jobs_batch
+         WHERE node_scope = %(scope)s AND state = 'available')::bigint AS offered
+"""
+# A lane that went dormant so lately may have lost its wake-up.
+_SWEPT: Final = dt.timedelta(minutes=1)
+
+
+def stuff_groups(at: Pass) -> int:
+    """Offer due documents of every group of this manager; returns how many."""
+    if not at.groups:
+        return 0
+    with at.connection.cursor(row_factory=namedtuple_row) as cursor:
+        work = cursor.execute(
+            _LOOK, {"groups": [group.id for group in at.groups], "scope": at.scope, "now": at.now}
+        ).fetchone()
+    assert work is not None
+    if not work.groups or not work.workers:
+        return 0
+    ready = [group for group in at.groups if group.id in set(work.groups)]
+    # Each group with ready lanes may always hold its share of the backlog.
+    room = max(work.capacity - work.offered, 0)
+    offered = 0
+    for group in ready:
+        offered += _stuff_group(at, group, room=max(room // len(ready), 1), workers=len(work.workers))
+    if offered:
+        notify(at.connection, channels.TAKE, at.scope)
+    return offered
+
+
+def _stuff_group(at: Pass, group: GroupHeld, *, room: int, workers: int) -> int:
+    """One group; a group that was lost meanwhile is simply not ours any more."""
+    try:
+        stuffed = stuff(at.connection, manager=at.me, group=group, room=room, workers=workers, now=at.now)
+        removals = stuff_removals(at.connection, manager=at.me, group=group, room=room, now=at.now)
+    except FenceRefused as refused:
+        if refused.fence == "group":
+            return 0
+        raise
+    return stuffed.documents + removals.documents
+
+
+def sweep(at: Pass) -> int:
+    """Wake lanes of this manager's groups whose wake-up was lost; returns how many."""
+    if not at.groups:
+        return 0
+    return sweep_lanes(at.connection, groups=[group.id for group in at.groups], within=_SWEPT, now=at.now)

@@ -1,0 +1,131 @@
+"""Daemons as processes: their identity, their settings, and the signals that end them."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+import uvloop
+from django.conf import settings
+from django.db import connection as django_connection
+
+from jobs.loops.database import database_dsn
+from jobs.loops.manager import Manager, ManagerSettings
+from jobs.loops.worker import Worker, WorkerSettings
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+# After a second signal the process is gone within a second, whatever still hangs.
+_HURRY: Final = 0.8
+
+
+def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False) -> None:
+    """
+    Run a worker until it is signalled (or, `attached`, until standard input closes).
+
+    Raises:
+        WorkerFailed: it was marked failed, or its database stayed away.
+    """
+    dsn = database_dsn()
+    django_connection.close()
+    worker = Worker(
+        dsn=dsn,
+        identity=NodeIdentity.of_this_process(
+            kind=NodeKind.WORKER,
+            scope=scope,
+            name=name or socket.gethostname(),
+            timeout=settings.CRAWLCTL_NODE_TIMEOUT,
+            capacity=settings.CRAWLCTL_CLAIMED_PER_WORKER,
+        ),
+        settings=WorkerSettings(
+            capacity=settings.CRAWLCTL_CLAIMED_PER_WORKER,
+            flush_after=settings.CRAWLCTL_FLUSH_AFTER,
+            drain_timeout=settings.CRAWLCTL_DRAIN_TIMEOUT,
+            heartbeat=settings.CRAWLCTL_HEARTBEAT_INTERVAL,
+            give_up=settings.CRAWLCTL_NODE_GIVE_UP,
+        ),
+    )
+    uvloop.run(_run_worker(worker, attached=attached))
+
+
+async def _run_worker(worker: Worker, *, attached: bool) -> None:
+    loop = asyncio.get_running_loop()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def asked() -> None:
+        if stop.is_set():
+            hurry.set()
+            _exit_soon()
+        stop.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, asked)
+    if attached:
+        _when_orphaned(lambda: loop.call_soon_threadsafe(stop.set))
+    await worker.run(stop=stop, hurry=hurry)
+
+
+def run_manager(*, name: str, address: str = "", attached: bool = False) -> None:
+    """
+    Run a manager of the cluster until it is signalled (or, `attached`, until standard input closes).
+
+    Raises:
+        ManagerFailed: it was marked failed, or its database stayed away.
+    """
+    manager = make_manager(name=name, scope=CLUSTER_SCOPE, address=address)
+    stop = threading.Event()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            _exit_soon()
+        stop.set()
+        manager.wake()
+
+    for number in _SIGNALS:
+        signal.signal(number, asked)
+    if attached:
+        _when_orphaned(lambda: (stop.set(), manager.wake()))
+    manager.run(should_stop=stop.is_set)
+
+
+def make_manager(*, name: str, scope: str, address: str = "") -> Manager:
+    """A manager node of this process, not running yet."""
+    return Manager(
+        dsn=database_dsn(),
+        identity=NodeIdentity.of_this_process(
+            kind=NodeKind.MANAGER,
+            scope=scope,
+            name=name or socket.gethostname(),
+            timeout=settings.CRAWLCTL_NODE_TIMEOUT,
+            address=address,
+        ),
+        settings=ManagerSettings(
+            heartbeat=settings.CRAWLCTL_HEARTBEAT_INTERVAL, give_up=settings.CRAWLCTL_NODE_GIVE_UP
+        ),
+    )
+
+
+def _exit_soon() -> None:
+    """Exit within a second even if something hangs: what is claimed goes back as for any lost node."""
+    timer = threading.Timer(_HURRY, lambda: os._exit(0))
+    timer.daemon = True
+    timer.start()
+
+
+def _when_orphaned(act: Callable[[], object]) -> None:
+    """Call `act` once standard input closes: the process that holds its other end is gone."""
+
+    def wait() -> None:
+        select.select([sys.stdin], [], [])
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        act()
+
+    threading.Thread(target=wait, name="orphaned", daemon=True).start()

@@ -1,0 +1,167 @@
+"""
+A daemon's work connection, and its ear for wake-ups.
+
+Queue functions are plain blocking code on one psycopg connection. A worker runs them in one thread, so
+they are serial and its event loop stays free; a lost connection is made anew and the function is run
+again. That is safe because the claim fence lets an outcome count once.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import psycopg
+from django.db import connection as django_connection
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from nodes.connections import connect
+
+_T = TypeVar("_T")
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+# Seconds in which two clocks cannot drift apart by anything that matters.
+_CLOCK_IS_GOOD_FOR: Final = 10.0
+# How long the ear listens before it looks whether it is still wanted.
+_EAR_TURN: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+def database_dsn() -> str:
+    """
+    The address of Django's database, for plain psycopg connections.
+
+    Where the database is the embedded one, this makes sure that it runs.
+    """
+    parameters = django_connection.get_connection_params()
+    names = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
+    return make_conninfo(**{name: parameters[name] for name in names if parameters.get(name)})
+
+
+class WorkConnection:
+    """The connection on which a daemon's queue functions run; made anew when it breaks."""
+
+    def __init__(self, dsn: str, *, node_id: uuid.UUID, timeout: dt.timedelta, gives_up: Callable[[], bool]) -> None:
+        self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
+        """
+        Run `work`; again from its start on a new connection when the old one breaks.
+
+        Raises:
+            psycopg.OperationalError: the database stayed away until the daemon gave up.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = connect(self._dsn, node_id=self._node_id, purpose="work", timeout=self._timeout)
+                return work(self._connection)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if self._connection is not None and not self._connection.broken and not self._connection.closed:
+                    # A statement or a lock took too long: the connection is as good as before.
+                    if not isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
+                        raise
+                else:
+                    self._connection = None
+                logger.warning("the database did not answer (%s), trying again", str(error).strip())
+                if self._gives_up():
+                    raise
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class DatabaseClock:
+    """
+    The database's time, without asking for each use: its offset to this process' own clock.
+
+    Clocks of machines may disagree by hours; what is due is judged by the database's.
+    """
+
+    def __init__(self) -> None:
+        self._base = dt.datetime.now(tz=dt.UTC)
+        self._read_at = float("-inf")
+
+    def now(self, connection: psycopg.Connection[Any]) -> dt.datetime:
+        at = time.monotonic()
+        if at - self._read_at > _CLOCK_IS_GOOD_FOR:
+            row = connection.execute("SELECT clock_timestamp()").fetchone()
+            assert row is not None
+            self._base, self._read_at = row[0], at
+        return self._base + dt.timedelta(seconds=at - self._read_at)
+
+
+class DatabaseThread:
+    """Runs a work connection's functions in one thread, for an event loop."""
+
+    def __init__(self, connection: WorkConnection) -> None:
+        self._connection = connection
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="database")
+
+    async def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._connection.run, work)
+
+    def close(self) -> None:
+        self._thread.submit(self._connection.close)
+        self._thread.shutdown(wait=True)
+
+
+class Ear:
+    """A thread that listens for notifications on a connection of its own, and calls back for each."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        node_id: uuid.UUID,
+        timeout: dt.timedelta,
+        channels: Iterable[str],
+        heard: Callable[[str, str], None],
+    ) -> None:
+        """`heard(channel, payload)` runs in the ear's thread; ('', '') after a reconnect: anything may be lost."""
+        self._dsn, self._node_id, self._timeout = dsn, node_id, timeout
+        self._channels, self._heard = tuple(channels), heard
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ear", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=2 * _EAR_TURN)
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stopping.is_set():
+            try:
+                self._listen()
+                pause = _FIRST_PAUSE
+            except psycopg.Error as error:
+                logger.info("the ear lost its connection (%s)", str(error).strip())
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _listen(self) -> None:
+        with connect(self._dsn, node_id=self._node_id, purpose="listen", timeout=self._timeout) as connection:
+            for channel in self._channels:
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            self._heard("", "")
+            while not self._stopping.is_set():
+                for note in connection.notifies(timeout=_EAR_TURN):
+                    self._heard(note.channel, note.payload)

@@ -1,0 +1,249 @@
+"""
+The manager: owns groups and stuffs them; if it is main, it also does what a cluster does once.
+
+One loop in one thread. Each pass looks at the cluster, decides about the office of the main, and then
+performs the duties that are due. A wake-up makes a pass begin at once; otherwise it comes by itself.
+"""
+
+import datetime as dt
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from django.db import connection as django_connection
+
+from jobs import channels
+from jobs.duties.allocate import allocate_groups
+from jobs.duties.context import Pass
+from jobs.duties.failover import interrupt_dead_one_shots, release_lost_documents, withdraw_from_stopped_jobs
+from jobs.duties.finish import begin_deleting, end_runs
+from jobs.duties.housekeep import fold_counters, forget_old_batches
+from jobs.duties.start import prepare_runs, seed_seeds
+from jobs.duties.stuff import stuff_groups, sweep
+from jobs.loops.database import DatabaseClock, Ear, WorkConnection
+from jobs.loops.loop import Rhythm, duties
+from jobs.queue.stuff import GroupHeld
+from nodes import membership
+from nodes.decisions.elect import Elect, Resign, elect
+from nodes.decisions.judge import judge
+from nodes.decisions.snapshot import ClusterSeen
+from nodes.fences import FenceRefused, TermHeld, count_refused
+from nodes.heartbeat import Heart
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE
+
+logger = logging.getLogger(__name__)
+
+# A pass comes by itself after so long, in case that a wake-up was lost.
+_PASS: Final = 0.2
+# Passes are not closer to each other: what came in between is done together.
+_BREATH: Final = 0.05
+# The cluster is looked at so often, and whenever a pass follows a wake-up of control.
+_LOOK: Final = 0.5
+
+MAIN_DUTIES: Final = duties(
+    (allocate_groups, 0.5),
+    (prepare_runs, 0.5),
+    (withdraw_from_stopped_jobs, 0.5),
+    (release_lost_documents, 0.5),
+    (end_runs, 0.3),
+    (begin_deleting, 1.0),
+    (interrupt_dead_one_shots, 2.0),
+    (fold_counters, 1.0),
+    (forget_old_batches, 60.0),
+)
+OWNER_DUTIES: Final = duties(
+    (seed_seeds, 0.3),
+    (stuff_groups, 0.1),
+    (sweep, 3.0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerSettings:
+    """What an operator may set of a manager."""
+
+    heartbeat: dt.timedelta
+    give_up: dt.timedelta
+
+
+class ManagerFailed(Exception):
+    """This manager was marked failed, or lost its database for good: its process has to exit."""
+
+
+class Manager:
+    """One manager node. `run` lasts until it is told to stop and has left."""
+
+    def __init__(self, *, dsn: str, identity: NodeIdentity, settings: ManagerSettings) -> None:
+        self._me = identity
+        self._settings = settings
+        self._heart = Heart(
+            dsn=dsn,
+            node_id=identity.id,
+            interval=settings.heartbeat,
+            timeout=identity.timeout,
+            give_up=settings.give_up,
+        )
+        self._work = WorkConnection(
+            dsn, node_id=identity.id, timeout=identity.timeout, gives_up=lambda: self._heart.has_given_up
+        )
+        self._ear = Ear(
+            dsn,
+            node_id=identity.id,
+            timeout=identity.timeout,
+            channels=(channels.STUFF, channels.CONTROL),
+            heard=self._heard,
+        )
+        self._clock = DatabaseClock()
+        self._woken = threading.Event()
+        self._control_changed = threading.Event()
+        self._main = Rhythm(MAIN_DUTIES)
+        self._owner = Rhythm(OWNER_DUTIES)
+        self._term: TermHeld | None = None
+        self._looked_at = float("-inf")
+        self._stuffed = 0
+
+    def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
+        """
+        Work until `should_stop`; `after_pass` is called between passes, in this thread.
+
+        Raises:
+            ManagerFailed: the node was marked failed, or the database stayed away.
+        """
+        self._work.run(self._register)
+        self._heart.start()
+        self._ear.start()
+        try:
+            while not should_stop():
+                self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
+                moved = self._work.run(self._pass)
+                after_pass()
+                self._rest(moved)
+            self._work.run(self._leave)
+        except FenceRefused as refused:
+            self._work.run(lambda connection: count_refused(connection, self._me.id))
+            raise ManagerFailed(str(refused)) from refused
+        except psycopg.OperationalError as error:
+            raise ManagerFailed(f"the database stayed away: {error}") from error
+        finally:
+            self._ear.stop()
+            self._heart.stop()
+            self._work.close()
+            django_connection.close()
+
+    def wake(self) -> None:
+        """Begin the next pass at once."""
+        self._woken.set()
+
+    _groups: tuple[GroupHeld, ...] = ()
+
+    def _register(self, connection: psycopg.Connection[Any]) -> None:
+        membership.register(connection, identity=self._me)
+        membership.begin_work(connection, node_id=self._me.id)
+
+    def _leave(self, connection: psycopg.Connection[Any]) -> None:
+        membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
+        membership.stop(connection, node_id=self._me.id, reason="asked to stop")
+
+    def _heard(self, channel: str, payload: str) -> None:
+        """In the ear's thread."""
+        if channel != channels.STUFF:
+            self._control_changed.set()
+        if channel != channels.STUFF or payload == self._me.scope:
+            self._woken.set()
+
+    def _rest(self, moved: int) -> None:
+        time.sleep(_BREATH)
+        if not moved:
+            self._woken.wait(_PASS)
+        self._woken.clear()
+        django_connection.close_if_unusable_or_obsolete()
+
+    def _pass(self, connection: psycopg.Connection[Any]) -> int:
+        """One pass; returns how much was moved."""
+        if self._heart.failed.is_set():
+            raise ManagerFailed("the node was marked failed")
+        if self._control_changed.is_set():
+            self._control_changed.clear()
+            self._main.hasten()
+            self._owner.hasten()
+            self._looked_at = float("-inf")
+        if time.monotonic() - self._looked_at > _LOOK:
+            self._looked_at = time.monotonic()
+            self._keep_office(connection)
+            self._groups = self._read_groups(connection)
+        if not self._heart.trust.may_begin:
+            return 0
+        at = Pass(
+            connection=connection,
+            me=self._me.id,
+            scope=self._me.scope,
+            now=self._clock.now(connection),
+            term=self._term,
+            groups=self._groups,
+        )
+        moved = self._owner.perform(at)
+        self._stuffed += moved
+        if self._term is None:
+            return moved
+        try:
+            moved += self._main.perform(at)
+        except FenceRefused as refused:
+            if refused.fence != "term":
+                raise
+            # Somebody else is main now, or nobody: this node goes on as a manager among others.
+            logger.warning("no longer main: %s", refused)
+            count_refused(connection, self._me.id)
+            self._term = None
+        if moved:
+            self._looked_at = float("-inf")
+        return moved
+
+    def _read_groups(self, connection: psycopg.Connection[Any]) -> tuple[GroupHeld, ...]:
+        rows = connection.execute(
+            "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id",
+            (self._me.id,),
+        )
+        return tuple(GroupHeld(*row) for row in rows)
+
+    def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
+        """See who is main; become it, or judge as it."""
+        cluster = membership.look(connection, scope=self._me.scope, me=self._me)
+        steady_for = self._heart.steady_for
+        decision = elect(cluster, beat=self._settings.heartbeat, steady_for=steady_for)
+        match decision:
+            case Elect():
+                self._term = membership.elect(
+                    connection,
+                    node_id=self._me.id,
+                    scope=decision.scope,
+                    seen_term=decision.seen_term,
+                    replaces=decision.replaces,
+                )
+                self._main.hasten()
+            case Resign():
+                membership.resign(
+                    connection, term=TermHeld(scope=decision.scope, term=decision.term, main_id=self._me.id)
+                )
+                self._term = None
+            case None:
+                self._term = self._term_in(cluster)
+        if self._term is not None:
+            self._judge(connection, cluster, steady_for=steady_for)
+
+    def _term_in(self, cluster: ClusterSeen) -> TermHeld | None:
+        if not cluster.i_am_main:
+            return None
+        return TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self._me.id)
+
+    def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen, *, steady_for: dt.timedelta) -> None:
+        assert self._term is not None
+        orphans = membership.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
+        for verdict in judge(cluster, steady_for=steady_for, orphans=orphans):
+            if membership.mark_failed(connection, verdict=verdict, term=self._term):
+                logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
+                self._main.hasten()

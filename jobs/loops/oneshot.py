@@ -1,0 +1,240 @@
+"""
+The one-shot: a manager in this process and workers of its own, in a scope of their own.
+
+The cluster's nodes know nothing of it, and it nothing of them; they share bins, so that a host sees one
+pace. When the one-shot dies, its workers die with it, and whoever resumes takes over its scope.
+"""
+
+import datetime as dt
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+from django.utils import timezone
+
+from jobs import control
+from jobs.lifecycle.job import Pause, Phase
+from jobs.loops.daemons import make_manager
+from jobs.loops.database import database_dsn
+from jobs.models import Job
+from jobs.queue import counters, release
+from jobs.queue.counters import RunCounts
+from nodes import membership
+from nodes.decisions.elect import take_over
+from nodes.decisions.judge import judge
+from nodes.decisions.snapshot import NodeSeen
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+
+_PROGRESS: Final = 0.25
+# A worker that dies is started again so often; a document that kills workers is given up before.
+_RESTARTS: Final = 20
+
+
+class JobBusy(Exception):
+    """A live node works on the job already."""
+
+    def __init__(self, job: Job, node: NodeSeen, name: str) -> None:
+        self.node_id = node.id
+        super().__init__(
+            f"Job {job.name} is being worked on by the {node.kind} {name} ({node.id}); "
+            "wait until it is finished, or pause it there first."
+        )
+
+
+class WorkersDie(Exception):
+    """The one-shot's workers end again and again; the job is left for who resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the crawl stands. `seconds` since the one-shot began to work."""
+
+    counts: RunCounts
+    seconds: float
+
+
+@dataclass(slots=True)
+class OneShot:
+    """Runs one job to its end, or until `interrupt`; `show` is called a few times a second."""
+
+    job_id: int
+    workers: int
+    show: Callable[[Progress], None] = lambda _progress: None
+    scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
+    _interrupts: int = 0
+    _restarts: int = 0
+    _children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    _began_at: float = 0.0
+    _shown_at: float = 0.0
+
+    def interrupt(self) -> None:
+        """Ask for a pause: what is in flight ends, the rest waits. Asked twice, nothing is waited for."""
+        self._interrupts += 1
+        if self._interrupts > 1:
+            for child in self._children:
+                child.kill()
+
+    @property
+    def was_interrupted(self) -> bool:
+        return self._interrupts > 0
+
+    def run(self) -> Progress:
+        """
+        Work until the job is inactive, or at rest after an interrupt; returns where it stands.
+
+        Raises:
+            ManagerFailed: the database stayed away.
+            WorkersDie: no worker stays alive.
+        """
+        self._began_at = time.monotonic()
+        self._children = [self._start_worker() for _ in range(self.workers)]
+        try:
+            make_manager(name="crawl", scope=self.scope).run(should_stop=self._is_over, after_pass=self._after_pass)
+        finally:
+            self._stop_workers()
+        return self._look()
+
+    def _after_pass(self) -> None:
+        if time.monotonic() - self._shown_at > _PROGRESS:
+            self._shown_at = time.monotonic()
+            self.show(self._look())
+        for index, child in enumerate(self._children):
+            if child.poll() is None or self.was_interrupted:
+                continue
+            self._restarts += 1
+            if self._restarts > _RESTARTS:
+                raise WorkersDie(f"workers ended {self._restarts} times, last with exit code {child.returncode}")
+            self._children[index] = self._start_worker()
+
+    def _is_over(self) -> bool:
+        job = Job.objects.get(pk=self.job_id)
+        if job.phase == Phase.INACTIVE:
+            return True
+        if not self.was_interrupted:
+            return False
+        if job.phase == Phase.ACTIVE and job.pause == Pause.NO:
+            control.pause(job.pk, made_by="crawl", now=timezone.now())
+            return False
+        # Twice interrupted: the workers are gone, and the job is found by who resumes it.
+        return job.pause == Pause.PAUSED or job.phase != Phase.ACTIVE or self._interrupts > 1
+
+    def _look(self) -> Progress:
+        job = Job.objects.get(pk=self.job_id)
+        with psycopg.connect(database_dsn(), autocommit=True) as connection:
+            counts = counters.read_run(connection, job_id=job.pk, run_no=job.run_no)
+        return Progress(counts, time.monotonic() - self._began_at)
+
+    def _start_worker(self) -> "subprocess.Popen[bytes]":
+        manage = Path(settings.BASE_DIR) / "manage.py"
+        command = [sys.executable, str(manage), "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
+        # A session of its own: the terminal's Ctrl-C is for this process, which ends its workers in order.
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    def _stop_workers(self) -> None:
+        for child in self._children:
+            child.terminate()
+        deadline = time.monotonic() + settings.CRAWLCTL_DRAIN_TIMEOUT.total_seconds() + 2
+        for child in self._children:
+            try:
+                child.wait(timeout=max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
+    """
+    Make a job ours, after its own one-shot ended or died.
+
+    Nodes of this machine whose process is gone are failed at once; others are waited for until their
+    silence is long enough.
+
+    Raises:
+        JobBusy: a live node works on it.
+    """
+    with psycopg.connect(database_dsn(), autocommit=True) as connection:
+        if job.node_scope != CLUSTER_SCOPE:
+            _clear_scope(connection, job, mine=scope, say=say)
+        elif job.phase != Phase.INACTIVE and job.pause != Pause.PAUSED:
+            node = next(iter(_live_nodes(connection, job)), None)
+            if node is not None:
+                raise JobBusy(job, node, _name_of(connection, node))
+    job.node_scope = scope
+    job.save(update_fields=["node_scope"])
+
+
+def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, say: Callable[[str], None]) -> None:
+    """Fail what is left of a dead one-shot and give back what it claimed."""
+    me = NodeIdentity.of_this_process(
+        kind=NodeKind.MANAGER, scope=mine, name="crawl", timeout=settings.CRAWLCTL_NODE_TIMEOUT
+    )
+    began_at = time.monotonic()
+    told = False
+    while True:
+        cluster = membership.look(connection, scope=job.node_scope, me=me)
+        left = [node for node in cluster.nodes if not node.has_ended]
+        alive = next((node for node in left if node.is_live), None)
+        if alive is not None and alive.heartbeat_age < alive.timeout / 2:
+            raise JobBusy(job, alive, _name_of(connection, alive))
+        if not left:
+            break
+        if alive is None:
+            membership.register(connection, identity=me)
+            membership.begin_work(connection, node_id=me.id)
+            waited = dt.timedelta(seconds=time.monotonic() - began_at)
+            _judge_scope(
+                connection, scope=job.node_scope, me=me, steady_for=max(waited, settings.CRAWLCTL_NODE_TIMEOUT)
+            )
+            break
+        if not told:
+            say(f"Waiting for the silence of node {alive.id} to be long enough ...")
+            told = True
+        time.sleep(0.5)
+    connection.execute(
+        "DELETE FROM jobs_throttlegroup WHERE node_scope = %s AND id NOT IN (SELECT group_id FROM jobs_batch)",
+        (job.node_scope,),
+    )
+
+
+def _judge_scope(
+    connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity, steady_for: dt.timedelta
+) -> None:
+    """Be main of a dead scope for a moment: fail its nodes, release what they held, and leave."""
+    cluster = membership.look(connection, scope=scope, me=me)
+    wish = take_over(cluster, steady_for=steady_for)
+    if wish is None:
+        return
+    term = membership.elect(
+        connection, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term, replaces=wish.replaces
+    )
+    if term is None:
+        return
+    for verdict in judge(membership.look(connection, scope=scope, me=me), steady_for=steady_for):
+        membership.mark_failed(connection, verdict=verdict, term=term)
+    now = timezone.now()
+    release.release_of_lost_workers(connection, scope=scope, term=term, now=now)
+    offered = connection.execute(
+        "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (scope,)
+    ).fetchall()
+    release.withdraw(connection, batches=[row[0] for row in offered], now=now, term=term)
+    membership.stop(connection, node_id=me.id, reason="took over a dead one-shot")
+
+
+def _live_nodes(connection: psycopg.Connection[Any], job: Job) -> list[NodeSeen]:
+    me = NodeIdentity.of_this_process(
+        kind=NodeKind.MANAGER, scope=job.node_scope, name="crawl", timeout=settings.CRAWLCTL_NODE_TIMEOUT
+    )
+    return [node for node in membership.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
+
+
+def _name_of(connection: psycopg.Connection[Any], node: NodeSeen) -> str:
+    row = connection.execute("SELECT name FROM nodes_node WHERE id = %s", (node.id,)).fetchone()
+    return row[0] if row else ""

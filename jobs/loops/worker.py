@@ -1,0 +1,603 @@
+"""
+The worker: takes batches, fetches, and flushes what came of them.
+
+One event loop does the crawling; one thread talks to the database; one beats. A document's way through
+here: `_take` puts its turn into a bin's queue, `_dispatch` begins it when the bin's pace allows,
+`_process` lets the connector say its ending, `_flush` writes that.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from jobs import channels
+from jobs.connectors.repository.base import Activity, Ending, Outcome
+from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
+from jobs.connectors.repository.web.urls import BadUrl, origin_of
+from jobs.duties.index import index_waiting_texts
+from jobs.loops.bin_queue import BinQueue, OpenTurn
+from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
+from jobs.loops.known import KnownReferences
+from jobs.loops.outputs import JobOutputs
+from jobs.loops.worker_jobs import Fetchers, JobAtWork, JobTable, read_job
+from jobs.queue import close, discover, drop, flush, release, take, wake
+from jobs.queue.robots import read_robots, write_robots
+from jobs.queue.take import Claimed, Taken
+from nodes import membership
+from nodes.fences import FenceRefused, count_refused
+from nodes.heartbeat import Heart
+from nodes.identity import NodeIdentity
+
+logger = logging.getLogger(__name__)
+
+# A flush is begun by so many results, or when the oldest has waited long enough.
+_RESULTS_A_FLUSH: Final = 100
+# What a worker asks for when nobody tells it that something is there.
+_POLL: Final = 0.25
+# Wake-ups are merged to so many a second for each process.
+_SECONDS_BETWEEN_WAKE_UPS: Final = 0.1
+# Documents that are taken only when there is room for about as many.
+_WORTH_TAKING: Final = 32
+_ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
+_TEXTS_AT_ONCE: Final = 25
+_INDEX_POLL: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """What an operator may set of a worker. `capacity` is in documents, claimed and not yet flushed."""
+
+    capacity: int
+    flush_after: dt.timedelta
+    drain_timeout: dt.timedelta
+    heartbeat: dt.timedelta
+    give_up: dt.timedelta
+
+
+class WorkerFailed(Exception):
+    """This worker was marked failed, or lost its database for good: its process has to exit."""
+
+
+class _Pace:
+    """The pace of one document: its first request was counted when it began, the next ones wait for their gap."""
+
+    def __init__(self, queue: BinQueue) -> None:
+        self._queue = queue
+        self._is_first = True
+
+    async def before_request(self) -> None:
+        if self._is_first:
+            self._is_first = False
+            return
+        loop = asyncio.get_running_loop()
+        while (wait := self._queue.next_start - loop.time()) > 0:
+            await asyncio.sleep(wait)
+        self._queue.count_start(now=loop.time())
+
+
+class Worker:
+    """One worker node. `run` lasts until `stop` is set, its documents are back in the queue and it has left."""
+
+    def __init__(self, *, dsn: str, identity: NodeIdentity, settings: WorkerSettings) -> None:
+        self._me = identity
+        self._settings = settings
+        self._heart = Heart(
+            dsn=dsn,
+            node_id=identity.id,
+            interval=settings.heartbeat,
+            timeout=identity.timeout,
+            give_up=settings.give_up,
+        )
+        self._database = DatabaseThread(
+            WorkConnection(
+                dsn, node_id=identity.id, timeout=identity.timeout, gives_up=lambda: self._heart.has_given_up
+            )
+        )
+        self._ear = Ear(
+            dsn,
+            node_id=identity.id,
+            timeout=identity.timeout,
+            channels=(channels.TAKE, channels.CONTROL),
+            heard=self._heard,
+        )
+        self._clock = DatabaseClock()
+        self._robots = RobotsTable()
+        self._fetchers = Fetchers(robots=self._robots)
+        self._jobs = JobTable(self._fetchers)
+        self._known = KnownReferences()
+        self._outputs = JobOutputs()
+        self._lanes: dict[tuple[int, str], int] = {}
+        self._bins: dict[int, BinQueue] = {}
+        self._results: list[tuple[Claimed, JobAtWork, Outcome]] = []
+        self._given_back: list[Claimed] = []
+        self._closed: list[close.ClosedTurn] = []
+        self._left_in_batch: dict[int, int] = {}
+        self._unknown_bins: dict[int, str] = {}
+        self._done_batches: list[int] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._flushed = self._refused = 0
+        self._last_wake_up = 0.0
+        self._owes_wake_up = False
+        self._stopped_jobs: set[int] = set()
+        self._is_draining = False
+        self._indexes = False
+
+    # --- Its life --------------------------------------------------------------------------------
+
+    async def run(self, *, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+        """
+        Work until `stop`; then give back what has not begun and wait for what has, unless `hurry`.
+
+        Raises:
+            WorkerFailed: the node was marked failed, or the database stayed away.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._something_to_take = asyncio.Event()
+        self._something_to_flush = asyncio.Event()
+        self._control_changed = asyncio.Event()
+        await self._database.run(self._register)
+        self._heart.start()
+        self._ear.start()
+        loops = [
+            self._loop.create_task(coroutine, name=name)
+            for name, coroutine in (
+                ("take", self._taking()),
+                ("flush", self._flushing()),
+                ("watch", self._watching()),
+                ("control", self._obeying()),
+                ("index", self._indexing()),
+            )
+        ]
+        stopping = self._loop.create_task(stop.wait())
+        try:
+            done, _ = await asyncio.wait([*loops, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for finished in done - {stopping}:
+                finished.result()
+            await self._drain(loops, hurry=hurry)
+        except (FenceRefused, WorkerFailed, psycopg.OperationalError) as error:
+            await self._die(error)
+            raise WorkerFailed(str(error)) from error
+        finally:
+            for task in [*loops, stopping, *self._tasks]:
+                task.cancel()
+            await asyncio.gather(*loops, stopping, *self._tasks, return_exceptions=True)
+            await self._fetchers.close()
+            self._ear.stop()
+            self._heart.stop()
+            self._database.close()
+
+    def _register(self, connection: psycopg.Connection[Any]) -> None:
+        membership.register(connection, identity=self._me)
+        membership.begin_work(connection, node_id=self._me.id)
+
+    async def _drain(self, loops: list[asyncio.Task[None]], *, hurry: asyncio.Event) -> None:
+        """Take nothing more, give back what has not begun, and wait for the rest as long as is allowed."""
+        self._is_draining = True
+        loops[0].cancel()
+        self._give_back_waiting(lambda _claimed: True)
+        await self._database.run(
+            lambda connection: membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
+        )
+        await self._write_everything()
+        hurried = self._loop.create_task(hurry.wait())
+        deadline = self._loop.time() + self._settings.drain_timeout.total_seconds()
+        while self._tasks and not hurried.done() and self._loop.time() < deadline:
+            left = max(0.0, deadline - self._loop.time())
+            await asyncio.wait([*self._tasks, hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._write_everything()
+        await self._database.run(
+            lambda connection: membership.stop(connection, node_id=self._me.id, reason="asked to stop")
+        )
+
+    async def _die(self, error: Exception) -> None:
+        """Leave the requests that are open; say that a write was refused, if one was."""
+        logger.error("worker %s ends: %s", self._me.id, error)
+        for task in self._tasks:
+            task.cancel()
+        if self._heart.failed.is_set() or isinstance(error, FenceRefused):
+            await self._database.run(lambda connection: count_refused(connection, self._me.id))
+
+    async def _watching(self) -> None:
+        """Tell the heart that the loop goes round, and see what became of the node and of its batches."""
+        interval = self._settings.heartbeat.total_seconds() / 4
+        last_comparison = self._loop.time()
+        while True:
+            self._heart.progress(
+                claimed=self._claimed,
+                capacity=self._settings.capacity,
+                in_flight=len(self._tasks),
+                flushed=self._flushed,
+                refused=self._refused,
+                bins=len(self._bins),
+            )
+            if self._heart.failed.is_set():
+                # One more write, so that it is seen to be refused, and counted.
+                await self._write_everything()
+                raise WorkerFailed("the node was marked failed")
+            if self._heart.has_given_up:
+                raise WorkerFailed("the database stayed away")
+            if self._heart.trust.must_close:
+                for task in list(self._tasks):
+                    task.cancel()
+            elif self._heart.trust.may_begin:
+                for queue in list(self._bins.values()):
+                    self._dispatch(queue)
+            if self._loop.time() - last_comparison > 2 * self._settings.heartbeat.total_seconds():
+                last_comparison = self._loop.time()
+                await self._compare_batches()
+            await asyncio.sleep(interval)
+
+    @property
+    def _claimed(self) -> int:
+        return sum(self._left_in_batch.values())
+
+    # --- Taking ----------------------------------------------------------------------------------
+
+    def _heard(self, channel: str, payload: str) -> None:
+        """In the ear's thread."""
+        if channel in {channels.TAKE, ""} and payload in {self._me.scope, ""}:
+            self._loop.call_soon_threadsafe(self._something_to_take.set)
+        if channel in {channels.CONTROL, ""}:
+            self._loop.call_soon_threadsafe(self._control_changed.set)
+
+    async def _taking(self) -> None:
+        while True:
+            room = self._settings.capacity - self._claimed
+            if (room >= min(_WORTH_TAKING, self._settings.capacity) or not self._claimed) and (
+                self._heart.trust.may_begin
+            ):
+                await self._take(room)
+            self._something_to_take.clear()
+            try:
+                async with asyncio.timeout(_POLL):
+                    await self._something_to_take.wait()
+            except TimeoutError:
+                continue
+
+    async def _take(self, room: int) -> None:
+        idle = not self._claimed
+        taken = await self._database.run(
+            lambda connection: take.take(
+                connection, worker=self._me.id, room=room, idle=idle, now=self._clock.now(connection)
+            )
+        )
+        if not taken.documents:
+            return
+        for claimed in _claims_of(taken):
+            self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
+        await self._prepare(taken)
+        now = self._loop.time()
+        for turn in taken.turns:
+            queue = self._bins.setdefault(turn.bin_id, BinQueue(turn.bin_id))
+            if not turn.is_known:
+                self._unknown_bins[turn.bin_id] = turn.bin
+            queue.add(turn, now=now)
+            self._close_turns(queue)
+            self._dispatch(queue)
+        for claims in taken.removals.values():
+            await self._remove(claims)
+
+    async def _prepare(self, taken: Taken) -> None:
+        """Know the jobs, and the robots.txt, of what was taken."""
+        for claimed in _claims_of(taken):
+            if self._jobs.find(claimed) is None:
+                job_id = claimed.job_id
+                row = await self._database.run(lambda connection, job_id=job_id: read_job(connection, job_id))
+                if row is not None:
+                    self._indexes = self._indexes or bool(row.outputs)
+                    self._jobs.add(row)
+        origins: set[str] = set()
+        for turn in taken.turns:
+            for claimed in turn.documents:
+                origin = _origin(claimed)
+                if origin and self._robots.known(origin) is None:
+                    origins.add(origin)
+        if origins:
+            for origin, answer, lives_for in await self._database.run(
+                lambda connection: read_robots(connection, origins=origins)
+            ):
+                self._robots.learn(
+                    origin, RobotsAnswer(RobotsKind(answer["kind"]), text=answer["text"]), lives_for=lives_for
+                )
+
+    # --- Processing ------------------------------------------------------------------------------
+
+    def _dispatch(self, queue: BinQueue) -> None:
+        """Begin what the bin's pace and its open requests allow now; come back when the pace allows more."""
+        while queue.may_begin:
+            now = self._loop.time()
+            if not self._heart.trust.may_begin:
+                return
+            if queue.next_start > now:
+                if queue.bin_id not in self._timers:
+                    self._timers[queue.bin_id] = self._loop.call_at(queue.next_start, self._on_time, queue)
+                return
+            turn, claimed = queue.begin(now=now)
+            job = self._jobs.find(claimed)
+            if job is None or claimed.job_id in self._stopped_jobs:
+                # The job was deleted or stopped while the batch was under way.
+                queue.end(turn)
+                self._given_back.append(claimed)
+                self._something_to_flush.set()
+                continue
+            task = self._loop.create_task(self._process(queue, turn, claimed, job))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._close_turns(queue)
+
+    def _on_time(self, queue: BinQueue) -> None:
+        del self._timers[queue.bin_id]
+        self._dispatch(queue)
+
+    async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> None:
+        activity = Activity(claimed.document, configuration=job.configuration)
+        try:
+            await job.connector.process(claimed.document, activity, _Pace(queue))
+        except asyncio.CancelledError:
+            # The worker stops, or may no longer trust that it is a member: somebody will read it again.
+            queue.end(turn)
+            self._given_back.append(claimed)
+            self._something_to_flush.set()
+            return
+        except Exception:
+            logger.exception("defect of the connector while processing %s", claimed.document.identifier)
+            activity.outcome = None
+            activity.failed(code="PROTOCOL")
+        queue.end(turn)
+        assert activity.outcome is not None
+        outcome = activity.outcome
+        self._results.append((claimed, job, outcome))
+        if outcome.ending == Ending.RETRY and outcome.back_off > 0:
+            self._give_back_waiting_of(queue, lambda _claimed: True)
+        if len(self._results) >= _RESULTS_A_FLUSH or not self._is_busy:
+            self._something_to_flush.set()
+        elif len(self._results) == 1:
+            self._loop.call_later(self._settings.flush_after.total_seconds(), self._something_to_flush.set)
+        self._dispatch(queue)
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether more results will come without anything being flushed or taken first."""
+        return len(self._tasks) > 1 or any(queue.waiting for queue in self._bins.values())
+
+    def _give_back_waiting(self, is_dropped: Callable[[Claimed], bool]) -> None:
+        for queue in self._bins.values():
+            self._give_back_waiting_of(queue, is_dropped)
+
+    def _give_back_waiting_of(self, queue: BinQueue, is_dropped: Callable[[Claimed], bool]) -> None:
+        self._given_back.extend(queue.drop_waiting(is_dropped))
+        self._close_turns(queue)
+        self._something_to_flush.set()
+
+    def _close_turns(self, queue: BinQueue) -> None:
+        # A bin that nobody knows yet stays closed to others until its robots.txt is stored.
+        closed = queue.close_ended(now=self._loop.time())
+        if closed:
+            self._closed.extend(closed)
+            self._something_to_flush.set()
+
+    # --- Flushing --------------------------------------------------------------------------------
+
+    async def _flushing(self) -> None:
+        while True:
+            await self._something_to_flush.wait()
+            self._something_to_flush.clear()
+            await self._write_everything()
+
+    async def _write_everything(self) -> None:
+        """Write results, documents that go back, and turns that ended; in this order."""
+        results, self._results = self._results, []
+        given_back, self._given_back = self._given_back, []
+        closed, self._closed = self._closed, []
+        if not (results or given_back or closed or self._done_batches):
+            return
+        flushed, returned = await self._database.run(
+            lambda connection: self._write(connection, results, given_back, closed)
+        )
+        self._flushed += flushed.written
+        self._refused += flushed.refused + len(given_back) - returned
+        for claimed in (*(claimed for claimed, _, _ in results), *given_back):
+            self._settle(claimed)
+        if self._claimed <= self._settings.capacity - _WORTH_TAKING:
+            self._something_to_take.set()
+
+    def _settle(self, claimed: Claimed) -> None:
+        """A document of a batch is no longer this worker's."""
+        left = self._left_in_batch.get(claimed.batch_id, 0) - 1
+        if left > 0:
+            self._left_in_batch[claimed.batch_id] = left
+        elif claimed.batch_id in self._left_in_batch:
+            del self._left_in_batch[claimed.batch_id]
+            self._done_batches.append(claimed.batch_id)
+            self._something_to_flush.set()
+
+    def _write(
+        self,
+        connection: psycopg.Connection[Any],
+        results: list[tuple[Claimed, JobAtWork, Outcome]],
+        given_back: list[Claimed],
+        closed: list[close.ClosedTurn],
+    ) -> tuple[flush.Flushed, int]:
+        """In the database's thread: one flush, and the short transactions around it."""
+        now = self._clock.now(connection)
+        flushed = flush.Flushed()
+        returned = 0
+        woke = 0
+        if results:
+            lanes = self._open_lanes(connection, results)
+            flushed = flush.flush(
+                connection,
+                worker=self._me.id,
+                results=[flush.Result(claimed, job.facts, outcome, lanes) for claimed, job, outcome in results],
+                outputs=self._outputs,
+                is_known=self._known.holds,
+                now=now,
+            )
+            self._known.add(flushed.named)
+            woke = wake.wake_lanes(connection, ready=flushed.lanes, waiting=flushed.waiting_lanes, now=now)
+            self._tell_of_hosts(connection, results)
+        if given_back:
+            returned = release.give_back(connection, worker=self._me.id, claims=given_back, now=now)
+        done, self._done_batches = self._done_batches, []
+        close.close_turns(connection, turns=closed, batches=done)
+        self._owes_wake_up = self._owes_wake_up or bool(woke or closed or returned)
+        if self._owes_wake_up and time.monotonic() - self._last_wake_up >= _SECONDS_BETWEEN_WAKE_UPS:
+            self._last_wake_up, self._owes_wake_up = time.monotonic(), False
+            wake.notify(connection, channels.STUFF, self._me.scope)
+        return flushed, returned
+
+    def _open_lanes(
+        self, connection: psycopg.Connection[Any], results: list[tuple[Claimed, JobAtWork, Outcome]]
+    ) -> dict[tuple[int, str], int]:
+        """The lanes of everything that the results name; absent bins and lanes are made."""
+        wanted = {
+            (claimed.seed_id, named.bin)
+            for claimed, _, outcome in results
+            for named in outcome.references or ()
+            if (claimed.seed_id, named.bin) not in self._lanes
+        }
+        if wanted:
+            if len(self._lanes) > 100_000:
+                self._lanes.clear()
+            self._lanes |= discover.open_lanes(connection, namespace="web", wanted=wanted)
+        return self._lanes
+
+    def _tell_of_hosts(
+        self, connection: psycopg.Connection[Any], results: list[tuple[Claimed, JobAtWork, Outcome]]
+    ) -> None:
+        """Store what hosts said of themselves: robots.txt, crawl-delay, Retry-After."""
+        fetched = self._robots.take_fetched()
+        if fetched:
+            write_robots(
+                connection,
+                answers={
+                    origin: {"kind": answer.kind.value, "text": answer.text} for origin, answer in fetched.items()
+                },
+                lifetime=_ROBOTS_LIFETIME,
+            )
+        if not (self._unknown_bins or any(outcome.back_off for _, _, outcome in results)):
+            return
+        bin_of = {name: bin_id for bin_id, name in self._unknown_bins.items()}
+        for claimed, job, outcome in results:
+            name = job.connector.bin_of(claimed.document.identifier)
+            if outcome.ending == Ending.RETRY and outcome.back_off > 0:
+                close.back_off(connection, lane_id=claimed.lane_id, seconds=outcome.back_off)
+            elif name in bin_of and outcome.code != "ROBOTS_UNREACHABLE":
+                token = product_token(job.specification.user_agent)
+                delay = self._robots.crawl_delay(origin_of(claimed.document.identifier), token=token)
+                close.know(connection, bin_id=bin_of[name], interval=delay or 0.0)
+                self._unknown_bins.pop(bin_of[name], None)
+
+    async def _remove(self, claims: list[Claimed]) -> None:
+        """Take documents out of the outputs and out of the queue."""
+        jobs = {claimed.job_id: job.facts for claimed in claims if (job := self._jobs.find(claimed)) is not None}
+        known = [claimed for claimed in claims if claimed.job_id in jobs]
+        await self._database.run(
+            lambda connection: drop.drop(
+                connection,
+                worker=self._me.id,
+                claims=known,
+                jobs=jobs,
+                outputs=self._outputs,
+                now=self._clock.now(connection),
+            )
+        )
+        for claimed in claims:
+            self._settle(claimed)
+        self._owes_wake_up = True
+        self._something_to_flush.set()
+
+    # --- Obeying ---------------------------------------------------------------------------------
+
+    async def _obeying(self) -> None:
+        """Give back what belongs to jobs that must not go on, as soon as that is known."""
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.heartbeat.total_seconds()):
+                    await self._control_changed.wait()
+            except TimeoutError:
+                pass
+            self._control_changed.clear()
+            mine = {claimed.job_id for queue in self._bins.values() for _, claimed in queue.waiting}
+            mine |= self._stopped_jobs
+            if mine:
+                self._stopped_jobs = await self._database.run(lambda connection: _stopped(connection, mine))
+                stopped = self._stopped_jobs
+                if stopped:
+                    self._give_back_waiting(lambda claimed: claimed.job_id in stopped)
+
+    async def _compare_batches(self) -> None:
+        """
+        Hold this worker's batches against the database's.
+
+        A batch that is this worker's there and not here was taken by a statement whose answer was lost:
+        nothing of it has begun, so it goes back.
+        """
+        here = set(self._left_in_batch)
+        there = await self._database.run(lambda connection: release.batches_of(connection, worker=self._me.id))
+        here |= set(self._left_in_batch) | set(self._done_batches)
+        strange = there - here
+        if strange:
+            await self._database.run(
+                lambda connection: release.give_back_batches(
+                    connection, worker=self._me.id, batches=strange, now=self._clock.now(connection)
+                )
+            )
+        gone = set(here) - there - set(self._done_batches)
+        if gone:
+            # Somebody ended these batches: their claims are void, so nothing more of them is begun.
+            for queue in self._bins.values():
+                for claimed in queue.drop_waiting(lambda claimed: claimed.batch_id in gone):
+                    self._settle(claimed)
+                self._close_turns(queue)
+
+    # --- Indexing --------------------------------------------------------------------------------
+
+    async def _indexing(self) -> None:
+        """Make texts searchable behind the crawl, a few at a time, so that no flush waits long."""
+        while True:
+            done = 0
+            if self._indexes:
+                done = await self._database.run(
+                    lambda connection: index_waiting_texts(
+                        connection, now=self._clock.now(connection), most=_TEXTS_AT_ONCE
+                    )
+                )
+            await asyncio.sleep(0.0 if done == _TEXTS_AT_ONCE else _INDEX_POLL)
+
+
+def _stopped(connection: psycopg.Connection[Any], jobs: set[int]) -> set[int]:
+    """Those of these jobs of which nothing more may be begun; a job that is gone is one of them."""
+    rows = connection.execute(
+        """
+        SELECT id FROM jobs_job
+         WHERE id = ANY(%s) AND phase IN ('active', 'shutting_down', 'deleting') AND pause = 'no' AND stop_request = 'none'
+        """,
+        (list(jobs),),
+    )
+    return jobs - {row[0] for row in rows}
+
+
+def _claims_of(taken: Taken) -> list[Claimed]:
+    return [
+        *(claimed for turn in taken.turns for claimed in turn.documents),
+        *(claimed for claims in taken.removals.values() for claimed in claims),
+    ]
+
+
+def _origin(claimed: Claimed) -> str:
+    try:
+        return origin_of(claimed.document.identifier)
+    except BadUrl:
+        return ""

@@ -1,0 +1,102 @@
+"""`manage.py crawl`: the one-shot."""
+
+import argparse
+import os
+import signal
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.connectors.output.base import ConfigurationError, OutputError
+from jobs.control import InvalidJob
+from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
+from jobs.loops.manager import ManagerFailed
+from jobs.loops.oneshot import JobBusy, OneShot, WorkersDie
+from jobs.management.progress import Bar, summary
+from jobs.models import Job
+from jobs.schema import SchemaTooNew, make_ready
+
+_SCOPES = ("host", "domain", "prefix", "any")
+
+
+class Command(BaseCommand):
+    help = "Crawl from one or more addresses, until everything in scope has been read."
+    # Standard output is the summary's: checks and warnings go to stderr.
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("urls", nargs="*", metavar="URL", help="where to start")
+        what = parser.add_argument_group("what is crawled")
+        what.add_argument("--scope", choices=_SCOPES, help="which links are followed (host)")
+        what.add_argument("--include", action="append", metavar="REGEX", help="only URLs that match one of these")
+        what.add_argument("--exclude", action="append", metavar="REGEX", help="no URL that matches one of these")
+        what.add_argument("--max-documents", type=int, metavar="N", help="request at most N distinct URLs")
+        what.add_argument("--max-depth", type=int, metavar="N", help="follow at most N links from a seed")
+        how = parser.add_argument_group("how")
+        how.add_argument("--connections-per-host", type=int, metavar="N", help="requests open to one host (2)")
+        how.add_argument(
+            "--delay", type=float, metavar="SECONDS", help="between starts to one host (1; 0 for loopback addresses)"
+        )
+        how.add_argument("--workers", type=int, metavar="N", help="worker processes (by cores)")
+        how.add_argument("--user-agent", metavar="TEXT", help="how the crawler names itself; robots.txt is read for it")
+        how.add_argument(
+            "--allow-private-networks",
+            action="store_true",
+            default=None,
+            help="connect to loopback, private and other addresses that are not global",
+        )
+        how.add_argument(
+            "--robots-wait", type=float, metavar="SECONDS", help="how long a failing robots.txt is retried (60)"
+        )
+        where = parser.add_argument_group("where the result goes")
+        where.add_argument("--output", action="append", metavar="OUTPUT", help="search, null or jsonl:PATH (search)")
+        again = parser.add_argument_group("again")
+        again.add_argument("--job", metavar="NAME", help="run this stored job again, or store the new one so")
+        again.add_argument("--resume", action="store_true", help="go on after an interrupt or a kill")
+        shown = parser.add_argument_group("what is shown")
+        shown.add_argument("--json", action="store_true", help="end with one line of JSON")
+        shown.add_argument("--no-progress", action="store_true", help="no progress bar")
+
+    def handle(self, *_args: Any, **given: Any) -> None:
+        try:
+            make_ready()
+            one_shot = OneShot(job_id=0, workers=_workers(given["workers"]))
+            job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
+        except (CrawlRefused, JobBusy, SchemaTooNew, ConfigurationError, OutputError) as refused:
+            raise CommandError(str(refused), returncode=2) from refused
+        except InvalidJob as invalid:
+            raise CommandError(str(invalid), returncode=2) from invalid
+        sys.exit(self._crawl(one_shot, job, as_json=given["json"], with_bar=not given["no_progress"]))
+
+    def _crawl(self, one_shot: OneShot, job: Job, *, as_json: bool, with_bar: bool) -> int:
+        """Crawl, and return the exit code."""
+        one_shot.job_id = job.pk
+        with Bar(enabled=with_bar) as bar:
+            one_shot.show = bar.show
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: one_shot.interrupt())
+            try:
+                progress = one_shot.run()
+            except (ManagerFailed, WorkersDie) as failed:
+                raise CommandError(f"The crawl ends: {failed}", returncode=1) from failed
+        job.refresh_from_db()
+        ended = summary(job, progress, was_interrupted=one_shot.was_interrupted)
+        if as_json:
+            self.stdout.write(ended.as_json())
+        else:
+            self.stdout.write(ended.as_text())
+        if ended.reason == "interrupted":
+            self._say(f"Interrupted. Go on with: manage.py crawl --resume --job {job.name!r}")
+        return ended.exit_code
+
+    def _say(self, sentence: str) -> None:
+        self.stderr.write(sentence)
+
+
+def _workers(given: int | None) -> int:
+    if given is None:
+        return max(1, min(8, len(os.sched_getaffinity(0))))
+    if not 1 <= given <= 64:
+        raise CrawlRefused(f"--workers is {given}: write a number from 1 to 64.")
+    return given

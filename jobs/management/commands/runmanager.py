@@ -1,0 +1,27 @@
+"""A manager node: owns groups, stuffs them, and is main if it is elected."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.loops import daemons
+from jobs.loops.manager import ManagerFailed
+
+
+class Command(BaseCommand):
+    # A daemon serves no pages: what the checks look at is loaded by nobody here.
+    requires_system_checks: list[str] = []
+    help = "Run a manager: it owns throttle groups, stuffs due documents into batches, and may be elected main."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--name", default="", help="what the node is called on its page (default: its host)")
+        parser.add_argument(
+            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+        )
+
+    def handle(self, *_args: Any, name: str, attached: bool, **_options: Any) -> None:
+        try:
+            daemons.run_manager(name=name, attached=attached)
+        except ManagerFailed as failed:
+            raise CommandError(f"The manager ends: {failed}", returncode=1) from failed

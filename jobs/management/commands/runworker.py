@@ -1,0 +1,29 @@
+"""A worker node: takes batches, fetches, writes outputs, reports."""
+
+import argparse
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.loops import daemons
+from jobs.loops.worker import WorkerFailed
+from nodes.lifecycle import CLUSTER_SCOPE
+
+
+class Command(BaseCommand):
+    # A daemon serves no pages: what the checks look at is loaded by nobody here.
+    requires_system_checks: list[str] = []
+    help = "Run a worker: it takes batches from managers, fetches, writes the outputs and reports."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--name", default="", help="what the node is called on its page (default: its host)")
+        parser.add_argument("--scope", default=CLUSTER_SCOPE, help=argparse.SUPPRESS)
+        parser.add_argument(
+            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+        )
+
+    def handle(self, *_args: Any, name: str, scope: str, attached: bool, **_options: Any) -> None:
+        try:
+            daemons.run_worker(name=name, scope=scope, attached=attached)
+        except WorkerFailed as failed:
+            raise CommandError(f"The worker ends: {failed}", returncode=1) from failed

@@ -1,0 +1,231 @@
+"""What `manage.py crawl` is told, and the job that this makes: a new one, or a stored one changed."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from django.utils import timezone
+
+from jobs import control
+from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
+from jobs.control import SeedWanted
+from jobs.lifecycle.job import Pause, Phase
+from jobs.loops.oneshot import take_over_job
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+
+_MADE_BY = "crawl"
+_MOST_SECONDS = 86_400.0
+
+
+class CrawlRefused(Exception):
+    """What was asked for cannot be crawled; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlOptions:
+    """The options as given; None is what was left out."""
+
+    urls: tuple[str, ...]
+    scope: str | None
+    include: tuple[str, ...] | None
+    exclude: tuple[str, ...] | None
+    max_documents: int | None
+    max_depth: int | None
+    connections_per_host: int | None
+    delay: float | None
+    user_agent: str | None
+    allow_private_networks: bool | None
+    robots_wait: float | None
+    outputs: tuple[str, ...] | None
+    job: str | None
+    resume: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """
+        Read the command's options.
+
+        Raises:
+            CrawlRefused: a number that cannot be meant.
+        """
+        _within("--max-documents", given["max_documents"], 1, 2**53)
+        _within("--max-depth", given["max_depth"], 0, 2**31 - 1)
+        _within("--connections-per-host", given["connections_per_host"], 1, 1000)
+        _within("--delay", given["delay"], 0, _MOST_SECONDS)
+        _within("--robots-wait", given["robots_wait"], 0, _MOST_SECONDS)
+        return cls(
+            urls=tuple(given["urls"]),
+            scope=given["scope"],
+            include=_tuple(given["include"]),
+            exclude=_tuple(given["exclude"]),
+            max_documents=given["max_documents"],
+            max_depth=given["max_depth"],
+            connections_per_host=given["connections_per_host"],
+            delay=given["delay"],
+            user_agent=given["user_agent"],
+            allow_private_networks=given["allow_private_networks"],
+            robots_wait=given["robots_wait"],
+            outputs=_tuple(given["output"]),
+            job=given["job"],
+            resume=given["resume"],
+        )
+
+    @property
+    def specification(self) -> dict[str, Any]:
+        """What was given of the specification, as a job stores it."""
+        given = {
+            "scope": self.scope,
+            "include": self.include,
+            "exclude": self.exclude,
+            "max_depth": self.max_depth,
+            "user_agent": self.user_agent,
+            "allow_private_networks": self.allow_private_networks,
+            "robots_wait": self.robots_wait,
+        }
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in given.items() if v is not None}
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether anything but the job's name was given."""
+        return bool(
+            self.urls
+            or self.specification
+            or self.outputs
+            or self.max_documents is not None
+            or self.connections_per_host is not None
+            or self.delay is not None
+        )
+
+
+def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]) -> Job:
+    """
+    Make the job ready to run in a one-shot's `scope`, and start it (or let it go on).
+
+    Raises:
+        CrawlRefused, InvalidJob, ConfigurationError, OutputError: it cannot be crawled so.
+        JobBusy: a live node works on it.
+    """
+    now = timezone.now()
+    if options.resume:
+        return _resume(_find_interrupted(options), scope=scope, say=say, now=now)
+    stored = Job.objects.filter(name=options.job).first() if options.job else None
+    if stored is None:
+        job = _create(options, scope=scope, say=say, now=now)
+    else:
+        take_over_job(stored, scope=scope, say=say)
+        if stored.phase != Phase.INACTIVE:
+            raise CrawlRefused(
+                f"Job {stored.name} was interrupted: go on with --resume, or abort that run first (on its page)."
+            )
+        job = _change(stored, options, say=say, now=now)
+    control.start(job.pk, made_by=_MADE_BY, now=now)
+    return job
+
+
+def _find_interrupted(options: CrawlOptions) -> Job:
+    jobs = Job.objects.exclude(phase=Phase.INACTIVE)
+    if options.job:
+        job = Job.objects.filter(name=options.job).first()
+        if job is None:
+            raise CrawlRefused(f"There is no job named {options.job!r} to go on with.")
+    else:
+        wanted = list(options.urls)
+        interrupted = jobs.order_by("-started_at")
+        job = next((j for j in interrupted if not wanted or wanted in [s.urls for s in j.seeds.all()]), None)
+        if job is None:
+            raise CrawlRefused("There is no interrupted crawl to go on with.")
+    if job.phase == Phase.INACTIVE:
+        raise CrawlRefused(f"Job {job.name} is not interrupted; run it again without --resume.")
+    return job
+
+
+def _resume(job: Job, *, scope: str, say: Callable[[str], None], now: dt.datetime) -> Job:
+    take_over_job(job, scope=scope, say=say)
+    job.refresh_from_db()
+    if job.pause != Pause.NO:
+        control.resume(job.pk, made_by=_MADE_BY, now=now)
+    return job
+
+
+def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], now: dt.datetime) -> Job:
+    if not options.urls:
+        if options.job:
+            raise CrawlRefused(f"There is no job named {options.job!r}; give an address to make one.")
+        raise CrawlRefused("Give an address to start from, or --job NAME for a stored job.")
+    name = options.job or f"{options.urls[0][:120]} {now:%Y-%m-%d %H:%M:%S.%f}"
+    repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
+    saved = control.create_job(
+        name=name,
+        repository=repository,
+        outputs=_outputs(options.outputs or (DEFAULT_OUTPUT,)),
+        seeds=[SeedWanted(options.urls)],
+        specification=options.specification,
+        max_documents=options.max_documents,
+        node_scope=scope,
+        made_by=_MADE_BY,
+        now=now,
+    )
+    _set_policy(saved.job, options)
+    for warning in saved.warnings:
+        say(f"Warning: {warning}")
+    return saved.job
+
+
+def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now: dt.datetime) -> Job:
+    if not options.changes_something:
+        return job
+    seeds = list(job.seeds.filter(removed_at=None))
+    saved = control.change_job(
+        job.pk,
+        outputs=_outputs(options.outputs) if options.outputs else None,
+        seeds=[SeedWanted(options.urls, seeds[0].policy if seeds else None)] if options.urls else None,
+        specification={**job.specification, **options.specification},
+        max_documents=options.max_documents if options.max_documents is not None else Ellipsis,
+        made_by=_MADE_BY,
+        now=now,
+    )
+    _set_policy(saved.job, options)
+    say(f"What was given replaces what job {job.name} had stored.")
+    for warning in saved.warnings:
+        say(f"Warning: {warning}")
+    return saved.job
+
+
+def _outputs(given: Sequence[str]) -> list[OutputConnection]:
+    """The output connections that are meant, stored under what they say; each can be written to."""
+    connections = []
+    for text in given:
+        wanted = parse_output(text)
+        connection = OutputConnection.objects.filter(name=wanted.name).first() or OutputConnection(
+            name=wanted.name, connector=wanted.connector, configuration=wanted.configuration
+        )
+        open_output(connection).check()
+        connection.save()
+        connections.append(connection)
+    return connections
+
+
+def _set_policy(job: Job, options: CrawlOptions) -> None:
+    """A policy of the job's own, from --connections-per-host and --delay."""
+    policy = ThrottlePolicy.objects.filter(private_to=job).first()
+    if policy is None:
+        if job.seeds.filter(policy__isnull=False).exists():
+            return
+        policy = ThrottlePolicy(name=f"of job {job.pk}", private_to=job, spares_loopback=True)
+    if options.connections_per_host is not None:
+        policy.open_requests = options.connections_per_host
+    if options.delay is not None:
+        policy.min_gap, policy.spares_loopback = options.delay, False
+    policy.save()
+    job.seeds.filter(policy=None).update(policy=policy)
+
+
+def _within(name: str, value: float | None, least: float, most: float) -> None:
+    # Written so that NaN is refused too.
+    if value is not None and not least <= value <= most:
+        raise CrawlRefused(f"{name} is {value:g}: write a number from {least:g} to {most:g}.")
+
+
+def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)

@@ -1,0 +1,19 @@
+"""The database's time: what ages and waits on a page are reckoned from."""
+
+import datetime as dt
+
+from django.db import connection
+
+
+def read_clock() -> dt.datetime:
+    """
+    Return the database's time, as of this statement.
+
+    Heartbeats, back-offs and fetches carry it, and the clock of the machine that draws the page may
+    disagree by hours.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        (now,) = cursor.fetchone()
+    assert isinstance(now, dt.datetime)
+    return now

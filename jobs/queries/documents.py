@@ -1,0 +1,248 @@
+"""Lists of documents by filters, a page at a time; and the story of one."""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.utils import OperationalError
+from psycopg.errors import QueryCanceled
+
+from jobs.connectors.repository.web.urls import BadUrl, canonical, hash_of
+from jobs.lifecycle.document import Stage
+from jobs.models import Bin, IndexedDocument, Job, Lane, Outcome, OutLinks, QueueItem
+
+_A_PAGE: Final = 50
+_LINKS_SHOWN: Final = 50
+# A filter that hits a few of very many documents may have to look at all: then it stops, in milliseconds.
+_PATIENCE: Final = 5000
+
+# What can be asked for, and how the table says it. `job` is the document's job.
+STATES: Final = {
+    "waiting": f"item.stage = {Stage.PENDING:d} AND item.run_no = job.run_no",
+    "working": f"item.stage IN ({Stage.ACTIVE:d}, {Stage.BEING_CLEANED:d}, {Stage.BEING_DELETED:d})",
+    "indexed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.INDEXED:d} AND item.run_no = job.run_no",
+    "unchanged": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.UNCHANGED:d} AND item.run_no = job.run_no",
+    "failed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.FAILED:d} AND item.run_no = job.run_no",
+    "excluded": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.EXCLUDED:d} AND item.run_no = job.run_no",
+    "earlier": f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND item.run_no < job.run_no",
+}
+
+# In the order of the primary key, so that going on is a look-up and not a count. Conditions are added
+# from constants; values travel as parameters.
+_LIST: Final = """
+SELECT item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
+       item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures
+  FROM jobs_queueitem AS item
+  JOIN jobs_job AS job ON job.id = item.job_id
+  JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+ WHERE {conditions}
+ ORDER BY item.hash, item.job_id
+ LIMIT %(limit)s
+"""
+_HOST: Final = """
+item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_bin AS bin ON bin.id = lane.bin_id WHERE bin.name = %(host)s)
+"""
+# No index holds result codes. The counters know which lanes have one, and documents are indexed by lane.
+_CODE: Final = """
+item.result_code = %(code)s AND item.lane_id IN (
+    SELECT lane_id FROM jobs_counter WHERE code = %(code)s AND (%(job)s::bigint IS NULL OR job_id = %(job)s)
+     UNION
+    SELECT lane_id FROM jobs_counterdelta WHERE code = %(code)s AND (%(job)s::bigint IS NULL OR job_id = %(job)s))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKey:
+    """Where a list goes on: behind this document."""
+
+    hash: uuid.UUID
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """What to list; empty fields ask for nothing. `state` is a key of STATES."""
+
+    job_id: int | None = None
+    state: str = ""
+    host: str = ""
+    code: str = ""
+    address: str = ""
+    after: DocumentKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLine:
+    hash: uuid.UUID
+    job_id: int
+    job_name: str
+    identifier: str
+    host: str
+    stage: Stage
+    outcome: Outcome
+    is_of_this_run: bool
+    code: str
+    depth: int
+    fetched_at: dt.datetime | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentList:
+    """One page; `next_key` is where the next one begins, None at the end."""
+
+    lines: Sequence[DocumentLine]
+    next_key: DocumentKey | None
+
+
+class FilterTooWide(Exception):
+    """The list would have to look at too many documents."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"Too many documents to look through in {_PATIENCE // 1000} seconds. Choose a job or a host as well."
+        )
+
+
+def list_documents(wanted: DocumentFilter) -> DocumentList:
+    """
+    Return a page of the documents that pass the filter, in the order of their keys.
+
+    Raises:
+        FilterTooWide: it would take too long.
+    """
+    conditions, values = _conditions(wanted)
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
+            cursor.execute(_LIST.format(conditions=" AND ".join(conditions)), values)
+            rows = cursor.fetchall()
+    except OperationalError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise FilterTooWide from None
+        raise
+    lines = [
+        DocumentLine(hash_, job, name, identifier, host, Stage(stage), Outcome(outcome), current, *rest)
+        for hash_, job, name, identifier, host, stage, outcome, current, *rest in rows[:_A_PAGE]
+    ]
+    more = len(rows) > _A_PAGE
+    return DocumentList(lines, DocumentKey(lines[-1].hash, lines[-1].job_id) if more else None)
+
+
+def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
+    conditions = ["true"]
+    values: dict[str, Any] = {"limit": _A_PAGE + 1, "job": wanted.job_id}
+    if wanted.job_id is not None:
+        conditions.append("item.job_id = %(job)s")
+    if wanted.state:
+        conditions.append(STATES[wanted.state])
+    if wanted.host:
+        conditions.append(_HOST)
+        values["host"] = wanted.host
+    if wanted.code:
+        conditions.append(_CODE)
+        values["code"] = wanted.code
+    if wanted.address:
+        conditions.append("item.hash = %(address)s")
+        values["address"] = _hash_of_address(wanted.address)
+    if wanted.after:
+        conditions.append("(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)")
+        values |= {"after_hash": wanted.after.hash, "after_job": wanted.after.job_id}
+    return conditions, values
+
+
+def _hash_of_address(address: str) -> uuid.UUID:
+    """What a web address is kept under; that of an address that cannot be one is nobody's."""
+    try:
+        return uuid.UUID(hash_of(canonical(address)))
+    except BadUrl:
+        return uuid.UUID(int=0)
+
+
+# --- The story of one document -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBy:
+    """What an output holds of the document; `version` is '' when it holds nothing."""
+
+    output: str
+    connector: str
+    version: str
+    indexed_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLine:
+    """A link target; `identifier` is '' when the job does not know it (any more)."""
+
+    hash: uuid.UUID
+    identifier: str
+    stage: Stage | None
+    outcome: Outcome | None
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStory:
+    """All that is known of one document, for who asks why it is, or is not, in the index."""
+
+    item: QueueItem
+    job: Job
+    host: Bin
+    lane: Lane
+    worker: str
+    held_by: Sequence[HeldBy]
+    links: Sequence[LinkLine]
+    links_in_all: int
+    is_redirect: bool
+
+    @property
+    def is_of_this_run(self) -> bool:
+        return self.item.run_no == self.job.run_no
+
+    @property
+    def is_held(self) -> bool:
+        return any(held.version for held in self.held_by)
+
+
+def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
+    """Read all about one document; None when the job does not know it."""
+    item = (
+        QueueItem.objects.select_related("job", "lane__bin", "batch__worker").filter(job_id=job_id, hash=document).first()
+    )
+    if item is None:
+        return None
+    held = {row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())}
+    out = OutLinks.objects.filter(job_id=job_id, hash=document).first()
+    targets = list(out.targets) if out else []
+    return DocumentStory(
+        item=item,
+        job=item.job,
+        host=item.lane.bin,
+        lane=item.lane,
+        worker=item.batch.worker.name if item.batch and item.batch.worker else "",
+        held_by=[
+            HeldBy(output.name, output.connector, held[output.pk].version, held[output.pk].indexed_at)
+            if output.pk in held
+            else HeldBy(output.name, output.connector, "", None)
+            for output in item.job.outputs.all()
+        ],
+        links=_read_links(job_id, targets[:_LINKS_SHOWN]),
+        links_in_all=len(targets),
+        is_redirect=out.is_redirect if out else False,
+    )
+
+
+def _read_links(job_id: int, targets: Sequence[uuid.UUID]) -> list[LinkLine]:
+    known = {item.hash: item for item in QueueItem.objects.filter(job_id=job_id, hash__in=targets)}
+    return [
+        LinkLine(target, item.identifier, Stage(item.stage), Outcome(item.outcome), item.result_code)
+        if (item := known.get(target))
+        else LinkLine(target, "", None, None, "")
+        for target in targets
+    ]

@@ -1,0 +1,185 @@
+"""What the first page shows: is it moving, and if not, why not."""
+
+import datetime as dt
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Case, IntegerField, Min, Value, When
+from django.db.models.functions import Coalesce
+
+from jobs.lifecycle.job import JobState, Pause, Phase, allowed_transitions
+from jobs.lifecycle.table import Owner, Transition
+from jobs.models import Job, Lane, SearchDocument
+from jobs.queries.counts import add_up, count_present_runs
+from jobs.queries.meter import METER, STEPS
+from jobs.queue.counters import RunCounts
+from nodes.lifecycle import LIVE_STATUSES, NodeKind
+from nodes.models import MainTerm, Node
+
+# Jobs on the first page: those that run, then those that ran last.
+_JOBS_SHOWN = 50
+
+
+class Movement(enum.StrEnum):
+    """What a glance at the cluster says, most urgent reason first."""
+
+    IDLE = "idle"
+    NO_MANAGER = "no manager"
+    NO_WORKER = "no worker"
+    PAUSED = "paused"
+    MOVING = "moving"
+    ANSWERS = "waiting for answers"
+    HOSTS = "waiting for hosts"
+    SETTLING = "settling"
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job as a line of a list. `rate` is in documents a second, None when nobody has watched yet."""
+
+    id: int
+    name: str
+    state: JobState
+    status: str
+    manifoldcf_status: str
+    reason: str
+    run_no: int
+    run_end: str
+    started_at: dt.datetime | None
+    ended_at: dt.datetime | None
+    node_scope: str
+    counts: RunCounts
+    rate: float | None
+
+    @property
+    def allowed(self) -> Sequence[Transition]:
+        """What an operator may do with it now."""
+        return allowed_transitions(self.state, owner=Owner.OPERATOR)
+
+    @property
+    def runs(self) -> bool:
+        return self.state.phase != Phase.INACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTally:
+    """Live nodes of the shared scope and of one-shots together."""
+
+    managers: int
+    workers: int
+    main: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """
+    `totals` and `history` are of the jobs that run. `next_ready_at` is when the first waiting lane of
+    a running job may hand something out. `search_behind_since` is when the oldest text was written
+    that cannot be found yet.
+    """
+
+    movement: Movement
+    jobs: Sequence[JobLine]
+    totals: RunCounts
+    rate: float | None
+    history: Sequence[float]
+    nodes: NodeTally
+    next_ready_at: dt.datetime | None
+    search_behind_since: dt.datetime | None
+
+
+def read_overview() -> OverviewPage:
+    """Read the page, in six queries whatever the size of the crawl."""
+    running_first = Case(When(phase=Phase.INACTIVE, then=Value(1)), default=Value(0), output_field=IntegerField())
+    jobs = job_lines(Job.objects.order_by(running_first, Coalesce("started_at", "created_at").desc(), "id")[:_JOBS_SHOWN])
+    running = [job for job in jobs if job.runs]
+    totals = add_up(job.counts for job in running)
+    rates = [job.rate for job in running if job.rate is not None]
+    rate = sum(rates) if rates else None
+    nodes = _tally_nodes()
+    return OverviewPage(
+        movement=_judge(running, nodes=nodes, totals=totals, rate=rate),
+        jobs=jobs,
+        totals=totals,
+        rate=rate,
+        history=_add_histories([METER.history(job.id) for job in running]),
+        nodes=nodes,
+        next_ready_at=_next_ready_at([job.id for job in running]),
+        search_behind_since=read_search_lag(),
+    )
+
+
+def job_lines(jobs: Sequence[Job]) -> list[JobLine]:
+    """Return jobs with their counts; what is counted here is remembered for the rates."""
+    rows = list(jobs)
+    counts = count_present_runs(job.pk for job in rows)
+    lines = []
+    for job in rows:
+        of_run = counts[job.pk]
+        METER.observe(job_id=job.pk, run_no=job.run_no, processed=of_run.processed)
+        runs = job.phase != Phase.INACTIVE
+        lines.append(
+            JobLine(
+                id=job.pk,
+                name=job.name,
+                state=job.state,
+                status=job.status,
+                manifoldcf_status=job.manifoldcf_status,
+                reason=job.reason,
+                run_no=job.run_no,
+                run_end=job.run_end,
+                started_at=job.started_at,
+                ended_at=job.ended_at,
+                node_scope=job.node_scope,
+                counts=of_run,
+                rate=METER.rate(job.pk) if runs else 0.0,
+            )
+        )
+    return lines
+
+
+def read_search_lag() -> dt.datetime | None:
+    """When the oldest text was written that cannot be found yet; None when all can."""
+    behind = SearchDocument.objects.filter(vector__isnull=True).aggregate(oldest=Min("written_at"))
+    oldest: dt.datetime | None = behind["oldest"]
+    return oldest
+
+
+def _tally_nodes() -> NodeTally:
+    kinds = list(Node.objects.filter(status__in=LIVE_STATUSES).values_list("kind", flat=True))
+    term = MainTerm.objects.filter(resigned=False, main__status__in=LIVE_STATUSES).select_related("main").order_by("scope")
+    mains = [one.main.name for one in term if one.main is not None]
+    return NodeTally(
+        managers=kinds.count(NodeKind.MANAGER), workers=kinds.count(NodeKind.WORKER), main=mains[0] if mains else ""
+    )
+
+
+def _next_ready_at(jobs: Sequence[int]) -> dt.datetime | None:
+    if not jobs:
+        return None
+    ready = Lane.objects.filter(seed__job__in=jobs, ready_at__isnull=False).aggregate(first=Min("ready_at"))
+    first: dt.datetime | None = ready["first"]
+    return first
+
+
+def _judge(running: Sequence[JobLine], *, nodes: NodeTally, totals: RunCounts, rate: float | None) -> Movement:
+    if not running:
+        return Movement.IDLE
+    if not nodes.managers:
+        return Movement.NO_MANAGER
+    if not nodes.workers:
+        return Movement.NO_WORKER
+    if all(job.state.is_draining or job.state.pause == Pause.PAUSED for job in running):
+        return Movement.PAUSED
+    if rate:
+        return Movement.MOVING
+    if totals.active:
+        return Movement.ANSWERS
+    if totals.pending:
+        return Movement.HOSTS
+    return Movement.SETTLING
+
+
+def _add_histories(histories: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(history[step] for history in histories) for step in range(STEPS)]

@@ -1,0 +1,37 @@
+"""What origins answered for their robots.txt: fetched by one worker, believed by all until it expires."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import namedtuple_row
+from psycopg.types.json import Jsonb
+
+_READ: Final[LiteralString] = """
+SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float AS lives_for
+  FROM jobs_robots WHERE origin = ANY(%(origins)s) AND expires_at > clock_timestamp()
+"""
+_WRITE: Final[LiteralString] = """
+INSERT INTO jobs_robots (origin, answer, fetched_at, expires_at)
+VALUES (%(origin)s, %(answer)s, clock_timestamp(), clock_timestamp() + %(lifetime)s)
+ON CONFLICT (origin) DO UPDATE
+   SET answer = excluded.answer, fetched_at = excluded.fetched_at, expires_at = excluded.expires_at
+"""
+
+
+def read_robots(
+    connection: psycopg.Connection[Any], *, origins: Iterable[str]
+) -> list[tuple[str, Mapping[str, Any], float]]:
+    """The stored answers of these origins: (origin, answer, seconds that it may still be believed)."""
+    with connection.cursor(row_factory=namedtuple_row) as cursor:
+        rows = cursor.execute(_READ, {"origins": list(origins)}).fetchall()
+    return [(row.origin, row.answer, row.lives_for) for row in rows]
+
+
+def write_robots(
+    connection: psycopg.Connection[Any], *, answers: Mapping[str, Mapping[str, Any]], lifetime: dt.timedelta
+) -> None:
+    """Store what was fetched, for the other workers."""
+    for origin in sorted(answers):
+        connection.execute(_WRITE, {"origin": origin, "answer": Jsonb(dict(answers[origin])), "lifetime": lifetime})

@@ -1,0 +1,91 @@
+"""
+The one place where a job's state changes.
+
+Every change is a row of the lifecycle's table. The job's row stays locked while we look and write, so
+of two processes that try at the same instant one wins and the other is refused. Whoever works for the
+job holds the same row shared in his own transactions (`jobs.queue.stuff`), so when a change has
+committed nobody can still hand out work on the strength of the old state.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+
+from jobs import channels, journal
+from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, situation_of
+from jobs.lifecycle.table import Owner
+from jobs.models import Job
+from nodes.fences import TermHeld, hold_term
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A transition that was made: from which state to which."""
+
+    job: Job
+    name: str
+    before: JobState
+    after: JobState
+
+
+class TransitionRefused(Exception):
+    """The job was not in a state from which this transition may be made."""
+
+    def __init__(self, job: Job, name: str) -> None:
+        self.job_id, self.name, self.state = job.pk, name, job.status
+        self.allowed = [row.name for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
+        now_possible = ", ".join(self.allowed) or "nothing: it goes on by itself"
+        super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
+
+
+class JobUnknown(Exception):
+    """There is no such job (any more)."""
+
+    def __init__(self, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(f"There is no job {job_id}.")
+
+
+def make_transition(
+    job_id: int,
+    name: str,
+    *,
+    made_by: str,
+    now: dt.datetime,
+    facts: Mapping[str, Any] | None = None,
+    reason: str = "",
+    term: TermHeld | None = None,
+) -> StateChange:
+    """
+    Move a job along one row of the lifecycle's table and record the move.
+
+    `facts` are other columns of the job that change with it. `reason` is shown beside its status. A
+    main gives its `term`, which is its fence.
+
+    Raises:
+        FenceRefused: the term is no longer the main's.
+        TransitionRefused: the job is not in a state this transition may start from.
+        JobUnknown: there is no such job.
+    """
+    row = TRANSITIONS[name]
+    with transaction.atomic():
+        if term is not None:
+            hold_term(connection.connection, term)
+        job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
+        if job is None:
+            raise JobUnknown(job_id)
+        before = job.state
+        if situation_of(before) not in row.sources:
+            raise TransitionRefused(job, name)
+        for column, value in {**row.becomes, **(facts or {}), "reason": reason}.items():
+            setattr(job, column, value)
+        job.save(update_fields=[*row.becomes, *(facts or {}), "reason"])
+        says = f"{row.says}: {reason}" if reason else row.says
+        journal.record(job, kind=name.replace(" ", "_"), message=says, made_by=made_by, now=now)
+        # Rare, and whoever works for the job should know at once: inside the transaction.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job_id)))
+    return StateChange(job=job, name=name, before=before, after=job.state)

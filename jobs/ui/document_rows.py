@@ -1,0 +1,99 @@
+"""Documents in words: a line of the list, and the story of one."""
+
+import datetime as dt
+from collections.abc import Mapping
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Outcome
+from jobs.queries.documents import DocumentLine, DocumentStory, HeldBy, LinkLine
+from jobs.ui import words
+from jobs.ui.explain import explain_code, tell_story
+
+
+def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
+    state = {"stage": line.stage, "outcome": line.outcome, "is_of_this_run": line.is_of_this_run}
+    return {
+        "identifier": line.identifier,
+        "address": reverse("document", args=[line.job_id, line.hash.hex]),
+        "job": line.job_name,
+        "job_address": reverse("job", args=[line.job_id]),
+        "host": line.host,
+        "state": words.document_state(**state),
+        "tone": words.document_tone(**state),
+        "code": line.code,
+        "meaning": explain_code(line.code) if line.code else "",
+        "depth": words.number(line.depth),
+        "fetched": words.age(line.fetched_at, now=now) if line.fetched_at else "",
+    }
+
+
+def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, object]:
+    item = story.item
+    state = {
+        "stage": Stage(item.stage),
+        "outcome": Outcome(item.outcome),
+        "is_of_this_run": story.is_of_this_run,
+    }
+    verdict, *sentences = tell_story(story, now=now)
+    return {
+        "identifier": item.identifier,
+        # What was crawled may say anything; only an address of the web becomes a link.
+        "link": item.identifier if item.identifier.startswith(("http://", "https://")) else "",
+        "state": words.document_state(**state),
+        "tone": words.document_tone(**state),
+        "verdict": verdict,
+        "is_held": story.is_held,
+        "sentences": sentences,
+        "job": story.job.name,
+        "job_address": reverse("job", args=[story.job.pk]),
+        "facts": _facts(story, now=now),
+        "held_by": [_held_row(held, now=now) for held in story.held_by],
+        "links": [_link_row(link, job_id=story.job.pk) for link in story.links],
+        "links_in_all": words.number(story.links_in_all),
+        "links_hidden": words.number(story.links_in_all - len(story.links)) if story.links_in_all > len(story.links) else "",
+        "is_redirect": story.is_redirect,
+    }
+
+
+def _facts(story: DocumentStory, *, now: dt.datetime) -> list[tuple[str, str]]:
+    item = story.item
+    facts = [
+        (_("ManifoldCF's name"), item.manifoldcf_status or words.UNKNOWN),
+        (_("Run"), _("%(run)d, the job is at %(present)d") % {"run": item.run_no, "present": story.job.run_no}),
+        (_("Result code"), item.result_code or words.UNKNOWN),
+        (_("Last fetched"), words.moment(item.fetched_at, now=now)),
+        (_("Links from a seed"), words.number(item.depth)),
+        (_("Redirects on the way"), words.number(item.redirects)),
+        (_("Host"), story.host.name),
+        (_("Version"), item.version or words.UNKNOWN),
+        (_("Validators"), item.validators or words.UNKNOWN),
+        (_("Key"), item.hash.hex),
+    ]
+    return [(name, value) for name, value in facts if value != words.UNKNOWN]
+
+
+def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
+    keeps_nothing = held.connector == "null"
+    return {
+        "output": held.output,
+        "says": _("keeps nothing") if keeps_nothing else _("holds it") if held.version else _("does not hold it"),
+        "tone": "indexed" if held.version else "quiet",
+        "since": words.age(held.indexed_at, now=now) if held.indexed_at else "",
+        "version": held.version,
+    }
+
+
+def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
+    if link.stage is None or link.outcome is None:
+        return {"identifier": "", "address": "", "state": _("not known to the job"), "tone": "quiet", "code": ""}
+    state = {"stage": link.stage, "outcome": link.outcome, "is_of_this_run": True}
+    return {
+        "identifier": link.identifier,
+        "address": reverse("document", args=[job_id, link.hash.hex]),
+        "state": words.document_state(**state),
+        "tone": words.document_tone(**state),
+        "code": link.code,
+    }

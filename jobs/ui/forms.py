@@ -1,0 +1,82 @@
+"""What a visitor may ask of the lists, checked."""
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from jobs.models import Job
+from jobs.queries.documents import STATES, DocumentFilter, DocumentKey
+
+_STATE_WORDS = {
+    "waiting": _("waiting"),
+    "working": _("in work"),
+    "indexed": _("indexed"),
+    "unchanged": _("unchanged"),
+    "failed": _("failed"),
+    "excluded": _("excluded"),
+    "earlier": _("of an earlier run"),
+}
+
+
+class DocumentFilterForm(forms.Form):
+    """The filters of the list of documents, as they stand in its address."""
+
+    use_required_attribute = False
+
+    address = forms.CharField(required=False, max_length=2083, label=_("Address"), strip=True)
+    job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
+    state = forms.ChoiceField(
+        choices=[("", _("any state")), *((name, _STATE_WORDS[name]) for name in STATES)], required=False, label=_("State")
+    )
+    host = forms.CharField(required=False, max_length=300, label=_("Host"), strip=True)
+    code = forms.CharField(required=False, max_length=30, label=_("Code"), strip=True)
+    after = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
+
+    def clean_after(self) -> DocumentKey | None:
+        value = self.cleaned_data["after"]
+        if not value:
+            return None
+        key, _dot, job = value.partition(".")
+        try:
+            return DocumentKey(uuid.UUID(key), int(job))
+        except ValueError:
+            raise forms.ValidationError(_("This is not where a page of the list begins.")) from None
+
+    def as_filter(self) -> DocumentFilter:
+        """Return what a valid form asks for."""
+        wanted: dict[str, Any] = self.cleaned_data
+        return DocumentFilter(
+            job_id=wanted["job"].pk if wanted["job"] else None,
+            state=wanted["state"],
+            host=wanted["host"],
+            code=wanted["code"],
+            address=wanted["address"],
+            after=wanted["after"],
+        )
+
+    def as_query(self) -> dict[str, object]:
+        """Return the filters that are set, for the address of another page of the same list."""
+        wanted = self.as_filter()
+        values = {
+            "address": wanted.address,
+            "job": wanted.job_id or "",
+            "state": wanted.state,
+            "host": wanted.host,
+            "code": wanted.code,
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+class SearchForm(forms.Form):
+    """What to look for."""
+
+    use_required_attribute = False
+
+    q = forms.CharField(
+        required=False,
+        max_length=500,
+        label=_("Search the crawled text"),
+        widget=forms.TextInput(attrs={"type": "search", "autofocus": True}),
+    )

@@ -1,0 +1,330 @@
+"""
+Pages in words: what a template prints, and what an open page is sent.
+
+A screen is a record: names with a text, or with a list of records that have a `key`. A template
+shows a text in an element with that name in `data-cell` (or binds it to an attribute), a list in one
+with `data-list`; `static/js/screen.js` puts a newer screen in its place. Screens say nothing of who
+looks: which buttons a visitor may press is decided by the template and, again, by the view.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from jobs.lifecycle.job import Pause, Phase, StopRequest
+from jobs.models import Outcome
+from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
+from jobs.queries.meter import STEP, STEPS
+from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
+from jobs.queries.overview import JobLine, Movement, OverviewPage
+from jobs.queue.counters import RunCounts
+from jobs.ui import words
+from jobs.ui.explain import explain_code, explain_end
+
+Record = Mapping[str, object]
+
+# The picture of rates: its own coordinates, which the style stretches.
+_WIDTH: Final = 300
+_HEIGHT: Final = 60
+# The bar of states: so many units are all documents.
+_BAR: Final = 1000
+_SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
+
+
+def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
+    return {
+        **_movement(page, now=now),
+        **_picture(page.history),
+        **_counts(page.totals),
+        "rate": words.rate(page.rate),
+        "jobs_running": words.number(sum(job.runs for job in page.jobs)),
+        "managers": words.number(page.nodes.managers),
+        "workers": words.number(page.nodes.workers),
+        "main": page.nodes.main or _("nobody"),
+        "search_lag": search_lag(page.search_behind_since, now=now),
+        "jobs": [_job_row(job, now=now) for job in page.jobs],
+    }
+
+
+def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
+    job = page.job
+    failing = [code for code in page.codes if code.outcome == Outcome.FAILED]
+    others = [code for code in page.codes if code.outcome != Outcome.FAILED]
+    return {
+        **_job_row(job, now=now),
+        **_picture(page.history),
+        **_counts(job.counts),
+        "size": words.size(job.counts.bytes),
+        "left": _time_left(job),
+        "share": words.share(job.counts.processed, job.counts.processed + job.counts.waiting),
+        "hosts_in_all": words.number(page.hosts_in_all),
+        "hosts_hidden": _hidden_hosts(page),
+        "failing": [_code_row(job, code) for code in failing],
+        "others": [_code_row(job, code) for code in others],
+        "hosts": [_host_row(job, host, now=now) for host in page.hosts],
+        "events": [_event_row(event, now=now) for event in page.events],
+    }
+
+
+def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
+    return {
+        "live": [_node_row(node, now=now) for node in page.live],
+        "ended": [_node_row(node, now=now) for node in page.ended],
+        "events": [_node_event_row(event, now=now) for event in page.events],
+    }
+
+
+def search_lag(behind_since: dt.datetime | None, *, now: dt.datetime) -> str:
+    """How far the search index is behind the crawl."""
+    if behind_since is None:
+        return _("up to date")
+    return _("%(duration)s behind") % {"duration": words.duration(now - behind_since)}
+
+
+# --- What several pages show ---------------------------------------------------------------------
+
+
+def _counts(counts: RunCounts) -> Record:
+    whole = counts.processed + counts.waiting
+    bar: dict[str, object] = {}
+    at = 0.0
+    for name in _SHARES:
+        width = _BAR * getattr(counts, name) / whole if whole else 0.0
+        # A few documents of very many must still be seen.
+        bar[f"{name}_at"], bar[f"{name}_width"] = f"{at:.1f}", f"{max(width, 4.0) if width else 0:.1f}"
+        at += width
+    return {
+        "processed": words.number(counts.processed),
+        "waiting": words.number(counts.pending),
+        "active": words.number(counts.active),
+        "indexed": words.number(counts.indexed),
+        "unchanged": words.number(counts.unchanged),
+        "failed": words.number(counts.failed),
+        "excluded": words.number(counts.excluded),
+        "deleted": words.number(counts.deleted),
+        "whole": words.number(whole),
+        **bar,
+    }
+
+
+def _picture(history: Sequence[float]) -> Record:
+    peak = max(history, default=0.0)
+    scale = (_HEIGHT - 2) / peak if peak else 0.0
+    step = _WIDTH / (STEPS - 1)
+    line = " ".join(f"{i * step:.1f},{_HEIGHT - 1 - value * scale:.1f}" for i, value in enumerate(history))
+    minutes = round(STEPS * STEP / 60)
+    return {
+        "line": line,
+        "area": f"0,{_HEIGHT} {line} {_WIDTH},{_HEIGHT}",
+        "picture": _("Last %(minutes)d minutes, at most %(peak)s a second")
+        % {"minutes": minutes, "peak": words.rate(peak)},
+    }
+
+
+def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
+    counts = job.counts
+    return {
+        "key": str(job.id),
+        "name": job.name,
+        "address": reverse("job", args=[job.id]),
+        "actions_address": reverse("job-transition", args=[job.id]),
+        "status": job.status,
+        "tone": _job_tone(job),
+        "manifoldcf": job.manifoldcf_status,
+        "reason": job.reason,
+        "run": _run_in_words(job, now=now),
+        "processed": words.number(counts.processed),
+        "waiting": words.number(counts.waiting),
+        "failed": words.number(counts.failed),
+        "indexed": words.number(counts.indexed + counts.unchanged),
+        "rate": words.rate(job.rate),
+        "progress": str(counts.processed),
+        "whole_amount": str(max(1, counts.processed + counts.waiting)),
+        "actions": [
+            {"key": row.name, "label": row.label, "tone": _button_tone(row.name)}
+            for row in job.allowed
+            if row.name != "delete"
+        ],
+        "removals": [{"key": row.name, "label": row.label} for row in job.allowed if row.name == "delete"],
+    }
+
+
+def _job_tone(job: JobLine) -> str:
+    state = job.state
+    if state.phase == Phase.INACTIVE:
+        return "failed" if job.run_end == "error" else "quiet"
+    if state.pause != Pause.NO or state.stop_request != StopRequest.NONE:
+        return "excluded"
+    return "working" if state.phase == Phase.ACTIVE else "waiting"
+
+
+def _button_tone(name: str) -> str:
+    return "primary" if name in {"start", "resume"} else "plain"
+
+
+def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
+    if not job.started_at:
+        return _("has never run")
+    facts = {"run": job.run_no, "started": words.moment(job.started_at, now=now), "end": explain_end(job.run_end)}
+    if job.runs or not job.ended_at:
+        facts["duration"] = words.duration(now - job.started_at)
+        return _("run %(run)d, since %(duration)s") % facts
+    facts["duration"] = words.duration(job.ended_at - job.started_at)
+    if not facts["end"]:
+        return _("run %(run)d, of %(started)s, took %(duration)s") % facts
+    return _("run %(run)d, of %(started)s, %(end)s after %(duration)s") % facts
+
+
+# --- The overview --------------------------------------------------------------------------------
+
+
+def _movement(page: OverviewPage, *, now: dt.datetime) -> Record:
+    tone, headline, detail = "working", "", ""
+    match page.movement:
+        case Movement.IDLE:
+            tone, headline = "quiet", _("Nothing is running")
+            detail = _("Start a job, or make one under Set-up.")
+        case Movement.NO_MANAGER:
+            tone, headline = "failed", _("Jobs stand still")
+            detail = _("There is no live manager: start one with “manage.py runmanager”.")
+        case Movement.NO_WORKER:
+            tone, headline = "failed", _("Jobs stand still")
+            detail = _("There is no live worker: start one with “manage.py runworker”.")
+        case Movement.PAUSED:
+            tone, headline = "excluded", _("Paused")
+            detail = _("Each job that runs is paused, or is coming to rest.")
+        case Movement.MOVING:
+            headline = _("Moving")
+            detail = _("%(waiting)s documents wait, %(active)s are in work.") % _waiting(page.totals)
+        case Movement.ANSWERS:
+            headline = _("Waiting for answers")
+            detail = _("%(active)s documents are in work; hosts have not answered yet.") % _waiting(page.totals)
+        case Movement.HOSTS:
+            tone, headline = "waiting", _("Waiting for hosts")
+            detail = _("%(waiting)s documents wait; no host may be asked just now.") % _waiting(page.totals)
+            if page.next_ready_at:
+                detail += " " + _("The next one %(when)s.") % {"when": words.time_until(page.next_ready_at, now=now)}
+        case Movement.SETTLING:
+            tone, headline = "waiting", _("Settling")
+            detail = _("Nothing waits; runs are being prepared or closed.")
+    return {"headline": headline, "headline_detail": detail, "headline_tone": tone}
+
+
+def _waiting(counts: RunCounts) -> dict[str, str]:
+    return {"waiting": words.number(counts.pending), "active": words.number(counts.active)}
+
+
+# --- A job ---------------------------------------------------------------------------------------
+
+
+def _time_left(job: JobLine) -> str:
+    if not job.runs or not job.rate or not job.counts.waiting:
+        return words.UNKNOWN
+    return words.duration(dt.timedelta(seconds=job.counts.waiting / job.rate))
+
+
+def _code_row(job: JobLine, code: CodeCount) -> Record:
+    return {
+        "key": f"{code.outcome:d} {code.code}",
+        "code": code.code or words.UNKNOWN,
+        "meaning": explain_code(code.code),
+        "outcome": str(code.outcome.label),
+        "tone": code.outcome.name.lower(),
+        "count": words.number(code.count),
+        "address": documents_address(job=job.id, code=code.code),
+    }
+
+
+def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
+    waits = ""
+    if host.back_off_until and host.back_off_until > now:
+        waits = _("backs off, %(when)s") % {"when": words.time_until(host.back_off_until, now=now)}
+    elif job.runs and host.pending and host.ready_at and host.ready_at > now:
+        waits = _("next %(when)s") % {"when": words.time_until(host.ready_at, now=now)}
+    pace = words.pace(requests=host.requests, gap=host.gap)
+    return {
+        "key": host.name,
+        "name": host.name,
+        "address": documents_address(job=job.id, host=host.name),
+        "pending": words.number(host.pending),
+        "active": words.number(host.active),
+        "done": words.number(host.done),
+        "failed": words.number(host.failed),
+        "failed_tone": "failed" if host.failed else "quiet",
+        "open": words.number(host.open_requests),
+        "pace": _("%(pace)s (robots.txt)") % {"pace": pace} if host.robots_delay >= host.gap > 0 else pace,
+        "waits": waits,
+        "tone": "excluded" if waits and host.back_off_until and host.back_off_until > now else "quiet",
+    }
+
+
+def _hidden_hosts(page: JobPage) -> str:
+    hidden = page.hosts_in_all - len(page.hosts)
+    if not hidden:
+        return ""
+    return ngettext("and %(n)s more host", "and %(n)s more hosts", hidden) % {"n": words.number(hidden)}
+
+
+def _event_row(event: EventLine, *, now: dt.datetime) -> Record:
+    return {
+        "key": str(event.id),
+        "at": words.moment(event.at, now=now),
+        "who": event.made_by,
+        "message": event.message,
+    }
+
+
+def documents_address(**filters: object) -> str:
+    """Where the list of documents with these filters is."""
+    return f"{reverse('documents')}?{urlencode(filters)}"
+
+
+# --- Nodes ---------------------------------------------------------------------------------------
+
+
+def _node_row(node: NodeLine, *, now: dt.datetime) -> Record:
+    silence = (now - node.heartbeat_at).total_seconds()
+    late = node.is_live and silence > node.timeout / 2
+    return {
+        "key": str(node.id),
+        "name": node.name,
+        "kind": _("manager") if node.kind == "manager" else _("worker"),
+        "role": _("main") if node.is_main else "",
+        "where": f"{node.host}, pid {node.pid}",
+        "scope": "" if node.scope == "cluster" else node.scope,
+        "status": node.status,
+        "tone": _node_tone(node, late=late),
+        "beat": words.age(node.heartbeat_at, now=now),
+        "beat_tone": "failed" if late else "quiet",
+        "up": words.duration((node.stopped_at or now) - node.started_at),
+        "ended": words.moment(node.stopped_at, now=now),
+        "reason": node.reason,
+        "holds": _holds(node),
+        "claimed": words.number(node.claimed) if node.limit else "",
+        "limit": words.number(node.limit) if node.limit else "",
+        "claimed_amount": str(node.claimed),
+        "limit_amount": str(max(1, node.limit)),
+        "refused": words.number(node.refused_writes),
+        "refused_tone": "failed" if node.refused_writes else "quiet",
+    }
+
+
+def _node_tone(node: NodeLine, *, late: bool) -> str:
+    if node.status == "failed" or late:
+        return "failed"
+    return {"running": "indexed", "draining": "excluded", "starting": "waiting"}.get(node.status, "quiet")
+
+
+def _holds(node: NodeLine) -> str:
+    if node.kind == "manager":
+        return ngettext("%(n)d group of seeds", "%(n)d groups of seeds", node.groups) % {"n": node.groups}
+    return ngettext("%(n)d batch", "%(n)d batches", node.batches) % {"n": node.batches}
+
+
+def _node_event_row(event: NodeEventLine, *, now: dt.datetime) -> Record:
+    return {"key": str(event.id), "at": words.moment(event.at, now=now), "who": event.node, "message": event.message}

@@ -1,0 +1,135 @@
+"""
+The pages. Each reads one module of `jobs.queries`; the only one that changes anything calls `control`.
+
+Every page asks for a login and for the right to see jobs, which every role has.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required, permission_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from jobs import control
+from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.queries.clock import read_clock
+from jobs.queries.documents import DocumentList, FilterTooWide, list_documents, read_story
+from jobs.queries.job_page import read_job_page
+from jobs.queries.nodes_page import read_nodes_page
+from jobs.queries.overview import read_overview
+from jobs.ui import document_rows, screens
+from jobs.ui.forms import DocumentFilterForm
+from jobs.ui.topics import job_topic
+from jobs.transitions import StateChange
+
+# What each button does, and the right that it asks for.
+_VERBS: Final[Mapping[str, tuple[Callable[..., StateChange], str]]] = {
+    "start": (control.start, "jobs.control_job"),
+    "pause": (control.pause, "jobs.control_job"),
+    "resume": (control.resume, "jobs.control_job"),
+    "abort": (control.abort, "jobs.control_job"),
+    "delete": (control.delete, "jobs.delete_job"),
+}
+
+
+def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
+    """A view for whoever is logged in and has a role; others are led to the login, or refused."""
+    return login_required(permission_required("jobs.view_job", raise_exception=True)(view))
+
+
+@page
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    screen = screens.overview_screen(read_overview(), now=read_clock())
+    return render(request, "ui/overview.html", {"screen": screen, "topic": "overview"})
+
+
+@page
+@require_safe
+def job(request: HttpRequest, job_id: int) -> HttpResponse:
+    found = read_job_page(job_id)
+    if found is None:
+        raise Http404(_("There is no job %(id)d.") % {"id": job_id})
+    context = {"screen": screens.job_screen(found, now=read_clock()), "page": found, "topic": job_topic(job_id)}
+    return render(request, "ui/job.html", context)
+
+
+@page
+@require_POST
+def transition(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Make the transition that a button names, and lead back to where it was pressed."""
+    name = request.POST.get("transition", "")
+    if name not in _VERBS:
+        raise Http404(_("There is no such action."))
+    verb, permission = _VERBS[name]
+    user: Any = request.user
+    if not user.has_perm(permission):
+        raise PermissionDenied(_("Your role may not do this."))
+    try:
+        change = verb(job_id, made_by=user.get_username(), now=timezone.now())
+    except JobUnknown as unknown:
+        raise Http404(str(unknown)) from None
+    except (TransitionRefused, InvalidJob) as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("%(job)s: %(status)s.") % {"job": change.job.name, "status": change.job.status})
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
+        back = reverse("job", args=[job_id])
+    return redirect(back)
+
+
+@page
+@require_safe
+def documents(request: HttpRequest) -> HttpResponse:
+    form = DocumentFilterForm(request.GET)
+    found = DocumentList(lines=[], next_key=None)
+    problem = ""
+    if form.is_valid():
+        try:
+            found = list_documents(form.as_filter())
+        except FilterTooWide as too_wide:
+            problem = str(too_wide)
+    now = read_clock()
+    context = {
+        "form": form,
+        "problem": problem,
+        "rows": [document_rows.document_row(line, now=now) for line in found.lines],
+        "next_query": _next_query(form, found),
+        "is_first": not form.data.get("after"),
+        "first_query": urlencode(form.as_query()) if form.is_valid() else "",
+    }
+    return render(request, "ui/documents.html", context)
+
+
+@page
+@require_safe
+def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> HttpResponse:
+    story = read_story(job_id=job_id, document=document_hash)
+    if story is None:
+        raise Http404(_("Job %(id)d has no such document.") % {"id": job_id})
+    screen = document_rows.story_screen(story, now=read_clock())
+    return render(request, "ui/document.html", {"screen": screen})
+
+
+@page
+@require_safe
+def nodes(request: HttpRequest) -> HttpResponse:
+    screen = screens.nodes_screen(read_nodes_page(), now=read_clock())
+    return render(request, "ui/nodes.html", {"screen": screen, "topic": "nodes"})
+
+
+def _next_query(form: DocumentFilterForm, found: DocumentList) -> str:
+    if found.next_key is None:
+        return ""
+    key = f"{found.next_key.hash.hex}.{found.next_key.job_id}"
+    return urlencode({**form.as_query(), "after": key})

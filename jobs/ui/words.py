@@ -1,0 +1,112 @@
+"""Numbers, times and states as a person reads them. Everything here returns text."""
+
+import datetime as dt
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Outcome
+
+# What cannot be said yet.
+UNKNOWN = "–"
+
+
+def number(value: int) -> str:
+    return f"{value:,}"
+
+
+def share(part: int, whole: int) -> str:
+    """A part of a whole in percent; 100 % only when nothing is missing."""
+    if not whole:
+        return UNKNOWN
+    percent = 100 * part / whole
+    return "100 %" if part >= whole else f"{min(percent, 99.9):.1f} %" if percent < 10 or percent > 99 else f"{percent:.0f} %"
+
+
+def rate(value: float | None) -> str:
+    """Documents a second."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def size(amount: int) -> str:
+    """An amount of bytes, in the units that networks and disks are sold by."""
+    value = float(amount)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"
+
+
+def duration(value: dt.timedelta) -> str:
+    """A duration in its two largest units."""
+    seconds = max(0, int(value.total_seconds()))
+    if seconds < 60:
+        return _("%(s)d s") % {"s": seconds}
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return _("%(m)d min %(s)d s") % {"m": minutes, "s": seconds}
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return _("%(h)d h %(m)d min") % {"h": hours, "m": minutes}
+    days, hours = divmod(hours, 24)
+    return _("%(d)d d %(h)d h") % {"d": days, "h": hours}
+
+
+def age(moment: dt.datetime, *, now: dt.datetime) -> str:
+    return _("%(duration)s ago") % {"duration": duration(now - moment)}
+
+
+def time_until(moment: dt.datetime, *, now: dt.datetime) -> str:
+    return _("in %(duration)s") % {"duration": duration(moment - now)} if moment > now else _("now")
+
+
+def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
+    """A point in time (UTC): the clock today, with the date on any other day."""
+    if value is None:
+        return UNKNOWN
+    at = value.astimezone(dt.UTC)
+    return at.strftime("%H:%M:%S" if at.date() == now.astimezone(dt.UTC).date() else "%Y-%m-%d %H:%M")
+
+
+def pace(*, requests: int, gap: float) -> str:
+    """What a host is asked at most."""
+    at_once = ngettext("%(n)d request at a time", "%(n)d requests at a time", requests) % {"n": requests}
+    if not gap:
+        return at_once
+    return _("%(at_once)s, %(gap)s s apart") % {"at_once": at_once, "gap": f"{gap:g}"}
+
+
+def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> str:
+    """Where a document stands, in one word or two."""
+    if stage == Stage.ACTIVE:
+        return _("in work")
+    if stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}:
+        return _("being removed")
+    if not is_of_this_run:
+        return _("of an earlier run")
+    if stage == Stage.PENDING:
+        return _("waiting")
+    return {
+        Outcome.INDEXED: _("indexed"),
+        Outcome.UNCHANGED: _("unchanged"),
+        Outcome.FAILED: _("failed"),
+        Outcome.EXCLUDED: _("excluded"),
+    }.get(outcome, _("done"))
+
+
+def document_tone(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> str:
+    """The colour that goes with `document_state`."""
+    if stage in {Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED}:
+        return "working"
+    if not is_of_this_run or stage == Stage.PENDING:
+        return "waiting"
+    return {
+        Outcome.INDEXED: "indexed",
+        Outcome.UNCHANGED: "unchanged",
+        Outcome.FAILED: "failed",
+        Outcome.EXCLUDED: "excluded",
+    }.get(outcome, "waiting")
