@@ -6,7 +6,7 @@ and their next runs read and index everything anew.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import F
@@ -18,7 +18,8 @@ from jobs.connectors.repository.registry import check_specification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection
 
-ConnectionT = TypeVar("ConnectionT", RepositoryConnection, OutputConnection)
+Connection = RepositoryConnection | OutputConnection
+Kind = type[RepositoryConnection] | type[OutputConnection]
 
 
 class InvalidConnection(Exception):
@@ -44,12 +45,12 @@ class ConnectionUnknown(Exception):
 class ConnectionInUse(Exception):
     """Jobs need the connection as it is; `jobs` are their names."""
 
-    def __init__(self, connection: RepositoryConnection | OutputConnection, jobs: Sequence[str], wish: str) -> None:
+    def __init__(self, connection: Connection, jobs: Sequence[str], wish: str) -> None:
         self.connection_id, self.jobs = connection.pk, list(jobs)
         super().__init__(f"{connection.name} cannot be {wish} while it is used by: {', '.join(self.jobs)}.")
 
 
-def create(kind: type[ConnectionT], *, name: str, connector: str, configuration: Mapping[str, Any]) -> ConnectionT:
+def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any]) -> Connection:
     """
     Store a new connection.
 
@@ -62,12 +63,12 @@ def create(kind: type[ConnectionT], *, name: str, connector: str, configuration:
 
 
 def change(
-    kind: type[ConnectionT],
+    kind: Kind,
     connection_id: int,
     *,
     name: str | None = None,
     configuration: Mapping[str, Any] | None = None,
-) -> ConnectionT:
+) -> Connection:
     """
     Change a connection; what is left out stays. Its connector stays what it was.
 
@@ -91,7 +92,7 @@ def change(
     return connection
 
 
-def delete(kind: type[ConnectionT], connection_id: int) -> None:
+def delete(kind: Kind, connection_id: int) -> None:
     """
     Remove a connection that no job uses.
 
@@ -110,7 +111,7 @@ def delete(kind: type[ConnectionT], connection_id: int) -> None:
         connection.delete()
 
 
-def _distrust_versions(connection: RepositoryConnection | OutputConnection) -> None:
+def _distrust_versions(connection: Connection) -> None:
     """Make the next run of each job that uses it unconditional, since its versions say nothing about what is now."""
     users = connection.jobs.values_list("pk", flat=True)
     jobs = list(Job.objects.select_for_update(no_key=True).filter(pk__in=list(users)).order_by("pk"))
@@ -120,14 +121,12 @@ def _distrust_versions(connection: RepositoryConnection | OutputConnection) -> N
     Job.objects.filter(pk__in=[job.pk for job in jobs]).update(specification_version=F("specification_version") + 1)
 
 
-def _check_name(kind: type[ConnectionT], name: str) -> None:
+def _check_name(kind: Kind, name: str) -> None:
     if kind.objects.filter(name=name).exists():
         raise InvalidConnection({"name": [f"There is a connection named {name!r} already; choose another name."]})
 
 
-def _check(
-    kind: type[RepositoryConnection] | type[OutputConnection], *, connector: str, configuration: Mapping[str, Any]
-) -> None:
+def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> None:
     problems = _CHECKS[kind](connector, configuration)
     if problems:
         raise InvalidConnection(problems)

@@ -93,6 +93,11 @@ class DocumentView(ListingView):
     lookup_value_regex = "[0-9]{1,19}-[0-9a-f]{32}"
     lookup_url_kwarg = "id"
 
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
+        page = super().paginate_queryset(queryset)
+        attach_holders(page or [])
+        return page
+
     @extend_schema(description="Documents of all jobs, in the order of their hashes.")
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         with transaction.atomic():
@@ -127,11 +132,6 @@ class DocumentView(ListingView):
         if "result_code" in query:
             queryset = queryset.filter(result_code=query["result_code"], lane__in=_lanes_with(query["result_code"]))
         return queryset
-
-    def paginate_queryset(self, queryset: Any) -> Any:
-        page = super().paginate_queryset(queryset)
-        attach_holders(page or [])
-        return page
 
 
 def attach_holders(items: Sequence[QueueItem]) -> None:

@@ -15,9 +15,8 @@ import psycopg.errors
 from django.core import exceptions as django_errors
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.db.models import ProtectedError
-from django.http import Http404
+from django.http import Http404, HttpRequest
 from rest_framework import exceptions, status
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
@@ -67,7 +66,7 @@ class NothingHere(APIView):
     permission_classes = ()
     schema = None
 
-    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> NoReturn:
         raise exceptions.NotFound(f"There is nothing at {request.path}. Addresses end with a slash.")
 
 
@@ -121,12 +120,12 @@ def _of_the_framework(error: exceptions.APIException) -> Problem:
     headers = {}
     if getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = str(error.auth_header)  # type: ignore[attr-defined]
-    if isinstance(error, exceptions.Throttled) and error.wait:
-        headers["Retry-After"] = str(int(error.wait))
+    if getattr(error, "wait", None):
+        headers["Retry-After"] = str(error.wait)  # type: ignore[attr-defined]
     return Problem(error.status_code, str(error.default_code), str(error.detail), headers=headers)
 
 
-def _flat(detail: Any, *, path: str = "") -> Iterator[tuple[str, list[str]]]:
+def _flat(detail: object, *, path: str = "") -> Iterator[tuple[str, list[str]]]:
     """What is wrong by field, inner fields and items of lists behind a dot."""
     match detail:
         case dict():

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from django.db.models import Manager
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -25,10 +26,10 @@ class AddressField(serializers.CharField):
     may read the job must not read them.
     """
 
-    def to_internal_value(self, data: Any) -> str:
+    def to_internal_value(self, data: str) -> str:
         return _USER_INFO.sub(r"\1", super().to_internal_value(data))
 
-    def to_representation(self, value: Any) -> str:
+    def to_representation(self, value: str) -> str:
         return _USER_INFO.sub(r"\1", super().to_representation(value))
 
 
@@ -41,7 +42,7 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
         "out_of_range": f"The number {{number}} is out of range: from -{_HIGHEST} to {_HIGHEST}.",
     }
 
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
+    def to_internal_value(self, data: object) -> dict[str, Any]:
         if not isinstance(data, Mapping):
             self.fail("not_an_object")
         waiting: list[Any] = list(data.values())
@@ -57,7 +58,7 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
                     pass
         return dict(data)
 
-    def to_representation(self, value: Any) -> Any:
+    def to_representation(self, value: dict[str, Any]) -> dict[str, Any]:
         return value
 
 
@@ -68,7 +69,7 @@ class OutputsField(serializers.ListField):
     default_error_messages = {"unknown": "There is no output {unknown}."}
     child = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID)
 
-    def to_internal_value(self, data: Any) -> list[Any]:
+    def to_internal_value(self, data: list[Any]) -> list[OutputConnection]:
         wanted = list(dict.fromkeys(super().to_internal_value(data)))
         found = OutputConnection.objects.in_bulk(wanted)
         unknown = [str(output_id) for output_id in wanted if output_id not in found]
@@ -76,5 +77,5 @@ class OutputsField(serializers.ListField):
             self.fail("unknown", unknown=", ".join(unknown))
         return [found[output_id] for output_id in wanted]
 
-    def to_representation(self, value: Any) -> list[int]:
-        return [output.pk for output in value.all()]
+    def to_representation(self, value: "list[Any] | Manager[OutputConnection]") -> list[int]:
+        return [output.pk for output in (value.all() if isinstance(value, Manager) else value)]

@@ -34,7 +34,8 @@ class SeedSerializer(StrictModelSerializer):
 class SeedOfJobSerializer(SeedSerializer):
     """A starting point in a list over jobs."""
 
-    class Meta(SeedSerializer.Meta):
+    class Meta:
+        model = Seed
         fields = ("id", "job", "urls", "policy")
         read_only_fields = fields
 
@@ -44,7 +45,9 @@ class JobSerializer(StrictModelSerializer):
 
     name = serializers.CharField(max_length=200)
     outputs = OutputsField(min_length=1, max_length=MOST_OUTPUTS)
-    seeds = SeedSerializer(many=True, min_length=1, max_length=MOST_SEEDS)
+    seeds: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=SeedSerializer(), min_length=1, max_length=MOST_SEEDS
+    )
     specification = ObjectField(
         default=dict, help_text="What the repository's connector is told: scope, rules, limits."
     )
@@ -116,8 +119,10 @@ class JobSavedSerializer(JobSerializer):
 
     warnings = serializers.ListField(child=serializers.CharField(), read_only=True)
 
-    class Meta(JobSerializer.Meta):
+    class Meta:
+        model = Job
         fields = (*JobSerializer.Meta.fields, "warnings")
+        read_only_fields = JobSerializer.Meta.read_only_fields
 
 
 class CountsSerializer(serializers.Serializer[RunCounts]):

@@ -80,27 +80,32 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def destroy(self, request: Request, pk: str) -> Response:
         return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
 
-    @extend_schema(description="Ask for a run.", request=Nothing)
+    @extend_schema(operation_id="jobs_start", description="Ask for a run.", request=Nothing)
     @action(detail=True, methods=["post"])
     def start(self, request: Request, pk: str) -> Response:
         return self._make(request, control.start)
 
-    @extend_schema(description="Hand out nothing more, and stay where it is.", request=Nothing)
+    @extend_schema(
+        operation_id="jobs_pause", description="Hand out nothing more, and stay where it is.", request=Nothing
+    )
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str) -> Response:
         return self._make(request, control.pause)
 
-    @extend_schema(description="Go on where it was paused.", request=Nothing)
+    @extend_schema(operation_id="jobs_resume", description="Go on where it was paused.", request=Nothing)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str) -> Response:
         return self._make(request, control.resume)
 
-    @extend_schema(description="End the run before it is finished; nothing is removed.", request=Nothing)
+    @extend_schema(
+        operation_id="jobs_abort", description="End the run before it is finished; nothing is removed.", request=Nothing
+    )
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, pk: str) -> Response:
         return self._make(request, control.abort)
 
     @extend_schema(
+        operation_id="jobs_delete",
         description="Remove the job, its documents, and what only it holds in its outputs. It goes when all that is done.",
         request=Nothing,
         responses={202: JobSerializer},
@@ -109,7 +114,11 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def delete_job(self, request: Request, pk: str) -> Response:
         return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
 
-    @extend_schema(description="Counts of its current or last run, exact at this moment.", responses=CountsSerializer)
+    @extend_schema(
+        operation_id="jobs_counts",
+        description="Counts of its current or last run, exact at this moment.",
+        responses=CountsSerializer,
+    )
     @action(detail=True)
     def counts(self, request: Request, pk: str) -> Response:
         job = self.get_object()
@@ -185,7 +194,7 @@ class PolicyView(
 class ConnectionView(mixins.RetrieveModelMixin, ListingView):
     """What both kinds of connections have in common."""
 
-    model: type[RepositoryConnection] | type[OutputConnection]
+    model: connections.Kind
     lookup_value_regex = _ID
 
     def get_queryset(self) -> QuerySet[Any]:

@@ -1,0 +1,32 @@
+"""The REST API, wired: which view answers at which address below /api/v1/."""
+
+from django.urls import path, re_path
+from django.urls.resolvers import URLPattern, URLResolver
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from rest_framework.routers import SimpleRouter
+
+from crawlctl.tokens import TokenView
+from jobs.api.documents import DocumentView
+from jobs.api.errors import NothingHere
+from jobs.api.views import JobEventView, JobView, OutputView, PolicyView, RepositoryView, SeedView
+from nodes.api.views import NodeEventView, NodeView
+
+_router = SimpleRouter()
+_router.register("jobs", JobView, basename="job")
+_router.register("seeds", SeedView, basename="seed")
+_router.register("job-events", JobEventView, basename="job-event")
+_router.register("policies", PolicyView, basename="policy")
+_router.register("repositories", RepositoryView, basename="repository")
+_router.register("outputs", OutputView, basename="output")
+_router.register("documents", DocumentView, basename="document")
+_router.register("nodes", NodeView, basename="node")
+_router.register("node-events", NodeEventView, basename="node-event")
+
+app_name = "api"
+urlpatterns: list[URLPattern | URLResolver] = [
+    *_router.urls,
+    path("token/", TokenView.as_view(), name="token"),
+    path("schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("docs/", SpectacularSwaggerView.as_view(url_name="api:schema"), name="docs"),
+    re_path("", NothingHere.as_view()),
+]

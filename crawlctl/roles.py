@@ -1,0 +1,77 @@
+"""
+The roles, and what each of them may do: the same in the UI, in the API and on the socket.
+
+A role is a Django group. After every migrate the groups hold exactly what stands here, so that a new
+table or verb is for nobody until somebody has written down whom it is for. A user may have several
+roles; a superuser needs none.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from django.apps.registry import Apps
+from django.db import transaction
+from django.db.models import QuerySet
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import Permission
+
+VIEWER: Final = "viewer"
+OPERATOR: Final = "operator"
+ADMINISTRATOR: Final = "administrator"
+
+_READS: Final = frozenset(
+    {
+        "jobs.view_bin",
+        "jobs.view_indexeddocument",
+        "jobs.view_job",
+        "jobs.view_jobevent",
+        "jobs.view_lane",
+        "jobs.view_outputconnection",
+        "jobs.view_queueitem",
+        "jobs.view_repositoryconnection",
+        "jobs.view_searchdocument",
+        "jobs.view_seed",
+        "jobs.view_throttlegroup",
+        "jobs.view_throttlepolicy",
+        "nodes.view_mainterm",
+        "nodes.view_node",
+        "nodes.view_nodeevent",
+    }
+)
+_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job"}
+_CHANGES: Final = _STARTS_AND_STOPS | {
+    f"jobs.{verb}_{noun}"
+    for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")
+    for verb in ("add", "change", "delete")
+}
+
+# Each holds what the one before it holds.
+ROLES: Final = {VIEWER: _READS, OPERATOR: _STARTS_AND_STOPS, ADMINISTRATOR: _CHANGES}
+
+
+def write_roles(*, apps: Apps, using: str, **_: Any) -> None:
+    """
+    Let each role's group hold exactly its permissions: a handler of Django's `post_migrate`.
+
+    It is called after each app, so at first some permissions are not there yet.
+    """
+    try:
+        group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
+    except LookupError:
+        # Migrated back to before there were groups.
+        return
+    with transaction.atomic(using=using):
+        for role, permissions in ROLES.items():
+            group, _created = group_model.objects.using(using).get_or_create(name=role)
+            group.permissions.set(_find(permission_model.objects.using(using), permissions))
+
+
+def _find(stored: QuerySet["Permission"], names: Iterable[str]) -> list["Permission"]:
+    wanted = set(names)
+    found = stored.filter(content_type__app_label__in={name.partition(".")[0] for name in wanted})
+    return [
+        permission
+        for permission in found.select_related("content_type")
+        if f"{permission.content_type.app_label}.{permission.codename}" in wanted
+    ]

@@ -1,0 +1,74 @@
+"""Where a password buys a token of the API, and where a token is given back."""
+
+from typing import Any, Final
+
+from django.contrib.auth import authenticate
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from knox.models import AuthToken
+from rest_framework import exceptions, serializers, status
+from rest_framework.permissions import AllowAny, BasePermission, IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from crawlctl import logins
+from crawlctl.authentication import TokenAuthentication
+from nodes.api.strict import Nothing, StrictSerializer
+
+# A program that asks for a token at each start must not fill the table: a new one ends the oldest.
+MOST_OF_A_USER: Final = 20
+
+
+class Credentials(StrictSerializer):
+    username = serializers.CharField(max_length=150)
+    password = serializers.CharField(max_length=4096, trim_whitespace=False, write_only=True)
+
+
+class Token(serializers.Serializer[Any]):
+    token = serializers.CharField(help_text="It is shown only here.")
+    expires_at = serializers.DateTimeField()
+
+
+class TokenView(APIView):
+    """Get a token, and give it back."""
+
+    authentication_classes = (TokenAuthentication,)
+
+    def get_permissions(self) -> list[BasePermission]:
+        return [AllowAny() if self.request.method == "POST" else IsAuthenticated()]
+
+    def perform_authentication(self, request: Request) -> None:
+        # An old token in the header must not stand in the way of a new one.
+        if request.method != "POST":
+            super().perform_authentication(request)
+
+    @extend_schema(
+        operation_id="token_create",
+        description="Exchange a name and a password for a token.",
+        request=Credentials,
+        responses={201: Token},
+        auth=[],
+    )
+    def post(self, request: Request) -> Response:
+        given = Credentials(data=request.data)
+        given.is_valid(raise_exception=True)
+        username = given.validated_data["username"]
+        user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF has no other way to it)
+        if user is None:
+            wait = logins.seconds_to_wait(request._request, username, now=timezone.now())  # noqa: SLF001
+            if wait:
+                raise exceptions.Throttled(wait, "Too many wrong passwords.")
+            raise exceptions.AuthenticationFailed("There is no user of this name with this password.")
+        row, token = AuthToken.objects.create(user=user)
+        surplus = AuthToken.objects.filter(user=user).order_by("-created").values_list("pk", flat=True)[MOST_OF_A_USER:]
+        AuthToken.objects.filter(pk__in=list(surplus)).delete()
+        return Response({"token": token, "expires_at": row.expiry}, status=status.HTTP_201_CREATED)
+
+    @extend_schema(
+        operation_id="token_destroy", description="End the token of this very request.", responses={204: None}
+    )
+    def delete(self, request: Request) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        request.auth.delete()
+        return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,0 +1,134 @@
+"""
+Pages by key: each begins behind the last row of the one before.
+
+The position is in an opaque, signed cursor, so a page costs the same wherever it is, and rows that
+come or go meanwhile neither repeat nor hide others.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core import signing
+from django.db.models import Model, Q, QuerySet
+from rest_framework import serializers
+from rest_framework.mixins import ListModelMixin
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
+
+from nodes.api.strict import PageQuery, StrictSerializer, read_query
+
+
+class KeysetPagination(BasePagination):
+    """Pages of a `ListingView`, in the order of its keyset."""
+
+    def paginate_queryset(
+        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
+    ) -> list[Any]:
+        assert isinstance(view, ListingView)
+        assert isinstance(queryset, QuerySet)
+        limit = view.query["limit"]
+        names, downwards = _columns(view.keyset)
+        if "cursor" in view.query:
+            last = _read_cursor(view.query["cursor"], model=queryset.model, keyset=view.keyset)
+            queryset = queryset.filter(_behind(names, last, downwards=downwards))
+        rows = list(queryset.order_by(*view.keyset)[: limit + 1])
+        self.next = None
+        if len(rows) > limit:
+            rows = rows[:limit]
+            cursor = _write_cursor(rows[-1], keyset=view.keyset)
+            self.next = replace_query_param(request.build_absolute_uri(), "cursor", cursor)
+        return rows
+
+    def get_paginated_response(self, data: object) -> Response:
+        return page_response(data, next_page=self.next)
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "required": ["results", "next"],
+            "properties": {
+                "results": schema,
+                "next": {
+                    "type": "string",
+                    "format": "uri",
+                    "nullable": True,
+                    "description": "The address of the next page; null behind the last.",
+                },
+            },
+        }
+
+
+class ListingView(ListModelMixin, GenericViewSet[Any]):
+    """
+    Rows in pages. `keyset` orders them: columns that together are unique, all with a minus or none.
+
+    `query_class` is what may be asked; `narrowed` applies it.
+    """
+
+    query_class: type[StrictSerializer] = PageQuery
+    keyset: Sequence[str] = ("id",)
+    pagination_class = KeysetPagination
+    query: dict[str, Any]
+
+    def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.action != "list":
+            return queryset
+        self.query = read_query(self.query_class, self.request)
+        return self.narrowed(queryset, self.query)
+
+    def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        """The rows that were asked for: every parameter is the column of its name."""
+        columns = {name: value for name, value in query.items() if name not in {"limit", "cursor"}}
+        return queryset.filter(**columns)
+
+
+def page_response(results: object, *, next_page: str | None) -> Response:
+    """One page, as every list of the API answers."""
+    return Response({"results": results, "next": next_page})
+
+
+def refuse_cursor() -> serializers.ValidationError:
+    return serializers.ValidationError({"cursor": ["This cursor is none that this list gave; begin without one."]})
+
+
+def _columns(keyset: Sequence[str]) -> tuple[list[str], bool]:
+    return [name.removeprefix("-") for name in keyset], keyset[0].startswith("-")
+
+
+def _behind(names: Sequence[str], last: Sequence[Any], *, downwards: bool) -> Q:
+    """
+    Rows behind the last one seen.
+
+    The first column stands outside of the alternatives, too: an index is walked from there on, and not
+    from its beginning.
+    """
+    beyond = "lt" if downwards else "gt"
+    behind = Q(**{f"{names[-1]}__{beyond}": last[-1]})
+    for name, value in reversed(list(zip(names[:-1], last[:-1], strict=True))):
+        behind = Q(**{f"{name}__{beyond}": value}) | (Q(**{name: value}) & behind)
+    return Q(**{f"{names[0]}__{beyond}e": last[0]}) & behind
+
+
+def _salt(model: type[Model], keyset: Sequence[str]) -> str:
+    return f"cursor of {model._meta.label} by {','.join(keyset)}"  # noqa: SLF001 (Django's own word for it)
+
+
+def _write_cursor(row: Model, *, keyset: Sequence[str]) -> str:
+    names, _ = _columns(keyset)
+    return signing.dumps([str(getattr(row, name)) for name in names], salt=_salt(type(row), keyset))
+
+
+def _read_cursor(cursor: str, *, model: type[Model], keyset: Sequence[str]) -> list[Any]:
+    names, _ = _columns(keyset)
+    try:
+        written = signing.loads(cursor, salt=_salt(model, keyset))
+    except signing.BadSignature:
+        raise refuse_cursor() from None
+    return [
+        model._meta.get_field(name).to_python(value)  # type: ignore[union-attr]  # noqa: SLF001
+        for name, value in zip(names, written, strict=True)
+    ]

@@ -1,0 +1,70 @@
+"""How a request's body is read: JSON, and nothing in it that PostgreSQL could not hold."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, NoReturn
+
+from rest_framework import parsers
+from rest_framework.exceptions import ParseError
+
+
+class JSONParser(parsers.JSONParser):
+    """
+    Read a body of JSON in UTF-8.
+
+    NUL and half surrogate pairs are legal in JSON and in no column of ours; 1e400 is legal and reads
+    as infinity. All are refused here, before any field could pass them on.
+    """
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        try:
+            body: dict[str, Any] = json.loads(
+                stream.read().decode(), parse_constant=_refuse_constant, parse_float=_finite_number
+            )
+        except UnicodeDecodeError as error:
+            raise ParseError(f"The body is not UTF-8, at byte {error.start}.") from None
+        except json.JSONDecodeError as error:
+            raise ParseError(
+                f"The body is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
+            ) from None
+        except RecursionError:
+            raise ParseError("The body is nested too deeply.") from None
+        except ValueError:
+            # Python reads no whole number of more than some thousand digits.
+            raise ParseError("The body has a number that is out of range.") from None
+        for text in _texts_in(body):
+            if "\0" in text:
+                raise ParseError("The body has a text with a NUL character, which cannot be stored.")
+            if any("\ud800" <= character <= "\udfff" for character in text):
+                raise ParseError("The body has a text with half a surrogate pair, which is no character.")
+        return body
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ParseError(f"The body is not JSON: there is no {name}.")
+
+
+def _finite_number(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ParseError(f"The body has a number that is out of range: {digits[:40]}.")
+    return number
+
+
+def _texts_in(body: object) -> Iterator[str]:
+    """Every text of a body, keys too. Not recursive: the body may be nested as deep as the stack."""
+    waiting = [body]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case dict() as members:
+                yield from members
+                waiting.extend(members.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass

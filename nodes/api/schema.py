@@ -1,0 +1,37 @@
+"""What the API says of itself: its OpenAPI description, with the one shape of all errors."""
+
+from typing import Any, Literal
+
+from drf_spectacular.openapi import AutoSchema
+from rest_framework import serializers
+
+from nodes.api.paging import ListingView
+
+
+class Problem(serializers.Serializer[Any]):
+    """Why a request was not done. Nothing was changed."""
+
+    code = serializers.SlugField(help_text="Stable, for programs.")
+    detail = serializers.CharField(help_text="One sentence, for people.")
+    fields = serializers.DictField(  # type: ignore[assignment]  # DRF takes declared fields out of the class
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="What is wrong with which field; inner ones with a dot: `seeds.0.urls`.",
+    )
+    allowed = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="With 409: the job's actions that are possible now."
+    )
+
+
+class Schema(AutoSchema):
+    """The description of one operation."""
+
+    def get_override_parameters(self) -> list[Any]:
+        if isinstance(self.view, ListingView) and self.view.action == "list":
+            return [self.view.query_class]
+        return super().get_override_parameters()
+
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
+        bodies: dict[str, Any] = super()._get_response_bodies(direction)
+        bodies["default"] = self._get_response_for_code(Problem, "default", direction=direction)  # type: ignore[no-untyped-call]
+        return bodies

@@ -1,0 +1,57 @@
+"""How nodes and what happened to them are shown."""
+
+from rest_framework import serializers
+
+from nodes.api.strict import PageQuery
+from nodes.models import Node, NodeEvent
+
+
+class NodeSerializer(serializers.ModelSerializer[Node]):
+    """One run of one process."""
+
+    is_main = serializers.BooleanField(read_only=True, help_text="It allocates the work of its scope.")
+
+    class Meta:
+        model = Node
+        fields = (
+            "id",
+            "kind",
+            "name",
+            "tags",
+            "scope",
+            "status",
+            "reason",
+            "is_main",
+            "started_at",
+            "heartbeat_at",
+            "timeout_seconds",
+            "stopped_at",
+            "capacity",
+            "refused_writes",
+            "progress",
+            "host",
+            "pid",
+            "address",
+        )
+        read_only_fields = fields
+
+
+class NodeEventSerializer(serializers.ModelSerializer[NodeEvent]):
+    """One thing that happened to a node."""
+
+    class Meta:
+        model = NodeEvent
+        fields = ("id", "at", "node", "scope", "kind", "message", "detail")
+        read_only_fields = fields
+
+
+class NodeQuery(PageQuery):
+    scope = serializers.CharField(required=False, max_length=200)
+    kind = serializers.ChoiceField(Node.Kind.choices, required=False)
+    status = serializers.ChoiceField(Node.Status.choices, required=False)
+
+
+class NodeEventQuery(PageQuery):
+    node = serializers.UUIDField(source="node_id", required=False)
+    scope = serializers.CharField(required=False, max_length=200)
+    kind = serializers.ChoiceField(NodeEvent.Kind.choices, required=False)
