@@ -477,3 +477,32 @@ async def test_many_documents_of_a_host_ask_for_robots_txt_once(fetcher):
         await asyncio.gather(*(crawl.process(site.url(f"/{n}")) for n in range(10)))
 
     assert site.paths().count("/robots.txt") == 1
+
+
+async def test_a_dead_host_is_waited_for_once_by_all_its_documents(fetcher):
+    robots = drip(b"HTTP/1.1 200 O", b"K", every=0.05)
+    async with HostileSite.serve({"/robots.txt": robots}) as site:
+        crawl = Crawl(fetcher, seeds=[site.url()])
+        begun = time.monotonic()
+        outcomes = await asyncio.gather(*(crawl.process(site.url(f"/{n}")) for n in range(5)))
+
+    assert {outcome.code for outcome in outcomes} == {"DEADLINE"}
+    assert time.monotonic() - begun < 2 * SHORT.request_seconds
+    assert site.paths() == ["/robots.txt"]
+
+
+async def test_when_the_fetch_of_robots_txt_is_cancelled_another_makes_it(fetcher):
+    async with HostileSite.serve(
+        {"/robots.txt": drip(b"HTTP/1.1 200 O", b"K", every=0.05), "/b": answer(PAGE)}
+    ) as site:
+        crawl = Crawl(fetcher, seeds=[site.url()])
+        first = asyncio.create_task(crawl.process(site.url("/a")))
+        second = asyncio.create_task(crawl.process(site.url("/b")))
+        while not site.requests:
+            await asyncio.sleep(0.01)
+        site.routes["/robots.txt"] = answer(b"")
+
+        first.cancel()
+
+        assert (await second).code == "200"
+    assert site.paths() == ["/robots.txt", "/robots.txt", "/b"]

@@ -78,3 +78,12 @@ def test_the_table_is_bounded():
 
     kept = sum(len(t) for generation in (table._young, table._old) for t in generation.values())
     assert kept <= 2 * (100 + 20)
+
+
+def test_long_spellings_are_read_but_not_kept():
+    table = make_table()
+
+    assert urls(table, ["/" + "x" * 600, "data:text/html," + "x" * 100_000], "http://a.example/") == [
+        "http://a.example/" + "x" * 600
+    ]
+    assert not any(table._young.values())

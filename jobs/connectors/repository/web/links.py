@@ -22,6 +22,8 @@ from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, direc
 
 # What HTML strips from both ends of an address.
 _BLANKS: Final = "".join(map(chr, range(0x21)))
+# Longer ones are scripts and pictures within the page; they would fill the memory as keys.
+_LONGEST_KEPT: Final = 512
 _ABSENT: Final = Reference(hash="", identifier="", bin="", depth=0, redirects=0)
 
 _Table = dict[str, Reference | None]
@@ -50,7 +52,7 @@ class LinkTable:
         anywhere, at_origin, in_directory = self._tables_of(base)
         found: dict[str, Reference] = {}
         for href in hrefs:
-            if not href or href[0] in "?#" or href[0] <= " ":
+            if not href or href[0] in "?#" or href[0] <= " " or len(href) > _LONGEST_KEPT:
                 reference = self._resolve_unkept(href.strip(_BLANKS), base=base, depth=depth)
             else:
                 if href[0] == "/":

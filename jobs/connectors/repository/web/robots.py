@@ -26,13 +26,15 @@ from typing import Final
 from protego import Protego
 
 from jobs.connectors.repository.base import Pace
-from jobs.connectors.repository.web.fetch import Fetcher, Response
+from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.retry import retry_after_of
 from jobs.connectors.repository.web.urls import BadUrl, canonical
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ORIGINS_HELD: Final = 8192
+_CHARACTERS_HELD: Final = 16 * 1024 * 1024
+_USER_AGENT: Final = re.compile(r"\s*user[- ]?agent\s*[:\s]\s*(\*|[A-Za-z_-]*)", re.IGNORECASE)
 # How long an unreachable origin is not asked for robots.txt again, at least.
 _UNREACHABLE_SECONDS: Final = 1.0
 
@@ -60,7 +62,9 @@ class RobotsRules:
 
     def __init__(self, answer: RobotsAnswer, *, token: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._token = token
-        self._rules = Protego.parse(answer.text) if answer.kind is RobotsKind.RULES else None
+        self._rules = None
+        if answer.kind is RobotsKind.RULES:
+            self._rules = Protego.parse(groups_for(answer.text, token=token))
         self.crawl_delay = self._delay(limits.crawl_delay)
 
     def allows(self, url: str) -> bool:
@@ -86,9 +90,10 @@ class RobotsTable:
         self._limits = limits
         self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._characters = 0
         self._unreachable_since: dict[str, float] = {}
         self._fetched: dict[str, RobotsAnswer] = {}
-        self._under_way: dict[str, asyncio.Lock] = {}
+        self._under_way: dict[str, _Fetch] = {}
 
     def known(self, origin: str) -> RobotsAnswer | None:
         """What the origin said, if that may still be believed."""
@@ -100,15 +105,17 @@ class RobotsTable:
     def learn(self, origin: str, answer: RobotsAnswer, *, lives_for: float) -> None:
         """Believe this answer for so many seconds."""
         now = self._clock()
+        self._forget(origin)
         self._known[origin] = _Known(answer=answer, expires=now + lives_for, rules={})
-        self._known.move_to_end(origin)
+        self._characters += len(answer.text)
         if answer.kind is RobotsKind.UNREACHABLE:
             self._unreachable_since.setdefault(origin, now)
         else:
             self._unreachable_since.pop(origin, None)
-        while len(self._known) > _ORIGINS_HELD:
-            dropped, _ = self._known.popitem(last=False)
-            self._unreachable_since.pop(dropped, None)
+        while len(self._known) > _ORIGINS_HELD or (self._characters > _CHARACTERS_HELD and len(self._known) > 1):
+            oldest = next(iter(self._known))
+            self._forget(oldest)
+            self._unreachable_since.pop(oldest, None)
 
     def rules(self, origin: str, *, token: str) -> RobotsRules:
         """The rules of a known, reachable origin for this crawler."""
@@ -142,20 +149,37 @@ class RobotsTable:
         Raises:
             FetchFailed: the connection failed, or broke.
         """
-        answer = self.known(origin)
-        if answer is not None:
-            return answer
-        lock = self._under_way.setdefault(origin, asyncio.Lock())
+        while (answer := self.known(origin)) is None:
+            fetch = self._under_way.get(origin)
+            if fetch is None:
+                return await self._fetch_for_all(origin, fetcher=fetcher, headers=headers, pace=pace)
+            await fetch.over.wait()
+            # A dead host is waited for once, not once by each of its documents in turn.
+            if fetch.failure is not None:
+                raise FetchFailed(fetch.failure.code, fetch.failure.detail)
+        return answer
+
+    async def _fetch_for_all(
+        self, origin: str, *, fetcher: Fetcher, headers: Mapping[str, str], pace: Pace
+    ) -> RobotsAnswer:
+        fetch = self._under_way[origin] = _Fetch()
         try:
-            async with lock:
-                answer = self.known(origin)
-                if answer is None:
-                    answer = await self._fetch(origin, fetcher=fetcher, headers=headers, pace=pace)
-                    self._learn_fetched(origin, answer)
-                return answer
+            answer = await self._fetch(origin, fetcher=fetcher, headers=headers, pace=pace)
+        except FetchFailed as failure:
+            fetch.failure = failure
+            raise
+        else:
+            self._learn_fetched(origin, answer)
+            return answer
         finally:
-            if not lock.locked():
-                self._under_way.pop(origin, None)
+            # Also when it was cancelled: then one of those who wait fetches.
+            del self._under_way[origin]
+            fetch.over.set()
+
+    def _forget(self, origin: str) -> None:
+        known = self._known.pop(origin, None)
+        if known is not None:
+            self._characters -= len(known.answer.text)
 
     def _learn_fetched(self, origin: str, answer: RobotsAnswer) -> None:
         if answer.kind is RobotsKind.UNREACHABLE:
@@ -183,6 +207,14 @@ class RobotsTable:
         return ALLOW_ALL
 
 
+class _Fetch:
+    """A robots.txt being fetched: those who want it wait until it is `over`."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.failure: FetchFailed | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     answer: RobotsAnswer
@@ -194,6 +226,25 @@ def product_token(user_agent: str) -> str:
     """What robots.txt calls the crawler that sends this User-Agent: its first letters, - and _ included."""
     token = re.match(r"[A-Za-z_-]*", user_agent.strip())
     return token[0] if token is not None and token[0] else "*"
+
+
+def groups_for(text: str, *, token: str) -> str:
+    """
+    The rules with every user agent but ours and `*` made one and the same stranger.
+
+    The standard compares whole product tokens without regard to case; protego also takes a beginning.
+    And it copies every rule for every agent of its group: half a megabyte could ask for gigabytes.
+    """
+    lines = []
+    for line in text.splitlines():
+        agent = _USER_AGENT.match(line)
+        if agent is None:
+            lines.append(line)
+        elif agent[1] == "*" or (agent[1] and agent[1].lower() == token.lower()):
+            lines.append(f"User-agent: {agent[1]}")
+        else:
+            lines.append("User-agent: -")
+    return "\n".join(lines)
 
 
 def _answer_of(response: Response, *, limits: Limits) -> RobotsAnswer:
