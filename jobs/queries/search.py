@@ -1,0 +1,237 @@
+"""
+Search: which documents speak of what was asked, best first, and where.
+
+A query is what people type into search boxes: words that must all be there, "a phrase", `or`, and a
+minus before what must not be there. It is asked in several forms: of the exact words of every
+document, and, for each language that PostgreSQL knows, of the stems of the documents in it. A document
+is found by either, so `-dogs` excludes what its own language takes for dogs and nothing else.
+
+What is found is hostile text. Highlights are given as segments, never as markup: whoever shows them
+escapes them as any other text.
+"""
+
+import datetime as dt
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import QueryCanceled
+
+from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
+
+_LONGEST_QUERY: Final = 1000
+_PATIENCE: Final = dt.timedelta(seconds=5)
+
+# Ranking reads the vector of each document that matches, so a word that is everywhere would cost as
+# much as the index is large. Of more matches than this, only so many are ranked.
+_RANKED_AT_MOST: Final = 5000
+
+# Characters (control characters that no text keeps) that separate joined words for the parser, and
+# that begin and end a match.
+_APART, _BEGIN, _END = "\x01", "\x02", "\x03"
+_MARKS: Final = f"StartSel={_BEGIN}, StopSel={_END}"
+_TITLE_OPTIONS: Final = f"{_MARKS}, HighlightAll=true"
+_SNIPPET_OPTIONS: Final = f'{_MARKS}, MaxFragments=2, MinWords=10, MaxWords=30, FragmentDelimiter=" … "'
+
+# `form` are the ways in which the query is asked: of the exact words (language null), and of the stems
+# of each language that makes something else of it. Two forms may find one document; the exact one is
+# shown then. Ties are broken by key, so that pages neither overlap nor leave a gap.
+_SEARCH: Final[LiteralString] = """
+WITH stemmed AS MATERIALIZED (
+    SELECT named.language, configuration.oid::regconfig AS configuration,
+           websearch_to_tsquery(configuration.oid::regconfig, %(query)s) AS query
+      FROM unnest(%(languages)s::text[], %(configurations)s::text[]) AS named(language, configuration)
+      JOIN pg_ts_config AS configuration
+        ON configuration.cfgname = named.configuration AND configuration.cfgnamespace = 'pg_catalog'::regnamespace
+), form AS MATERIALIZED (
+    SELECT NULL AS language, 'simple'::regconfig AS configuration, websearch_to_tsquery('simple', %(query)s) AS query
+     UNION ALL
+    SELECT language, configuration, query FROM stemmed
+     WHERE numnode(query) > 0 AND query <> websearch_to_tsquery('simple', %(query)s)
+), matched AS MATERIALIZED (
+    SELECT document.output_id, document.hash, form.language IS NOT NULL AS is_stemmed, form.configuration, form.query,
+           ts_rank_cd(document.vector, form.query, 1)::float8 AS rank
+      FROM form
+      JOIN jobs_searchdocument AS document ON document.vector @@ form.query
+       AND (form.language IS NULL OR form.language = split_part(document.language, '-', 1))
+     LIMIT %(most)s
+), found AS MATERIALIZED (
+    SELECT DISTINCT ON (output_id, hash) output_id, hash, configuration, query,
+           max(rank) OVER (PARTITION BY output_id, hash) AS rank
+      FROM matched ORDER BY output_id, hash, is_stemmed
+), page AS MATERIALIZED (
+    SELECT * FROM found
+     WHERE %(rank)s::float8 IS NULL
+        OR (-rank, output_id, hash) > (-%(rank)s::float8, %(output)s::bigint, %(hash)s::uuid)
+     ORDER BY -rank, output_id, hash LIMIT %(limit)s
+)
+SELECT page.output_id, page.hash, page.rank, document.url, document.content_type, document.language,
+       document.fetched_at, (SELECT count(*) FROM found) AS total, (SELECT count(*) FROM matched) AS matches,
+       ts_headline(page.configuration,
+                   regexp_replace(translate(left(document.title, 1000), %(reserved)s, ''), %(joiners)s, %(apart)s, 'g'),
+                   page.query, %(title_options)s) AS title,
+       ts_headline(page.configuration,
+                   regexp_replace(translate(left(document.text, 100000), %(reserved)s, ''), %(joiners)s, %(apart)s, 'g'),
+                   page.query, %(snippet_options)s) AS snippet
+  FROM page JOIN jobs_searchdocument AS document ON document.output_id = page.output_id AND document.hash = page.hash
+ ORDER BY -page.rank, page.output_id, page.hash
+"""
+
+
+class BadQuery(ValueError):
+    """What was asked cannot be asked; the sentence says why. Asking again is of no use."""
+
+
+class SearchTooSlow(Exception):
+    """The answer would have taken too long. More, or rarer, words help."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The search took more than {_PATIENCE.total_seconds():g} seconds. Ask for more, or rarer, words."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of text, and whether it is one of the words that were asked for."""
+
+    text: str
+    is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found. `hash` is 32 hex digits; `snippet` are the places that matched best."""
+
+    output_id: int
+    hash: str
+    url: str
+    title: tuple[Segment, ...]
+    snippet: tuple[Segment, ...]
+    content_type: str
+    language: str
+    fetched_at: dt.datetime
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """
+    One page of what was found. `next` is what to hand in as `after` for the one that follows.
+
+    `total` counts all that was found; with `has_more`, there is more than was counted and ranked.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    total: int = 0
+    has_more: bool = False
+    next: str | None = None
+
+
+def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
+    """
+    Return at most `limit` documents that match, best first; none for a query without a word.
+
+    Pages follow each other by the rank of their last document, so one that comes or goes between two
+    pages shifts nothing.
+
+    Raises:
+        BadQuery: it is too long, or `after` is not the `next` of a page.
+        SearchTooSlow: the database gave up.
+    """
+    if len(query) > _LONGEST_QUERY:
+        raise BadQuery(f"A query has at most {_LONGEST_QUERY} characters; this one has {len(query)}.")
+    rank, output, key = _read_position(after) if after else (None, None, None)
+    asked = _in_words_of_the_index(query)
+    if not asked:
+        return SearchPage()
+    rows = _ask(
+        {
+            "query": asked,
+            "languages": list(CONFIGURATIONS),
+            "configurations": list(CONFIGURATIONS.values()),
+            "most": _RANKED_AT_MOST,
+            "rank": rank,
+            "output": output,
+            "hash": key,
+            # One more than is shown tells whether another page follows.
+            "limit": limit + 1,
+            "joiners": JOINERS,
+            "apart": rf"{_APART}\&{_APART}",
+            "reserved": _APART + _BEGIN + _END,
+            "title_options": _TITLE_OPTIONS,
+            "snippet_options": _SNIPPET_OPTIONS,
+        }
+    )
+    hits = tuple(_hit(row) for row in rows[:limit])
+    return SearchPage(
+        hits=hits,
+        total=rows[0]["total"] if rows else 0,
+        has_more=bool(rows) and rows[0]["matches"] == _RANKED_AT_MOST,
+        next=_position(hits[-1]) if len(rows) > limit else None,
+    )
+
+
+def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            milliseconds = str(round(_PATIENCE.total_seconds() * 1000))
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [milliseconds])
+            cursor.execute(_SEARCH, facts)
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    except OperationalError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise SearchTooSlow from error
+        raise
+
+
+def _in_words_of_the_index(query: str) -> str:
+    """The query with its words cut as the index cuts them: what is joined becomes a phrase."""
+    readable = query.replace("\0", " ").encode(errors="replace").decode()
+    terms: list[str] = []
+    for minus, phrase, word in _TERMS.findall(readable):
+        words = " ".join(re.sub(JOINERS, " ", phrase or word).split())
+        if words:
+            terms.append(f'{minus}"{words}"' if phrase or " " in words else f"{minus}{words}")
+    return " ".join(terms)
+
+
+_TERMS: Final = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))')
+
+
+def _hit(row: dict[str, Any]) -> Hit:
+    return Hit(
+        output_id=row["output_id"],
+        hash=row["hash"].hex,
+        url=row["url"],
+        title=_segments(row["title"]),
+        snippet=_segments(row["snippet"]),
+        content_type=row["content_type"],
+        language=row["language"],
+        fetched_at=row["fetched_at"],
+        rank=row["rank"],
+    )
+
+
+def _segments(marked: str) -> tuple[Segment, ...]:
+    segments: list[Segment] = []
+    before, *matches = marked.replace(_APART, "").split(_BEGIN)
+    segments.append(Segment(before, is_match=False))
+    for match in matches:
+        word, _, following = match.partition(_END)
+        segments += (Segment(word, is_match=True), Segment(following, is_match=False))
+    return tuple(segment for segment in segments if segment.text)
+
+
+def _position(hit: Hit) -> str:
+    return f"{hit.rank!r}:{hit.output_id}:{hit.hash}"
+
+
+def _read_position(after: str) -> tuple[float, int, uuid.UUID]:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e-?\d{1,3})?):(\d{1,18}):([0-9a-f]{32})", after, re.ASCII)
+    if match is None:
+        raise BadQuery("That page is none of this search: begin at the first one.")
+    return float(match[1]), int(match[2]), uuid.UUID(match[3])
