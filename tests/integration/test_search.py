@@ -1,0 +1,288 @@
+"""Search: a page is found by any word of it soon after its fetch, best first, and never as markup."""
+
+import datetime as dt
+import uuid
+
+import pytest
+
+from jobs.connectors.output.base import Entry
+from jobs.connectors.output.search import SearchConfiguration, SearchOutput
+from jobs.connectors.repository.base import Content
+from jobs.duties.index import index_waiting_texts
+from jobs.models import OutputConnection, SearchDocument
+from jobs.queries import search as search_query
+from jobs.queries.search import BadQuery, SearchTooSlow, Segment, search
+
+NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def index(connection):
+    """Puts pages into a search output, and makes them searchable."""
+    output = SearchOutput(
+        id=OutputConnection.objects.create(name="search", connector="search").pk, configuration=SearchConfiguration()
+    )
+
+    def put(*pages: Entry, searchable: bool = True) -> SearchOutput:
+        with connection.transaction(), connection.cursor(binary=True) as cursor:
+            output.add_or_replace(cursor, pages)
+        while searchable and index_waiting_texts(connection, now=NOON):
+            pass
+        return output
+
+    return put
+
+
+def page(text: str = "", *, url: str = "http://a.example/page", **facts: str) -> Entry:
+    usual = {"title": "", "description": "", "content_type": "text/html", "language": ""}
+    content = Content(**{**usual, "url": url, "text": text, **facts})
+    return Entry(hash=uuid.uuid5(uuid.NAMESPACE_URL, url).hex, url=url, content=content, version="1:v", fetched_at=NOON)
+
+
+def found(query: str) -> set[str]:
+    return {hit.url for hit in search(query, limit=100).hits}
+
+
+def plain(segments: tuple[Segment, ...]) -> str:
+    return "".join(segment.text for segment in segments)
+
+
+def matches(segments: tuple[Segment, ...]) -> list[str]:
+    return [segment.text for segment in segments if segment.is_match]
+
+
+# --- Indexing ------------------------------------------------------------------------------------
+
+
+def test_a_text_is_found_after_it_was_indexed_and_not_before(index, connection):
+    index(page("a wombat"), searchable=False)
+    assert found("wombat") == set()
+
+    assert index_waiting_texts(connection, now=NOON) == 1
+    assert index_waiting_texts(connection, now=NOON) == 0
+
+    assert found("wombat") == {"http://a.example/page"}
+
+
+def test_a_text_that_is_replaced_is_found_by_its_new_words_only(index):
+    index(page("a wombat"))
+
+    index(page("an emu"))
+
+    assert (found("wombat"), found("emu")) == (set(), {"http://a.example/page"})
+
+
+def test_a_text_that_is_removed_is_not_found_from_then_on(index, connection):
+    gone = page("a wombat")
+    output = index(gone)
+
+    with connection.cursor() as cursor:
+        output.remove(cursor, [gone])
+
+    assert found("wombat") == set()
+
+
+def test_the_texts_that_wait_longest_come_first_and_no_more_than_asked_for(index, connection):
+    for number in range(5):
+        index(page(f"number{number}", url=f"http://a.example/{number}"), searchable=False)
+
+    assert index_waiting_texts(connection, now=NOON, most=2) == 2
+
+    assert SearchDocument.objects.filter(vector=None).count() == 3
+    assert found("number0 or number1") == {"http://a.example/0", "http://a.example/1"}
+
+
+def test_a_text_that_another_worker_indexes_just_now_is_left_to_it(index, connection, other_connection):
+    index(page("a wombat"), searchable=False)
+    with other_connection.transaction():
+        other_connection.execute("SELECT 1 FROM jobs_searchdocument FOR NO KEY UPDATE")
+
+        assert index_waiting_texts(connection, now=NOON) == 0
+
+    assert index_waiting_texts(connection, now=NOON) == 1
+
+
+def test_a_text_too_long_for_the_index_is_found_by_its_beginning_and_holds_up_no_other(index):
+    unlike = " ".join(uuid.UUID(int=number).hex for number in range(60_000))
+
+    index(page(f"wombat {unlike}", url="http://a.example/long"), page("wombat", url="http://a.example/short"))
+
+    assert found("wombat") == {"http://a.example/long", "http://a.example/short"}
+
+
+def test_a_text_of_unlike_words_in_a_known_language_ends_below_the_limit_too(index):
+    unlike = " ".join(f"{number:x}ing-{number:o}s" for number in range(400_000))
+
+    index(page(f"wombat {unlike}", language="en", title=unlike, description=unlike))
+
+    assert found("wombat") == {"http://a.example/page"}
+
+
+def test_what_postgresql_cannot_store_is_left_out_of_a_text(index):
+    index(page("a \0wombat\ud83d", title="\0", language="x" * 50, content_type="y" * 200))
+
+    assert found("wombat") == {"http://a.example/page"}
+
+
+# --- Finding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("read about and/or gates", "gates"),
+        ("read about and/or gates", "or gates"),
+        ("either this/that", "that"),
+        ("the end.Next sentence", "next"),
+        ("use the <select> element", "select"),
+        ("a < b and c > d", "c"),
+        ("write to someone@host.example", "someone"),
+        ("the snake_case word", "case"),
+        ("the option --verbose=yes", "verbose"),
+        ("at -5 degrees", "5"),
+        ("version 1.2.3", "1.2.3"),
+        ("fish&amp;chips", "chips"),
+        ("C:\\Windows\\notes", "notes"),
+        ("the", "the"),
+        ("naïve Straße ΣΟΦΙΑ", "straße σοφια NAÏVE"),
+        ("don't panic", "don't"),
+    ],
+)
+@pytest.mark.parametrize("language", ["", "en-US", "de", "tlh"])
+def test_a_page_is_found_by_a_word_of_it_however_it_stands_there(index, text, word, language):
+    index(page(text, language=language))
+
+    assert found(word) == {"http://a.example/page"}
+
+
+@pytest.mark.parametrize("word", ["manual", "queue", "names", "html", "docs.example", "http://docs.example/manual"])
+def test_a_page_is_found_by_the_words_of_its_address(index, word):
+    index(page(url="http://docs.example/manual/queue-names.html"))
+
+    assert found(word) == {"http://docs.example/manual/queue-names.html"}
+
+
+def test_a_page_is_found_by_title_and_description(index):
+    index(page(title="Wombats", description="of Tasmania"))
+
+    assert found("wombats tasmania") == {"http://a.example/page"}
+
+
+def test_stems_are_those_of_the_pages_own_language(index):
+    index(
+        page("the dogs were running", url="http://a.example/en", language="en_GB"),
+        page("the dogs were running", url="http://a.example/unknown"),
+        page("die Häuser", url="http://a.example/de", language="de"),
+    )
+
+    assert found("dog") == {"http://a.example/en"}
+    assert found("runs") == {"http://a.example/en"}
+    assert found("Häusern") == {"http://a.example/de"}
+    assert found("dogs") == {"http://a.example/en", "http://a.example/unknown"}
+
+
+def test_phrases_alternatives_and_exclusions_are_understood(index):
+    index(
+        page("the quick brown fox", url="http://a.example/fox", language="en"),
+        page("the brown quick dog", url="http://a.example/dog", language="en"),
+    )
+
+    assert found('"quick brown"') == {"http://a.example/fox"}
+    assert found("fox or dog") == {"http://a.example/fox", "http://a.example/dog"}
+    assert found("quick -fox") == {"http://a.example/dog"}
+    assert found('brown -"quick brown"') == {"http://a.example/dog"}
+    assert found("fox dog") == set()
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\0", '"', '""', "-", "& | !", "\ud83d", "<->", "';--", "%s %(x)s"])
+def test_a_query_without_a_word_that_is_there_finds_nothing(index, query):
+    index(page("a wombat"))
+
+    assert found(query) == set()
+
+
+def test_a_word_in_the_title_ranks_above_one_in_the_text(index):
+    index(
+        page("wombat, says the text", url="http://a.example/text"),
+        page("nothing of them here", title="A wombat", url="http://a.example/title"),
+    )
+
+    assert [hit.url for hit in search("wombat", limit=10).hits] == ["http://a.example/title", "http://a.example/text"]
+
+
+# --- What is shown -------------------------------------------------------------------------------
+
+
+def test_matches_are_marked_in_title_and_text(index):
+    index(page("Long ago there was a Wombat, and another wombat.", title="On wombat/emu"))
+
+    (hit,) = search("wombat", limit=10).hits
+
+    assert (plain(hit.title), matches(hit.title)) == ("On wombat/emu", ["wombat"])
+    assert matches(hit.snippet) == ["Wombat", "wombat"]
+
+
+def test_stems_are_marked_where_only_they_match(index):
+    index(page("the dogs were running", language="en"))
+
+    (hit,) = search("dog runs", limit=10).hits
+
+    assert matches(hit.snippet) == ["dogs", "running"]
+
+
+def test_hostile_text_is_given_as_text_and_can_forge_no_mark(index):
+    index(page("so <script>alert(1)</script> \x02forged\x03 wombat <b> there", title="<img src=x> wombat"))
+
+    (hit,) = search("wombat", limit=10).hits
+
+    assert plain(hit.snippet) == "so <script>alert(1)</script> forged wombat <b> there"
+    assert plain(hit.title) == "<img src=x> wombat"
+    assert matches(hit.snippet) == matches(hit.title) == ["wombat"]
+
+
+# --- Pages ---------------------------------------------------------------------------------------
+
+
+def test_pages_follow_each_other_without_overlap_or_gap(index):
+    index(*(page("wombat " * (1 + number % 3), url=f"http://a.example/{number}") for number in range(25)))
+
+    pages, after = [], None
+    while True:
+        shown = search("wombat", limit=10, after=after)
+        pages.append([hit.url for hit in shown.hits])
+        after = shown.next
+        if after is None:
+            break
+
+    urls = [url for urls in pages for url in urls]
+    assert [len(urls) for urls in pages] == [10, 10, 5]
+    assert len(set(urls)) == 25
+    assert (shown.total, shown.has_more) == (25, False)
+
+
+def test_of_a_word_that_is_everywhere_only_so_many_pages_are_ranked(index, monkeypatch):
+    monkeypatch.setattr(search_query, "_RANKED_AT_MOST", 5)
+    index(*(page("wombat", url=f"http://a.example/{number}") for number in range(8)))
+
+    shown = search("wombat", limit=10)
+
+    assert (len(shown.hits), shown.total, shown.has_more) == (5, 5, True)
+
+
+@pytest.mark.parametrize("after", ["x", "1:2", "nan:1:" + "0" * 32, "1.0:1:" + "g" * 32, "1.0:1:" + "0" * 32 + "\n"])
+def test_a_place_that_no_page_gave_is_refused(db, after):
+    with pytest.raises(BadQuery):
+        search("wombat", limit=10, after=after)
+
+
+def test_a_query_that_is_too_long_is_refused(db):
+    with pytest.raises(BadQuery, match="1001"):
+        search("x" * 1001, limit=10)
+
+
+def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
+    monkeypatch.setattr(search_query, "_PATIENCE", dt.timedelta(milliseconds=1))
+    index(*(page("wombat " * 2000, url=f"http://a.example/{number}") for number in range(50)))
+
+    with pytest.raises(SearchTooSlow):
+        search("wombat", limit=50)
