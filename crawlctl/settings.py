@@ -5,6 +5,7 @@ Safe outside DEBUG: no default secret key there, no default password anywhere. W
 crawlctl serves one machine: an embedded PostgreSQL under `var/` and a key of its own beside it.
 """
 
+import os
 from pathlib import Path
 
 from crawlctl import env, logs
@@ -13,8 +14,11 @@ from crawlctl.secret import key_of_this_machine
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# Everything that crawlctl writes on this machine: the embedded database, its key, logs.
-VAR_DIR = Path(env.text("CRAWLCTL_VAR", default=str(BASE_DIR / "var")))
+# Everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
+# server of their own, so that no test can touch what somebody crawled.
+VAR_DIR = Path(
+    env.text("CRAWLCTL_VAR", default=str(BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var"))
+)
 
 DEBUG = env.flag("CRAWLCTL_DEBUG", default=False)
 

@@ -160,9 +160,13 @@ class PolicySerializer(StrictModelSerializer):
         default=2, min_value=1, max_value=1000, help_text="Requests that may be open to one host at the same time."
     )
 
+    spares_loopback = serializers.BooleanField(
+        default=False, help_text="Loopback addresses need no gap: nobody else is there to be spared."
+    )
+
     class Meta:
         model = ThrottlePolicy
-        fields = ("id", "name", "open_requests", "min_gap", "private_to")
+        fields = ("id", "name", "open_requests", "min_gap", "spares_loopback", "private_to")
         read_only_fields = ("id", "private_to")
 
 

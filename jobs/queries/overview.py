@@ -2,7 +2,7 @@
 
 import datetime as dt
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Case, IntegerField, Min, Value, When
@@ -110,7 +110,12 @@ def read_overview() -> OverviewPage:
     )
 
 
-def job_lines(jobs: Sequence[Job]) -> list[JobLine]:
+def observe_rates() -> None:
+    """Remember how far each running job is, for the rates that a page shows next."""
+    job_lines(Job.objects.exclude(phase=Phase.INACTIVE))
+
+
+def job_lines(jobs: Iterable[Job]) -> list[JobLine]:
     """Return jobs with their counts; what is counted here is remembered for the rates."""
     rows = list(jobs)
     counts = count_present_runs(job.pk for job in rows)

@@ -103,7 +103,7 @@ SELECT hash, %(job)s, lane_id, identifier, {Stage.PENDING:d}, false, false, %(ru
  ORDER BY hash
 ON CONFLICT (hash, job_id) DO UPDATE
    SET stage = {Stage.PENDING:d}, run_no = %(run)s, seq = excluded.seq, check_time = NULL, depth = 0, redirects = 0,
-       failures = 0, failing_since = NULL
+       outcome = 0, result_code = '', failures = 0, failing_since = NULL
  WHERE jobs_queueitem.run_no < %(run)s AND jobs_queueitem.batch_id IS NULL
 """
 _COUNT: Final[LiteralString] = """

@@ -124,6 +124,8 @@ WITH planted AS (
            check_time = CASE WHEN named.revived THEN NULL ELSE item.check_time END,
            failures = CASE WHEN named.revived THEN 0 ELSE item.failures END,
            failing_since = CASE WHEN named.revived THEN NULL ELSE item.failing_since END,
+           outcome = CASE WHEN item.run_no < named.run_no THEN 0 ELSE item.outcome END,
+           result_code = CASE WHEN item.run_no < named.run_no THEN '' ELSE item.result_code END,
            validators = CASE WHEN named.unconditional THEN '' ELSE item.validators END
       FROM unnest(%(ref_hashes)s::uuid[], %(ref_jobs)s::bigint[], %(ref_stages)s::int[], %(ref_runs)s::int[],
                   %(ref_depths)s::int[], %(ref_redirects)s::int[], %(ref_rescans)s::bool[], %(ref_revived)s::bool[],

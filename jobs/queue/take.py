@@ -58,7 +58,7 @@ SELECT turn.id, turn.batch_id, turn.lane_id, turn.bin_id, bin.namespace, bin.nam
 # The documents. A version counts only if every output that holds anything holds just that one.
 _DOCUMENTS: Final[LiteralString] = """
 SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects, item.failures,
-       coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for, item.run_no,
+       coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for, job.run_no,
        lane.seed_id, job.specification_version,
        CASE WHEN item.version = '' THEN ''
             WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link

@@ -4,11 +4,14 @@ import datetime as dt
 from collections.abc import Mapping
 
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.documents import DocumentLine, DocumentStory, HeldBy, LinkLine
+from jobs.queries.search import Hit, SearchPage
 from jobs.ui import words
 from jobs.ui.explain import explain_code, tell_story
 
@@ -17,7 +20,7 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
     state = {"stage": line.stage, "outcome": line.outcome, "is_of_this_run": line.is_of_this_run}
     return {
         "identifier": line.identifier,
-        "address": reverse("document", args=[line.job_id, line.hash.hex]),
+        "address": reverse("document", args=[line.job_id, line.hash]),
         "job": line.job_name,
         "job_address": reverse("job", args=[line.job_id]),
         "host": line.host,
@@ -92,8 +95,31 @@ def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
     state = {"stage": link.stage, "outcome": link.outcome, "is_of_this_run": True}
     return {
         "identifier": link.identifier,
-        "address": reverse("document", args=[job_id, link.hash.hex]),
+        "address": reverse("document", args=[job_id, link.hash]),
         "state": words.document_state(**state),
         "tone": words.document_tone(**state),
         "code": link.code,
     }
+
+
+# --- Search --------------------------------------------------------------------------------------
+
+
+def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
+    """A found document. Its title and snippet stay segments: the template escapes each and marks matches."""
+    return {
+        "title": hit.title,
+        "snippet": hit.snippet,
+        "url": hit.url,
+        "link": hit.url if hit.url.startswith(("http://", "https://")) else "",
+        "fetched": words.age(hit.fetched_at, now=now),
+        "kind": hit.content_type,
+        "documents_address": f"{reverse('documents')}?{urlencode({'address': hit.url})}",
+    }
+
+
+def found_in_words(page: SearchPage) -> str:
+    """How much was found."""
+    if page.has_more:
+        return _("More than %(n)s documents") % {"n": words.number(page.total)}
+    return ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": words.number(page.total)}

@@ -68,15 +68,3 @@ class DocumentFilterForm(forms.Form):
         }
         return {name: value for name, value in values.items() if value}
 
-
-class SearchForm(forms.Form):
-    """What to look for."""
-
-    use_required_attribute = False
-
-    q = forms.CharField(
-        required=False,
-        max_length=500,
-        label=_("Search the crawled text"),
-        widget=forms.TextInput(attrs={"type": "search", "autofocus": True}),
-    )

@@ -1,16 +1,23 @@
 """Where the pages are."""
 
+import uuid
+
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, register_converter
-from django.urls.converters import StringConverter
 
 from jobs.ui import views
 
 
-class DocumentKeyConverter(StringConverter):
+class DocumentKeyConverter:
     """The 128-bit key of a document as 32 hex digits."""
 
     regex = "[0-9a-f]{32}"
+
+    def to_python(self, value: str) -> uuid.UUID:
+        return uuid.UUID(hex=value)
+
+    def to_url(self, value: uuid.UUID) -> str:
+        return value.hex
 
 
 register_converter(DocumentKeyConverter, "document_key")

@@ -25,11 +25,16 @@ from jobs.queries.clock import read_clock
 from jobs.queries.documents import DocumentList, FilterTooWide, list_documents, read_story
 from jobs.queries.job_page import read_job_page
 from jobs.queries.nodes_page import read_nodes_page
-from jobs.queries.overview import read_overview
+from jobs.queries.overview import read_overview, read_search_lag
+from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
+from jobs.queries.search import search as search_texts
+from jobs.transitions import StateChange
 from jobs.ui import document_rows, screens
 from jobs.ui.forms import DocumentFilterForm
+from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
-from jobs.transitions import StateChange
+
+_HITS_A_PAGE: Final = 20
 
 # What each button does, and the right that it asks for.
 _VERBS: Final[Mapping[str, tuple[Callable[..., StateChange], str]]] = {
@@ -59,7 +64,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     found = read_job_page(job_id)
     if found is None:
         raise Http404(_("There is no job %(id)d.") % {"id": job_id})
-    context = {"screen": screens.job_screen(found, now=read_clock()), "page": found, "topic": job_topic(job_id)}
+    context = {"screen": screens.job_screen(found, now=read_clock()), "page": found, "settings": describe(found), "topic": job_topic(job_id)}
     return render(request, "ui/job.html", context)
 
 
@@ -126,6 +131,27 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
 def nodes(request: HttpRequest) -> HttpResponse:
     screen = screens.nodes_screen(read_nodes_page(), now=read_clock())
     return render(request, "ui/nodes.html", {"screen": screen, "topic": "nodes"})
+
+
+@page
+@require_safe
+def search(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "")
+    found, problem = SearchPage(), ""
+    try:
+        found = search_texts(query, limit=_HITS_A_PAGE, after=request.GET.get("after") or None)
+    except (BadQuery, SearchTooSlow) as refused:
+        problem = str(refused)
+    now = read_clock()
+    context = {
+        "query": query,
+        "problem": problem,
+        "hits": [document_rows.hit_row(hit, now=now) for hit in found.hits],
+        "found": document_rows.found_in_words(found),
+        "lag": screens.search_lag(read_search_lag(), now=now),
+        "next_query": urlencode({"q": query, "after": found.next}) if found.next else "",
+    }
+    return render(request, "ui/search.html", context)
 
 
 def _next_query(form: DocumentFilterForm, found: DocumentList) -> str:

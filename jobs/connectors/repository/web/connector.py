@@ -117,10 +117,16 @@ class WebConnector:
         if answer.kind is RobotsKind.UNREACHABLE:
             self._wait_for_robots(answer, origin, document, activity)
             return False
-        if not self._robots.rules(origin, token=self._token).allows(document.identifier):
-            activity.no_document(code="ROBOTS")
+        try:
+            allowed = self._robots.rules(origin, token=self._token).allows(document.identifier)
+        except Exception:
+            # Not knowing what the site forbids, we do not ask.
+            logger.exception("defect while reading robots.txt of %s", origin)
+            activity.failed(code="PROTOCOL")
             return False
-        return True
+        if not allowed:
+            activity.no_document(code="ROBOTS")
+        return allowed
 
     def _wait_for_robots(self, answer: RobotsAnswer, origin: str, document: Document, activity: Activity) -> None:
         waited = max(document.failing_for, self._robots.unreachable_for(origin))
@@ -210,6 +216,7 @@ class WebConnector:
             self._retry_or_fail("INCOMPLETE", document, activity)
             return
         content_type = response.headers.get("Content-Type", "")
+        name = media_type(content_type)
         kind = kind_of(content_type, response.body) if status not in _NO_CONTENT else Kind.OTHER
         if kind is Kind.OTHER or not response.whole:
             activity.no_document(code="NOT_TEXT")
@@ -217,14 +224,16 @@ class WebConnector:
         text = decoded(response.body, content_type)
         wishes = wishes_of_headers(response.robots_tags, token=self._token) if response.robots_tags else RobotsWishes()
         if kind is Kind.HTML:
-            content, wishes = self._read_html(text, document, activity, content_type=content_type, wishes=wishes)
+            content, wishes = self._read_html(
+                text, document, activity, content_type=name if "/" in name else "text/html", wishes=wishes
+            )
         else:
             content = Content(
                 url=document.identifier,
                 title="",
                 description="",
                 text=text.strip(),
-                content_type=media_type(content_type) or "text/plain",
+                content_type=name if "/" in name else "text/plain",
                 language="",
             )
         if wishes.noindex:
@@ -254,7 +263,7 @@ class WebConnector:
             title=page.title,
             description=page.description,
             text=page.text,
-            content_type=media_type(content_type) or "text/html",
+            content_type=content_type,
             language=page.language,
         )
         return content, wishes

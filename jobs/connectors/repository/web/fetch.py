@@ -12,6 +12,7 @@ How many requests may be open to a host, and when, is the caller's affair.
 
 import asyncio
 import errno
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -27,6 +28,8 @@ from yarl import URL
 from jobs.connectors.repository.web import decoding
 from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+
+logger = logging.getLogger(__name__)
 
 # So much is looked at before a body is found to be of use, as WHATWG's sniffing does (1,445 is its most).
 SNIFFED_BYTES: Final = 1445
@@ -156,6 +159,14 @@ class Fetcher:
             raise FetchFailed("DEADLINE", f"not done in {self._limits.request_seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise FetchFailed(*_code_of(error)) from error
+        except FetchFailed:
+            raise
+        except Exception as error:
+            if self._session.closed:
+                raise
+            # Libraries read strangers' bytes too: what they did not foresee ends this request only.
+            logger.exception("defect in a request for %s", url)
+            raise FetchFailed("PROTOCOL", type(error).__name__) from error
 
 
 class _Body:

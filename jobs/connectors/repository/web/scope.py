@@ -3,8 +3,10 @@ Which addresses belong to a job: a kind of scope around its seeds, and patterns.
 
 An address is admitted if one seed's scope holds it, and an include pattern matches (when there are
 any), and no exclude pattern does. Patterns are searched for anywhere in the canonical address, by an
-engine whose time is linear in it: a pattern cannot be made to hang a crawl. They hold for every
-address, seeds too; `why_not` is for the door that warns of a seed which its own job would refuse.
+engine whose time is linear in it: a pattern cannot be made to hang a crawl.
+
+The scope is about what a crawl finds, links and redirects. A seed was typed by a person and is asked for
+whatever its job's patterns say; `why_not` is for the door that warns of such a seed.
 """
 
 import enum
@@ -61,7 +63,8 @@ class Scope:
         self._include = [(pattern, compile_pattern(pattern)) for pattern in include]
         self._exclude = [(pattern, compile_pattern(pattern)) for pattern in exclude]
         self._hosts = {name for seed in seeds for name in _names_of_host(seed)}
-        self._domains = {registrable_domain(host_and_port(seed)[0]) for seed in seeds}
+        # Only if asked for: the list takes a tenth of a second to read.
+        self._domains = {registrable_domain(host_and_port(seed)[0]) for seed in seeds if kind is ScopeKind.DOMAIN}
         self._prefixes = tuple({directory_of(seed) for seed in seeds})
 
     def admits(self, url: str) -> bool:

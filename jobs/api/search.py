@@ -1,0 +1,69 @@
+"""Search over what the outputs of kind `search` hold."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+from rest_framework.views import APIView
+
+from jobs.queries.search import BadQuery, Hit, SearchPage, search
+from nodes.api.strict import PageQuery, read_query
+
+
+class SegmentSerializer(serializers.Serializer[Any]):
+    """A piece of text, and whether it is one of the words that were asked for. It is text, not markup."""
+
+    text = serializers.CharField()
+    is_match = serializers.BooleanField()
+
+
+class HitSerializer(serializers.Serializer[Hit]):
+    """A document that was found."""
+
+    output = serializers.IntegerField(source="output_id")
+    url = serializers.CharField()
+    title = SegmentSerializer(many=True)
+    snippet = SegmentSerializer(many=True)
+    content_type = serializers.CharField()
+    language = serializers.CharField()
+    fetched_at = serializers.DateTimeField()
+    rank = serializers.FloatField()
+
+
+class SearchPageSerializer(serializers.Serializer[SearchPage]):
+    """What was found, best first. With `has_more` there is more than `total`, which was not ranked."""
+
+    results = HitSerializer(many=True, source="hits")
+    total = serializers.IntegerField()
+    has_more = serializers.BooleanField()
+    next = serializers.URLField(allow_null=True, help_text="The address of the next page; null behind the last.")
+
+
+class SearchQuery(PageQuery):
+    q = serializers.CharField(help_text='Words that must all be there; "a phrase"; or; -not.')
+    limit = serializers.IntegerField(min_value=1, max_value=100, default=10, help_text="Documents on a page.")
+
+
+class SearchView(APIView):
+    http_method_names = ["get", "head"]
+    permissions_needed = {"get": "jobs.view_searchdocument"}
+
+    @extend_schema(
+        operation_id="search",
+        description="Documents that speak of what is asked, best first.",
+        parameters=[SearchQuery],
+        responses=SearchPageSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        query = read_query(SearchQuery, request)
+        try:
+            page = search(query["q"], limit=query["limit"], after=query.get("cursor"))
+        except BadQuery as error:
+            raise serializers.ValidationError({"q": [str(error)]}) from None
+        shown = SearchPageSerializer(page).data
+        if page.next is not None:
+            shown["next"] = replace_query_param(request.build_absolute_uri(), "cursor", page.next)
+        return Response(shown)

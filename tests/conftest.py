@@ -1,0 +1,77 @@
+"""What every test may ask for: the database over a plain connection, and the mark of Debian's packages."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+# What a test needs of each Debian package, by any of these files.
+_DEBIAN = {
+    "chromium": ("/usr/bin/chromium",),
+    "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
+    "nginx": ("/usr/sbin/nginx",),
+    "postgresql-doc": ("/usr/share/doc/postgresql-doc-*/html/index.html",),
+}
+
+
+def _is_installed(package: str) -> bool:
+    return any(list(Path("/").glob(pattern[1:])) for pattern in _DEBIAN[package])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a package that is not here, unless the environment says that all must be."""
+    for item in items:
+        for mark in item.iter_markers("debian"):
+            (package,) = mark.args
+            if not _is_installed(package) and os.environ.get("CRAWLCTL_REQUIRE_DEBIAN") != "1":
+                item.add_marker(pytest.mark.skip(reason=f"needs Debian's package {package}"))
+                config.stash.setdefault(_LEFT_OUT, []).append(f"{item.nodeid} (package {package})")
+
+
+_LEFT_OUT = pytest.StashKey[list[str]]()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    left_out = config.stash.get(_LEFT_OUT, [])
+    if left_out:
+        terminalreporter.section("left out: Debian packages are missing")
+        for line in left_out:
+            terminalreporter.line(line)
+
+
+@pytest.fixture
+def dsn(transactional_db: None) -> str:
+    """The address of the test database, for plain connections; its tables are emptied after the test."""
+    from jobs.loops.database import database_dsn
+
+    return database_dsn()
+
+
+@pytest.fixture
+def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A plain connection in autocommit mode, as daemons use them."""
+    with psycopg.connect(dsn, autocommit=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A second one, for races."""
+    with psycopg.connect(dsn, autocommit=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def manage_py() -> Path:
+    return Path(__file__).resolve().parent.parent / "manage.py"
+
+
+@pytest.fixture
+def chromium() -> str:
+    found = shutil.which("chromium")
+    assert found is not None, "install Debian's package chromium"
+    return found
