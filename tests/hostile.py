@@ -55,6 +55,7 @@ class HostileSite:
             await asyncio.gather(*site._talks, return_exceptions=True)
 
     def __post_init__(self) -> None:
+        self.asked = asyncio.Event()
         self._talks: set[asyncio.Task] = set()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,6 +66,7 @@ class HostileSite:
                 head = await reader.readuntil(b"\r\n\r\n")
                 request = _read(head)
                 self.requests.append(request)
+                self.asked.set()
                 route = self.routes.get(request.path, NOT_FOUND)
                 if isinstance(route, bytes):
                     writer.write(route)

@@ -498,11 +498,47 @@ async def test_when_the_fetch_of_robots_txt_is_cancelled_another_makes_it(fetche
         crawl = Crawl(fetcher, seeds=[site.url()])
         first = asyncio.create_task(crawl.process(site.url("/a")))
         second = asyncio.create_task(crawl.process(site.url("/b")))
-        while not site.requests:
-            await asyncio.sleep(0.01)
+        await site.asked.wait()
         site.routes["/robots.txt"] = answer(b"")
 
         first.cancel()
 
         assert (await second).code == "200"
     assert site.paths() == ["/robots.txt", "/robots.txt", "/b"]
+
+
+async def test_a_content_type_that_is_no_text_reaches_no_output(fetcher):
+    route = b"HTTP/1.1 200 OK\r\nContent-Type: caf\xe9\xff\r\n\r\n<html><p>words"
+
+    outcome = await outcome_of(fetcher, route)
+
+    assert (outcome.code, outcome.content.content_type, outcome.content.text) == ("200", "text/html", "words")
+
+
+async def test_a_defect_while_reading_robots_txt_ends_the_document(fetcher, monkeypatch, caplog):
+    def broken(*_args, **_more):
+        raise IndexError
+
+    monkeypatch.setattr("jobs.connectors.repository.web.robots.Protego.parse", broken)
+    async with HostileSite.serve({"/robots.txt": answer(b"User-agent: *")}) as site:
+        outcome = await Crawl(fetcher, seeds=[site.url()]).process(site.url("/a"))
+
+    assert (outcome.ending, outcome.code, site.paths()) == (Ending.FAILED, "PROTOCOL", ["/robots.txt"])
+    assert "defect while reading robots.txt" in caplog.text
+
+
+async def test_what_the_pace_raises_ends_the_processing(fetcher):
+    class TurnIsOver(Exception):
+        pass
+
+    class Stopping:
+        async def before_request(self):
+            raise TurnIsOver
+
+    async with HostileSite.serve({}) as site:
+        crawl = Crawl(fetcher, seeds=[site.url()])
+        crawl.pace = Stopping()
+        with pytest.raises(TurnIsOver):
+            await crawl.process(site.url("/a"))
+
+    assert site.requests == []

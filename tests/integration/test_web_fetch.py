@@ -289,6 +289,15 @@ async def test_tls_with_a_certificate_that_nobody_trusts(tls_server_context):
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "TLS"
 
 
+async def test_tls_with_a_certificate_that_we_trust(tls_server_context, tmp_path):
+    trust = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
+    async with HostileSite.serve({"/": answer(b"hello")}, tls=tls_server_context) as site:
+        response = await get(f"https://127.0.0.1:{site.port}/", tls=trust)
+        other_name = await code_of(f"https://localhost:{site.port}/", tls=trust)
+
+    assert (response.body, other_name) == (b"hello", "TLS")
+
+
 async def test_tls_where_none_is_spoken():
     async def speak_plainly(reader, writer):
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -361,6 +370,17 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch):
     assert (response.body, proxy.connections) == (b"direct", 0)
 
 
+async def test_what_nobody_foresaw_ends_the_request_and_is_logged(monkeypatch, caplog):
+    def broken(_encoding):
+        raise RuntimeError
+
+    monkeypatch.setattr("jobs.connectors.repository.web.decoding.decoder_for", broken)
+    async with HostileSite.serve({"/": answer(b"x")}) as site:
+        assert await code_of(site.url()) == "PROTOCOL"
+
+    assert "defect in a request" in caplog.text
+
+
 async def test_a_kept_connection_that_the_server_has_closed_is_replaced():
     hello = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
     async with HostileSite.serve({"/": hello}) as site, Fetcher(allow_private_networks=True, limits=SHORT) as fetcher:
@@ -380,7 +400,7 @@ def tls_server_context(tmp_path):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
+         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
         check=True, capture_output=True,
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
