@@ -1,5 +1,9 @@
 """What the main keeps small: deltas become counters, and batches that are over go."""
 
+from typing import Any
+
+import psycopg
+
 from jobs.duties.context import Pass
 from jobs.queue import counters
 from nodes.fences import hold_term
@@ -27,3 +31,21 @@ def forget_old_batches(at: Pass) -> int:
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount
+
+
+def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:
+    """
+    Drop what a one-shot leaves behind once nothing of it is claimed any more: its groups and batches.
+
+    Its nodes and events stay, as history.
+    """
+    with connection.transaction():
+        connection.execute(
+            "UPDATE jobs_seed SET group_id = NULL WHERE group_id IN (SELECT id FROM jobs_throttlegroup WHERE node_scope = %s)",
+            (scope,),
+        )
+        connection.execute(
+            "DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM jobs_batch WHERE node_scope = %s)", (scope,)
+        )
+        connection.execute("DELETE FROM jobs_batch WHERE node_scope = %s", (scope,))
+        connection.execute("DELETE FROM jobs_throttlegroup WHERE node_scope = %s", (scope,))

@@ -17,9 +17,11 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 
 from jobs import control
+from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.job import Pause, Phase
 from jobs.loops.daemons import make_manager
 from jobs.loops.database import database_dsn
@@ -100,7 +102,16 @@ class OneShot:
             make_manager(name="crawl", scope=self.scope).run(should_stop=self._is_over, after_pass=self._after_pass)
         finally:
             self._stop_workers()
-        return self._look()
+        progress = self._look()
+        self._leave()
+        return progress
+
+    def _leave(self) -> None:
+        """A job at rest belongs to the cluster again: its pages can start it, or let it go on."""
+        at_rest = Job.objects.filter(pk=self.job_id).filter(Q(phase=Phase.INACTIVE) | Q(pause=Pause.PAUSED))
+        if at_rest.update(node_scope=CLUSTER_SCOPE):
+            with psycopg.connect(database_dsn(), autocommit=True) as connection:
+                forget_scope(connection, scope=self.scope)
 
     def _after_pass(self) -> None:
         if time.monotonic() - self._shown_at > _PROGRESS:
@@ -198,10 +209,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
             say(f"Waiting for the silence of node {alive.id} to be long enough ...")
             told = True
         time.sleep(0.5)
-    connection.execute(
-        "DELETE FROM jobs_throttlegroup WHERE node_scope = %s AND id NOT IN (SELECT group_id FROM jobs_batch)",
-        (job.node_scope,),
-    )
+    forget_scope(connection, scope=job.node_scope)
 
 
 def _judge_scope(
