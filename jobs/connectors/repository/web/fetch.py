@@ -16,18 +16,18 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from jobs.connectors.repository.web import decoding
 from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+from jobs.connectors.repository.web.names import ThreadedNames
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,6 @@ SNIFFED_BYTES: Final = 1445
 # What is read of a body that is of no use, to keep the connection; a longer one closes it.
 _DISCARDED_BYTES: Final = 64 * 1024
 
-_NAME_LOOKUPS: Final = 32
 # Long enough for a burst of connections to one host, short enough to follow a change.
 _NAME_KEPT_SECONDS: Final = 30
 _IDLE_CONNECTION_SECONDS: Final = 15.0
@@ -251,46 +250,6 @@ class _Body:
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
         raise FetchFailed("TOO_LARGE", f"over {limit} bytes")
-
-
-class ThreadedNames(AbstractResolver):
-    """
-    Looks names up with the system's resolver, in threads of its own.
-
-    The loop's own pool has a handful of threads: a few names that do not answer would hold up all others.
-    """
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_NAME_LOOKUPS, thread_name_prefix="names")
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host, port, family)
-        if not found:
-            raise OSError(errno.EADDRNOTAVAIL, "the name has no address")
-        return found
-
-    async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _look_up(host: str, port: int, family: int) -> list[ResolveResult]:
-    try:
-        rows = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    except UnicodeError:
-        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from None
-    return [
-        ResolveResult(
-            hostname=host,
-            host=str(address[0]),
-            port=port,
-            family=kind,
-            proto=proto,
-            flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-        )
-        for kind, _, proto, _, address in rows
-    ]
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -1,0 +1,75 @@
+"""
+From host names to addresses, by the system's resolver.
+
+It blocks, so it runs in threads: in threads of its own, since the loop's pool has a handful, and a few
+names whose servers do not answer would hold up all others; and in daemon threads, since Python waits for
+those of a pool before it exits, and a look-up that hangs would keep a stopped worker alive.
+"""
+
+import asyncio
+import errno
+import queue
+import socket
+import threading
+from concurrent.futures import Future
+from typing import Final
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+_MOST_THREADS: Final = 32
+
+_Rows = list[ResolveResult]
+
+
+class ThreadedNames(AbstractResolver):
+    """A resolver for aiohttp. Look-ups beyond the number of threads wait for one."""
+
+    def __init__(self) -> None:
+        self._wanted: queue.SimpleQueue[tuple[Future[_Rows], str, int, int] | None] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads = 0
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found: Future[_Rows] = Future()
+        self._wanted.put((found, host, port, family))
+        if not self._idle.acquire(blocking=False) and self._threads < _MOST_THREADS:
+            self._threads += 1
+            threading.Thread(target=self._look_up_what_is_wanted, name="names", daemon=True).start()
+        rows = await asyncio.wrap_future(found)
+        if not rows:
+            raise OSError(errno.EADDRNOTAVAIL, "the name has no address")
+        return rows
+
+    async def close(self) -> None:
+        for _ in range(self._threads):
+            self._wanted.put(None)
+
+    def _look_up_what_is_wanted(self) -> None:
+        while (wanted := self._wanted.get()) is not None:
+            found, host, port, family = wanted
+            if found.set_running_or_notify_cancel():
+                try:
+                    found.set_result(_look_up(host, port, family))
+                except (OSError, ValueError) as error:
+                    found.set_exception(error)
+            self._idle.release()
+
+
+def _look_up(host: str, port: int, family: int) -> _Rows:
+    try:
+        rows = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    except UnicodeError:
+        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from None
+    return [
+        ResolveResult(
+            hostname=host,
+            host=str(address[0]),
+            port=port,
+            family=kind,
+            proto=proto,
+            flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+        )
+        for kind, _, proto, _, address in rows
+    ]
