@@ -8,7 +8,7 @@ import structlog
 
 def configure(*, level: str, as_json: bool) -> None:
     """Send every logger of the process through one structlog renderer."""
-    shared = [
+    shared: list[structlog.types.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -8,6 +8,7 @@ whose sentences can be shown as they are.
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Any
 
 from django.db import transaction
@@ -108,7 +109,7 @@ def change_job(
     outputs: Sequence[OutputConnection] | None = None,
     seeds: Sequence[SeedWanted] | None = None,
     specification: Mapping[str, Any] | None = None,
-    max_documents: int | None | type[Ellipsis] = Ellipsis,  # type: ignore[valid-type]
+    max_documents: int | EllipsisType | None = ...,
     priority: int | None = None,
     node_scope: str | None = None,
     made_by: str,
@@ -132,7 +133,7 @@ def change_job(
         stored = [SeedWanted(tuple(seed.urls), seed.policy) for seed in job.seeds.filter(removed_at=None)]
         wanted_seeds = list(seeds) if seeds is not None else stored
         wanted = dict(specification) if specification is not None else job.specification
-        most = job.max_documents if max_documents is Ellipsis else max_documents
+        most = job.max_documents if isinstance(max_documents, EllipsisType) else max_documents
         wanted_outputs = list(outputs) if outputs is not None else list(job.outputs.all())
         warnings = _check(
             job.repository, seeds=wanted_seeds, specification=wanted, max_documents=most, outputs=wanted_outputs

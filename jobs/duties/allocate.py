@@ -8,9 +8,9 @@ on one manager by construction. A group whose manager is gone goes to the main.
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.duties.context import Pass
+from jobs.queue.rows import named_rows
 from nodes.fences import hold_term
 
 # Seeds of starting jobs that have no group in this scope yet.
@@ -59,7 +59,7 @@ def allocate_groups(at: Pass) -> int:
     """Give each group without a working owner to a manager; returns how many were given."""
     if not _is_due(at.connection, at.scope):
         return 0
-    with at.connection.transaction(), at.connection.cursor(row_factory=namedtuple_row) as cursor:
+    with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
         for seed in cursor.execute(_SEEDS, {"scope": at.scope}).fetchall():
             facts = {"seed": seed.id, "policy": seed.policy_id, "scope": at.scope}
@@ -76,7 +76,7 @@ def allocate_groups(at: Pass) -> int:
 
 
 def _is_due(connection: psycopg.Connection[Any], scope: str) -> bool:
-    seeds = connection.execute(f"SELECT EXISTS ({_SEEDS})", {"scope": scope}).fetchone()  # noqa: S608 (constants)
+    seeds = connection.execute(f"SELECT EXISTS ({_SEEDS})", {"scope": scope}).fetchone()
     orphans = connection.execute(
         "SELECT EXISTS (" + _ORPHANS.replace("FOR NO KEY UPDATE OF held", "") + ")", {"scope": scope}
     ).fetchone()

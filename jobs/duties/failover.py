@@ -26,18 +26,15 @@ def interrupt_dead_one_shots(at: Pass) -> int:
     """
     if at.scope != CLUSTER_SCOPE:
         return 0
-    dead = [
-        row
-        for row in at.connection.execute(
-            """
+    dead = at.connection.execute(
+        """
             SELECT job.id, job.node_scope FROM jobs_job AS job
              WHERE job.node_scope <> %s AND job.phase = 'active' AND job.pause <> 'paused' AND job.stop_request = 'none'
                AND NOT EXISTS (SELECT FROM nodes_node AS node
                                 WHERE node.scope = job.node_scope AND node.status IN ('starting', 'running', 'draining'))
             """,
-            (CLUSTER_SCOPE,),
-        )
-    ]
+        (CLUSTER_SCOPE,),
+    ).fetchall()
     for job_id, scope in dead:
         release.release_of_lost_workers(at.connection, scope=scope, term=at.office, now=at.now)
         available = at.connection.execute(

@@ -7,12 +7,11 @@ its documents is pending or claimed; then what it did not reach is cleaned, unle
 
 from typing import Any, Final, LiteralString
 
-from psycopg.rows import namedtuple_row
-
 from jobs.duties.context import Pass
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Job
 from jobs.queue.order import FIRST_FRESH
+from jobs.queue.rows import named_rows
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 
 # Cheap first: a lane that may hand something out, or a batch that is out, and nothing is at an end.
@@ -53,7 +52,7 @@ _NEVER: Final = 1 << 62
 def end_runs(at: Pass) -> int:
     """Move each job that has come to rest; returns how many moved."""
     moved = 0
-    with at.connection.cursor(row_factory=namedtuple_row) as cursor:
+    with named_rows(at.connection) as cursor:
         for job in cursor.execute(_AT_REST, {"scope": at.scope}).fetchall():
             moved += _move(at, job)
     return moved

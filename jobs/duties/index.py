@@ -12,9 +12,9 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.errors import ProgramLimitExceeded
-from psycopg.rows import namedtuple_row
 
 from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
+from jobs.queue.rows import named_rows
 
 # PostgreSQL refuses a vector of more than 1 MB. What that is in characters depends on how many
 # different words they make, so ever less is tried (characters); the last is below it in any case.
@@ -63,7 +63,7 @@ def index_waiting_texts(connection: psycopg.Connection[Any], *, now: dt.datetime
 
     Of a text that is too long for a vector, as much of its beginning is searchable as there is room for.
     """
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         waiting = cursor.execute(_WAITING, {"most": most}).fetchall()
         if not waiting:
             return 0

@@ -1,12 +1,11 @@
 """Startup: the main prepares a run, owners seed their seeds, and who seeds last makes the job active."""
 
-from psycopg.rows import namedtuple_row
-
 from jobs.connectors.repository.base import Reference
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, hash_of
 from jobs.duties.context import Pass
 from jobs.lifecycle.job import Scan
 from jobs.queue.discover import discover_seeds
+from jobs.queue.rows import named_rows
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 
 
@@ -30,7 +29,7 @@ def prepare_runs(at: Pass) -> int:
 def seed_seeds(at: Pass) -> int:
     """Put the seeds of starting jobs into their runs, for the groups of this manager; returns how many."""
     held = {group.id: group for group in at.groups}
-    with at.connection.cursor(row_factory=namedtuple_row) as cursor:
+    with named_rows(at.connection) as cursor:
         seeds = cursor.execute(
             """
             SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id FROM jobs_seed AS seed

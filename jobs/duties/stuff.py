@@ -3,10 +3,9 @@
 import datetime as dt
 from typing import Final, LiteralString
 
-from psycopg.rows import namedtuple_row
-
 from jobs import channels
 from jobs.duties.context import Pass
+from jobs.queue.rows import named_rows
 from jobs.queue.stuff import GroupHeld, stuff, stuff_removals
 from jobs.queue.wake import notify, sweep_lanes
 from nodes.fences import FenceRefused
@@ -33,7 +32,7 @@ def stuff_groups(at: Pass) -> int:
     """Offer due documents of every group of this manager; returns how many."""
     if not at.groups:
         return 0
-    with at.connection.cursor(row_factory=namedtuple_row) as cursor:
+    with named_rows(at.connection) as cursor:
         work = cursor.execute(
             _LOOK, {"groups": [group.id for group in at.groups], "scope": at.scope, "now": at.now}
         ).fetchone()

@@ -9,7 +9,8 @@ Every status of ManifoldCF has its tuple here; the table holds the transitions t
 """
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jobs.lifecycle.table import Owner, Transition, by_name
@@ -143,47 +144,59 @@ _PLAIN: Final = {
 def _all_names() -> dict[JobState, str]:
     """Every legal tuple and its name in ManifoldCF."""
     names: dict[JobState, str] = {}
-    simple = {
-        Phase.INACTIVE: "INACTIVE",
-        Phase.SHUTTING_DOWN: "SHUTTINGDOWN",
-        Phase.READY_FOR_NOTIFY: "READYFORNOTIFY",
-        Phase.NOTIFYING: "NOTIFYINGOFCOMPLETION",
-        Phase.READY_FOR_DELETE: "READYFORDELETE",
-        Phase.DELETE_STARTING_UP: "DELETESTARTINGUP",
-        Phase.DELETING: "DELETING",
-        Phase.READY_FOR_DELETE_NOTIFY: "READYFORDELETENOTIFY",
-        Phase.NOTIFYING_OF_DELETION: "NOTIFYINGOFDELETION",
-    }
-    abort, restart = StopRequest.ABORT, StopRequest.RESTART
-    for minimal, ready in ((m, r) for m in (False, True) for r in (False, True)):
-        kept = {"minimal": minimal, "connectors_ready": ready}
-        small = "MINIMAL" if minimal else ""
-        for phase, name in simple.items():
-            lacks_output = phase == Phase.DELETING and not ready
-            names[JobState(phase, **kept)] = "DELETING_NOOUTPUT" if lacks_output else name
-        names[JobState(Phase.SHUTTING_DOWN, stop_request=abort, **kept)] = "ABORTINGSHUTTINGDOWN"
-        names[JobState(Phase.READY_FOR_STARTUP, **kept)] = f"READYFORSTARTUP{small}"
-        names[JobState(Phase.STARTING_UP, **kept)] = f"STARTINGUP{small}"
-        names[JobState(Phase.READY_FOR_STARTUP, stop_request=abort, **kept)] = "ABORTING"
-        names[JobState(Phase.STARTING_UP, stop_request=abort, **kept)] = "ABORTING"
-        names[JobState(Phase.STARTING_UP, stop_request=restart, **kept)] = f"ABORTINGSTARTINGUPFORRESTART{small}"
-        for seeding in (False, True):
-            seeds = "SEEDING" if seeding else ""
-            active = {"phase": Phase.ACTIVE, "seeding": seeding, **kept}
-            names[JobState(**active)] = f"ACTIVE{seeds}" if ready else f"ACTIVE{seeds}_UNINSTALLED"
-            names[JobState(resuming=True, **active)] = f"RESUMING{seeds}"
-            for pause in Pause:
-                for window in Window:
-                    for stop in (abort, restart):
-                        stopped = JobState(pause=pause, window=window, stop_request=stop, **active)
-                        names[stopped] = "ABORTING" if stop == abort else f"ABORTINGFORRESTART{seeds}{small}"
-                    if (pause, window) != (Pause.NO, Window.INSIDE):
-                        names[JobState(pause=pause, window=window, **active)] = (
-                            _PAUSED_OR_WAITING[pause, window] + seeds
-                        )
+    for minimal in (False, True):
+        for ready in (False, True):
+            names |= _names_of_run(JobState(minimal=minimal, connectors_ready=ready))
     return names
 
 
+def _names_of_run(base: JobState) -> dict[JobState, str]:
+    """The names of all tuples that share `minimal` and `connectors_ready` with `base`."""
+    names = {replace(base, phase=phase): name for phase, name in _SIMPLE_NAMES.items()}
+    small = "MINIMAL" if base.minimal else ""
+    aborting = replace(base, stop_request=StopRequest.ABORT)
+    restarting = replace(base, stop_request=StopRequest.RESTART)
+    if not base.connectors_ready:
+        names[replace(base, phase=Phase.DELETING)] = "DELETING_NOOUTPUT"
+    names[replace(base, phase=Phase.READY_FOR_STARTUP)] = f"READYFORSTARTUP{small}"
+    names[replace(base, phase=Phase.STARTING_UP)] = f"STARTINGUP{small}"
+    names[replace(aborting, phase=Phase.READY_FOR_STARTUP)] = "ABORTING"
+    names[replace(aborting, phase=Phase.STARTING_UP)] = "ABORTING"
+    names[replace(aborting, phase=Phase.SHUTTING_DOWN)] = "ABORTINGSHUTTINGDOWN"
+    names[replace(restarting, phase=Phase.STARTING_UP)] = f"ABORTINGSTARTINGUPFORRESTART{small}"
+    for seeding in (False, True):
+        names |= _names_of_active(replace(base, phase=Phase.ACTIVE, seeding=seeding))
+    return names
+
+
+def _names_of_active(active: JobState) -> dict[JobState, str]:
+    """The names of the tuples of an active job that differ in pause, window, resuming and stop request."""
+    seeds, small = "SEEDING" if active.seeding else "", "MINIMAL" if active.minimal else ""
+    names = {
+        active: f"ACTIVE{seeds}" if active.connectors_ready else f"ACTIVE{seeds}_UNINSTALLED",
+        replace(active, resuming=True): f"RESUMING{seeds}",
+    }
+    for pause in Pause:
+        for window in Window:
+            state = replace(active, pause=pause, window=window)
+            names[replace(state, stop_request=StopRequest.ABORT)] = "ABORTING"
+            names[replace(state, stop_request=StopRequest.RESTART)] = f"ABORTINGFORRESTART{seeds}{small}"
+            if state != active:
+                names[state] = _PAUSED_OR_WAITING[pause, window] + seeds
+    return names
+
+
+_SIMPLE_NAMES: Final = {
+    Phase.INACTIVE: "INACTIVE",
+    Phase.SHUTTING_DOWN: "SHUTTINGDOWN",
+    Phase.READY_FOR_NOTIFY: "READYFORNOTIFY",
+    Phase.NOTIFYING: "NOTIFYINGOFCOMPLETION",
+    Phase.READY_FOR_DELETE: "READYFORDELETE",
+    Phase.DELETE_STARTING_UP: "DELETESTARTINGUP",
+    Phase.DELETING: "DELETING",
+    Phase.READY_FOR_DELETE_NOTIFY: "READYFORDELETENOTIFY",
+    Phase.NOTIFYING_OF_DELETION: "NOTIFYINGOFDELETION",
+}
 _PAUSED_OR_WAITING: Final = {
     (Pause.NO, Window.WAITING): "ACTIVEWAITING",
     (Pause.NO, Window.OUTSIDE): "ACTIVEWAIT",
@@ -198,7 +211,7 @@ _NAMES: Final = _all_names()
 
 
 # The states that the table's rows start from, each a predicate over the facts.
-SITUATIONS: Final = {
+SITUATIONS: Final[Mapping[str, Callable[[JobState], bool]]] = {
     "inactive": lambda s: s.phase == Phase.INACTIVE,
     "ready for startup": lambda s: s.phase == Phase.READY_FOR_STARTUP and s.stop_request == StopRequest.NONE,
     "starting up": lambda s: s.phase == Phase.STARTING_UP and s.stop_request == StopRequest.NONE,

@@ -91,7 +91,7 @@ def run_manager(*, name: str, address: str = "", attached: bool = False) -> None
     for number in _SIGNALS:
         signal.signal(number, asked)
     if attached:
-        _when_orphaned(lambda: (stop.set(), manager.wake()))
+        _when_orphaned(lambda: asked(signal.SIGTERM, None))
     manager.run(should_stop=stop.is_set)
 
 

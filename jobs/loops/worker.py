@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import psycopg
@@ -76,7 +77,8 @@ class _Pace:
             self._is_first = False
             return
         loop = asyncio.get_running_loop()
-        while (wait := self._queue.next_start - loop.time()) > 0:
+        # Others of the bin may start meanwhile and move the moment.
+        while (wait := self._queue.next_start - loop.time()) > 0:  # noqa: ASYNC110 (a moment, not an event)
             await asyncio.sleep(wait)
         self._queue.count_start(now=loop.time())
 
@@ -292,8 +294,7 @@ class Worker:
         """Know the jobs, and the robots.txt, of what was taken."""
         for claimed in _claims_of(taken):
             if self._jobs.find(claimed) is None:
-                job_id = claimed.job_id
-                row = await self._database.run(lambda connection, job_id=job_id: read_job(connection, job_id))
+                row = await self._database.run(partial(read_job, job_id=claimed.job_id))
                 if row is not None:
                     self._indexes = self._indexes or bool(row.outputs)
                     self._jobs.add(row)
@@ -532,10 +533,9 @@ class Worker:
             mine = {claimed.job_id for queue in self._bins.values() for _, claimed in queue.waiting}
             mine |= self._stopped_jobs
             if mine:
-                self._stopped_jobs = await self._database.run(lambda connection: _stopped(connection, mine))
-                stopped = self._stopped_jobs
-                if stopped:
-                    self._give_back_waiting(lambda claimed: claimed.job_id in stopped)
+                self._stopped_jobs = await self._database.run(partial(_stopped, jobs=frozenset(mine)))
+            if self._stopped_jobs:
+                self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
 
     async def _compare_batches(self) -> None:
         """
@@ -577,7 +577,7 @@ class Worker:
             await asyncio.sleep(0.0 if done == _TEXTS_AT_ONCE else _INDEX_POLL)
 
 
-def _stopped(connection: psycopg.Connection[Any], jobs: set[int]) -> set[int]:
+def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
     """Those of these jobs of which nothing more may be begun; a job that is gone is one of them."""
     rows = connection.execute(
         """
@@ -586,7 +586,7 @@ def _stopped(connection: psycopg.Connection[Any], jobs: set[int]) -> set[int]:
         """,
         (list(jobs),),
     )
-    return jobs - {row[0] for row in rows}
+    return set(jobs) - {row[0] for row in rows}
 
 
 def _claims_of(taken: Taken) -> list[Claimed]:

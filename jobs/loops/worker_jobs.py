@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.connectors.repository.registry import web_specification
 from jobs.connectors.repository.web.connector import WebConnector
@@ -12,6 +11,7 @@ from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.queue.flush import JobFacts
+from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
 
 _MOST_JOBS: Final = 200
@@ -60,9 +60,9 @@ class Fetchers:
 JobRow = Any
 
 
-def read_job(connection: psycopg.Connection[Any], job_id: int) -> JobRow | None:
+def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | None:
     """Read what the worker must know of a job; None when it is gone."""
-    with connection.cursor(row_factory=namedtuple_row) as cursor:
+    with named_rows(connection) as cursor:
         return cursor.execute(_READ, {"job": job_id}).fetchone()
 
 

@@ -80,6 +80,13 @@ SELECT page.output_id, page.hash, page.rank, document.url, document.content_type
 """
 
 
+# A table that has just been filled has no statistics yet: the planner would read all of it, once for
+# each form. What that setting makes it believe of costs would in turn have it compile the statement.
+_FOR_THIS_SEARCH: Final[LiteralString] = """
+SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
+"""
+
+
 class BadQuery(ValueError):
     """What was asked cannot be asked; the sentence says why. Asking again is of no use."""
 
@@ -178,7 +185,7 @@ def _ask(facts: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             milliseconds = str(round(_PATIENCE.total_seconds() * 1000))
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [milliseconds])
+            cursor.execute(_FOR_THIS_SEARCH, [milliseconds])
             cursor.execute(_SEARCH, facts)
             names = [column.name for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

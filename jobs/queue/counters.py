@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.lifecycle.document import Stage
 from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
 from nodes.fences import TermHeld, hold_term
 
 _FOLDED_AT_ONCE: Final = 20_000
@@ -81,7 +81,7 @@ def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
 
 def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -> RunCounts:
     """The counts of one run of a job, as of this moment."""
-    with connection.cursor(row_factory=namedtuple_row) as cursor:
+    with named_rows(connection) as cursor:
         rows = cursor.execute(_READ, {"job": job_id, "run": run_no}).fetchall()
     by_stage = {stage: sum(r.amount for r in rows if r.measure == "stage" and r.stage == stage) for stage in Stage}
     ended = [row for row in rows if row.measure == "stage" and row.stage == Stage.DONE]

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.connectors.repository.base import Reference
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.queue.order import FRESH
 from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
 from jobs.queue.stuff import GroupHeld
 from nodes.fences import FenceRefused
 
@@ -69,7 +69,7 @@ def open_lanes(
         "seeds": [seed for seed, _ in pairs],
         "names": [name for _, name in pairs],
     }
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         for statement in (_OPEN_BINS, _OPEN_LANES, _LIMIT_BINS):
             cursor.execute(statement, facts)
         return {(row.seed_id, row.name): row.id for row in cursor.execute(_FIND_LANES, facts)}
@@ -138,7 +138,7 @@ def discover_seeds(
         connection, namespace=namespace, wanted=[(seed_id, reference.bin) for reference in named.values()]
     )
     lane_of = {key: lanes[seed_id, reference.bin] for key, reference in named.items()}
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         held = cursor.execute(
             _HOLD,
             {

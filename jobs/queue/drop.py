@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString, Protocol
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.lifecycle.document import Stage
 from jobs.queue.flush import JobFacts
 from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
 from nodes.fences import hold_node
 
@@ -97,7 +97,7 @@ def drop(
     """
     if not claims:
         return Dropped()
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+    with connection.transaction(), named_rows(connection, binary=True) as cursor:
         hold_node(connection, worker)
         rows: list[Any] = cursor.execute(
             _LOCK, {"hashes": [claim.document.hash for claim in claims], "jobs": [claim.job_id for claim in claims]}

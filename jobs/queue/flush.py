@@ -10,16 +10,16 @@ and its output. Absent references are inserted in the order of their hashes.
 import datetime as dt
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.lifecycle.document import Stage
 from jobs.queue.order import AGAIN, FRESH
 from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
 from nodes.fences import hold_node
 
@@ -207,7 +207,7 @@ def flush(
     Raises:
         FenceRefused: the worker was marked failed: nothing was written.
     """
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+    with connection.transaction(), named_rows(connection, binary=True) as cursor:
         hold_node(connection, worker)
         refunds = sorted({r.job.id for r in results if r.job.has_budget and not r.outcome.requested})
         if refunds:
@@ -396,7 +396,7 @@ class _Own:
     given_back: bool
 
 
-_FIELDS: Final[dict[str, tuple[type, tuple[str, ...]]]] = {
+_FIELDS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
     "new": (_New, ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects")),
     "ref": (
         _Again,
@@ -448,7 +448,7 @@ class _Plan:
         """Count a document out of where it stands and into where it comes to stand."""
         done = row.stage == Stage.DONE
         old = (row.outcome, row.result_code) if done else (0, "")
-        self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, *old, -1)
+        self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, old[0], old[1], -1)
         self.count(job.id, row.lane_id, job.run_no, "stage", stage, outcome, code, 1)
 
     def end(self, result: Result, row: Any, *, loops: bool) -> None:
@@ -560,14 +560,7 @@ class _Plan:
         own = self.own[index]
         if own.stage != Stage.DONE:
             return
-        self.own[index] = _Own(
-            **{
-                **{name: getattr(own, name) for name in _Own.__slots__},
-                "stage": int(Stage.PENDING),
-                "depth": named.depth,
-                "validators": "",
-            }
-        )
+        self.own[index] = replace(own, stage=int(Stage.PENDING), depth=named.depth, validators="")
         job = ended.job
         self.count(job.id, row.lane_id, job.run_no, "stage", Stage.DONE, own.outcome, own.code, -1)
         self.count(job.id, row.lane_id, job.run_no, "stage", Stage.PENDING, 0, "", 1)
@@ -604,7 +597,7 @@ class _Plan:
         facts: dict[str, Any] = {"now": self.now}
         for prefix, rows in (("new", self.new), ("ref", self.again), ("own", self.own)):
             kind, columns = _FIELDS[prefix]
-            for name, column in zip(kind.__slots__, columns, strict=True):
+            for name, column in zip((f.name for f in fields(kind)), columns, strict=True):
                 facts[f"{prefix}_{column}"] = [getattr(row, name) for row in rows]
         facts |= _columns(self.links, ("link_hashes", "link_jobs", "link_targets", "link_redirects"))
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.lifecycle.document import Stage
 from jobs.queue.order import KEPT
 from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
 from nodes.fences import TermHeld, hold_node, hold_term
 
@@ -120,7 +120,7 @@ def give_back(
     if not claims:
         return 0
     batches = sorted({claim.batch_id for claim in claims})
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         hold_node(connection, worker)
         hashes = [claim.document.hash for claim in claims]
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
@@ -146,7 +146,7 @@ def give_back_batches(
         FenceRefused: the worker was marked failed.
     """
     given = sorted(batches)
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         hold_node(connection, worker)
         cursor.execute(_CLOSE_TURNS, {"batches": given, "used": False})
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (given,))
@@ -165,7 +165,7 @@ def withdraw(
 
     Safe for anybody: a batch that has been sent meanwhile is left alone. A main gives its `term`.
     """
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         if term is not None:
             hold_term(connection, term)
         # Bins come before batches in the order of locks, so what is locked here is decided below.
@@ -246,7 +246,7 @@ def release_of_lost_workers(
 
 @retried
 def _lose(connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime) -> int:
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         # The bins first: they reopen a gap after this moment, as a request may have gone out just now.
         cursor.execute(_CLOSE_TURNS, {"batches": batches, "used": True})

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
+
+from jobs.queue.rows import named_rows
 
 _READ: Final[LiteralString] = """
 SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float AS lives_for
@@ -24,7 +25,7 @@ def read_robots(
     connection: psycopg.Connection[Any], *, origins: Iterable[str]
 ) -> list[tuple[str, Mapping[str, Any], float]]:
     """The stored answers of these origins: (origin, answer, seconds that it may still be believed)."""
-    with connection.cursor(row_factory=namedtuple_row) as cursor:
+    with named_rows(connection) as cursor:
         rows = cursor.execute(_READ, {"origins": list(origins)}).fetchall()
     return [(row.origin, row.answer, row.lives_for) for row in rows]
 

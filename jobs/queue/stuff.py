@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch
 from jobs.queue.order import AGAIN, FIRST_FRESH
 from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
 from jobs.throttling.bins import BinSeen, LaneSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
 from nodes.fences import FenceRefused
 
@@ -297,7 +297,7 @@ def stuff(
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         scope, jobs = _hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE])
         if not jobs or room <= 0:
             return Stuffed()
@@ -344,7 +344,7 @@ def stuff_removals(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     offered = batches = 0
-    with connection.transaction(), connection.cursor(row_factory=namedtuple_row) as cursor:
+    with connection.transaction(), named_rows(connection) as cursor:
         scope, jobs = _hold(cursor, manager=manager, group=group, phases=[Phase.SHUTTING_DOWN, Phase.DELETING])
         if not jobs:
             return Stuffed()

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg.rows import namedtuple_row
 
 from jobs.connectors.repository.base import Document
+from jobs.queue.rows import named_rows
 from nodes.fences import FenceRefused
 
 # How long a batch may be out before its worker is asked about it.
@@ -131,7 +131,7 @@ def take(connection: psycopg.Connection[Any], *, worker: uuid.UUID, room: int, i
     Raises:
         FenceRefused: the worker was marked failed, or has stopped.
     """
-    with connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+    with named_rows(connection, binary=True) as cursor:
         rows = cursor.execute(_TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE}).fetchall()
         if not rows[0].nodes:
             raise FenceRefused("node", node=worker)

@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.connectors.output.base import ConfigurationError, OutputError
 from jobs.control import InvalidJob
-from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, WorkersDie
+from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
 from jobs.management.progress import Bar, summary
 from jobs.models import Job
 from jobs.schema import SchemaTooNew, make_ready

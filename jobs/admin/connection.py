@@ -1,0 +1,122 @@
+"""Connections: a name, a connector, and what the connector wants to know."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminSelectWidget
+
+from jobs import connections
+from jobs.admin.rehearsal import rehearsal
+from jobs.connections import ConnectionInUse, InvalidConnection, Kind
+from jobs.connectors.output.registry import DEFAULT_OUTPUT, OUTPUTS
+from jobs.connectors.repository.registry import CONNECTORS
+from jobs.models import OutputConnection, RepositoryConnection
+
+
+class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Asks the connector before anything is stored."""
+
+    kind: ClassVar[Kind]
+    connectors: ClassVar[list[tuple[str, str]]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "connector" in self.fields:
+            self.fields["connector"] = forms.ChoiceField(choices=self.connectors, widget=UnfoldAdminSelectWidget)
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return values
+        try:
+            with rehearsal():
+                self.store()
+        except InvalidConnection as invalid:
+            for name, sentences in invalid.problems.items():
+                self.add_error(name if name in self.fields else None, sentences)
+        except ConnectionInUse as used:
+            self.add_error(None, str(used))
+        return values
+
+    def store(self) -> connections.Connection:
+        """Store what the form says."""
+        values = {name: self.cleaned_data[name] for name in ("name", "configuration")}
+        values["configuration"] = values["configuration"] or {}
+        if self.instance.pk:
+            return connections.change(self.kind, self.instance.pk, **values)
+        return connections.create(self.kind, connector=self.cleaned_data["connector"], **values)
+
+
+class RepositoryConnectionForm(ConnectionForm):
+    kind = RepositoryConnection
+    connectors: ClassVar = [(name, name) for name in CONNECTORS]
+
+    class Meta:
+        model = RepositoryConnection
+        fields = ("name", "connector", "configuration")
+        help_texts: ClassVar = {
+            "configuration": _("What each job of this connection begins with, like {&quot;user_agent&quot;: &quot;…&quot;}.")
+        }
+
+
+class OutputConnectionForm(ConnectionForm):
+    kind = OutputConnection
+    connectors: ClassVar = [(name, kind.label) for name, kind in OUTPUTS.items()]
+
+    class Meta:
+        model = OutputConnection
+        fields = ("name", "connector", "configuration")
+        help_texts: ClassVar = {
+            "configuration": _("Search index and nothing kept: {}. JSON lines: {&quot;path&quot;: &quot;/where/to.jsonl&quot;}.")
+        }
+
+
+class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
+    """The connector of a connection stays what it was when it was made."""
+
+    list_display = ("name", "connector", "used_by")
+    search_fields = ("name",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
+        return ("connector",) if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: ConnectionForm, change: bool) -> None:  # noqa: FBT001 (Django's)
+        obj.pk = form.store().pk
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        connections.delete(type(obj), obj.pk)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for connection in queryset:
+            try:
+                connections.delete(type(connection), connection.pk)
+            except ConnectionInUse as used:
+                messages.warning(request, str(used))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What jobs use cannot go, so its page offers no deleting."""
+        allowed: bool = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or not obj.jobs.exists())
+
+    def used_by(self, connection: Any) -> str:
+        return ", ".join(job.name for job in connection.jobs.all()) or "–"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        found: QuerySet[Any] = super().get_queryset(request)
+        return found.prefetch_related("jobs")
+
+
+class RepositoryConnectionAdmin(ConnectionAdmin):
+    form = RepositoryConnectionForm
+
+
+class OutputConnectionAdmin(ConnectionAdmin):
+    form = OutputConnectionForm
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
+        return {"connector": DEFAULT_OUTPUT}

@@ -1,0 +1,151 @@
+"""Jobs: to be made, changed, and told what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin, StackedInline
+
+from jobs import control
+from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet
+from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.transitions import StateChange
+
+
+class SeedInline(StackedInline):  # type: ignore[misc]
+    model = Seed
+    form = SeedForm
+    formset = SeedFormSet
+    extra = 0
+    min_num = 1
+    verbose_name = _("seed")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Seed]:
+        seeds: QuerySet[Seed] = super().get_queryset(request)
+        return seeds.filter(removed_at=None)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "policy":
+            kwargs["queryset"] = ThrottlePolicy.objects.filter(private_to=None)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class JobAdmin(ModelAdmin):  # type: ignore[misc]
+    """
+    A job is changed while it does not run, and deleted by an action that removes what it indexed too.
+
+    Where it comes from stays: documents of one source mean nothing to another.
+    """
+
+    form = JobForm
+    inlines = (SeedInline,)
+    list_display = ("name", "page", "status", "repository", "priority")
+    list_filter = ("phase", "repository")
+    search_fields = ("name",)
+    actions = ("start", "pause", "resume", "abort", "remove")
+    filter_horizontal = ()
+    fieldsets = (
+        (None, {"fields": ("name", "repository", "outputs")}),
+        (_("What to crawl"), {"fields": ("scope", "include", "exclude", "max_depth", "max_documents")}),
+        (_("How"), {"fields": ("priority", "user_agent", "robots_wait", "allow_private_networks")}),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> tuple[str, ...]:
+        return ("repository",) if obj else ()
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Where there is only one connection to choose, it is chosen."""
+        repositories = list(RepositoryConnection.objects.all()[:2])
+        outputs = list(OutputConnection.objects.filter(connector="search")[:2])
+        return {
+            **({"repository": repositories[0].pk} if len(repositories) == 1 else {}),
+            **({"outputs": [outputs[0].pk]} if len(outputs) == 1 else {}),
+        }
+
+    # --- What may be done ------------------------------------------------------------------------
+
+    def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
+        """A job that runs is shown, and cannot be changed."""
+        allowed: bool = super().has_change_permission(request, obj)
+        return allowed and (obj is None or obj.phase == Phase.INACTIVE)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
+        """Never a bare DELETE of the row: what the job indexed has to leave the outputs first."""
+        return False
+
+    def has_control_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("jobs.control_job")
+
+    def has_remove_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("jobs.delete_job")
+
+    @admin.action(description=_("Start"), permissions=["control"])
+    def start(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        _make(control.start, request, jobs)
+
+    @admin.action(description=_("Pause"), permissions=["control"])
+    def pause(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        _make(control.pause, request, jobs)
+
+    @admin.action(description=_("Resume"), permissions=["control"])
+    def resume(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        _make(control.resume, request, jobs)
+
+    @admin.action(description=_("Abort"), permissions=["control"])
+    def abort(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        _make(control.abort, request, jobs)
+
+    @admin.action(description=_("Delete, with what they indexed"), permissions=["remove"])
+    def remove(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        _make(control.delete, request, jobs)
+
+    # --- Saving ----------------------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: Job, form: JobForm, change: bool) -> None:  # noqa: FBT001 (Django's)
+        """Nothing yet: a job is stored with its seeds, in one piece (`save_related`)."""
+
+    def save_related(
+        self,
+        request: HttpRequest,
+        form: JobForm,
+        formsets: list[SeedFormSet],
+        change: bool,  # noqa: FBT001 (Django's)
+    ) -> None:
+        (seeds,) = formsets
+        job = form.instance
+        saved = job.wanted.store(job, seeds=seeds.wanted_seeds(), made_by=request.user.get_username())
+        job.pk = saved.job.pk
+        for warning in saved.warnings:
+            messages.warning(request, warning)
+
+    def construct_change_message(self, request: HttpRequest, form: JobForm, formsets: Any, add: bool = False) -> str:  # noqa: FBT001, FBT002 (Django's)
+        """The job's own journal says what happened; the admin's log only that somebody was here."""
+        return "Added." if add else "Changed."
+
+    # --- The list --------------------------------------------------------------------------------
+
+    @admin.display(description=_("status"))
+    def status(self, job: Job) -> str:
+        return job.status
+
+    @admin.display(description=_("page"))
+    def page(self, job: Job) -> str:
+        return format_html('<a href="{}">{}</a>', reverse("job", args=[job.pk]), _("watch"))
+
+
+def _make(transition: Callable[..., StateChange], request: HttpRequest, jobs: QuerySet[Job]) -> None:
+    for job in jobs:
+        try:
+            change = transition(job.pk, made_by=request.user.get_username(), now=timezone.now())
+        except (TransitionRefused, InvalidJob, JobUnknown) as refused:
+            messages.warning(request, str(refused))
+        else:
+            messages.success(request, f"{change.job.name}: {change.job.status}.")
