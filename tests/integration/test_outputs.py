@@ -1,0 +1,517 @@
+"""What a flush and a clean-up leave in the outputs: exactly what the jobs hold, and an account of it."""
+
+import datetime as dt
+import fcntl
+import json
+import threading
+import uuid
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.rows import namedtuple_row
+
+from jobs.connectors.output.base import OutputError
+from jobs.connectors.repository.base import Content, Document, Ending, Outcome
+from jobs.lifecycle.document import Stage
+from jobs.loops.outputs import JobOutputs
+from jobs.models import (
+    Batch,
+    Bin,
+    CounterDelta,
+    IndexedDocument,
+    Job,
+    Lane,
+    OutLinks,
+    OutputConnection,
+    QueueItem,
+    RepositoryConnection,
+    SearchDocument,
+    Seed,
+    ThrottleGroup,
+)
+from jobs.queue import take
+from jobs.queue.drop import Dropped, drop
+from jobs.queue.flush import JobFacts, Result, flush
+from jobs.queue.take import Claimed
+from nodes.fences import FenceRefused
+from tests.cluster import register_node, wait_until
+
+NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
+PAGE, OTHER_PAGE = "http://a.example/page", "http://a.example/other"
+
+
+def hash_of(url: str) -> str:
+    return uuid.uuid5(uuid.NAMESPACE_URL, url).hex
+
+
+class JobWithOutputs:
+    """A job in its third run, with documents claimed one by one by a worker."""
+
+    def __init__(self, name: str, *outputs: OutputConnection) -> None:
+        repository, _ = RepositoryConnection.objects.get_or_create(name="web")
+        bin_, _ = Bin.objects.get_or_create(namespace="web", name="a.example")
+        self.row = Job.objects.create(name=name, repository=repository, run_no=3)
+        self.row.outputs.set(outputs)
+        seed = Seed.objects.create(job=self.row, urls=["http://a.example/"])
+        self.group = ThrottleGroup.objects.create(seed=seed, node_scope="cluster")
+        self.lane = Lane.objects.create(seed=seed, bin=bin_)
+        holding = tuple(sorted(output.pk for output in outputs if output.connector != "null"))
+        self.facts = JobFacts(
+            id=self.row.pk, run_no=3, tracks_depth=False, max_depth=None, has_budget=False, outputs=holding
+        )
+
+    def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, losses: int = 0) -> Claimed:
+        """Put the document into a batch, as stuff and take would; what it was is kept."""
+        batch = Batch.objects.create(
+            group=self.group, node_scope="cluster", state=Batch.State.SENT, documents=1, created_at=NOON
+        )
+        claim = {"stage": stage, "batch": batch, "losses": losses}
+        mine = QueueItem.objects.filter(hash=hash_of(url), job=self.row)
+        if not mine.update(**claim):
+            QueueItem.objects.create(hash=hash_of(url), job=self.row, lane=self.lane, identifier=url, run_no=3, **claim)
+        document = Document(
+            hash=hash_of(url),
+            identifier=url,
+            depth=0,
+            redirects=0,
+            version="",
+            validators="",
+            failures=0,
+            failing_for=0,
+        )
+        return Claimed(
+            document=document,
+            job_id=self.row.pk,
+            run_no=3,
+            seed_id=self.lane.seed_id,
+            lane_id=self.lane.pk,
+            batch_id=batch.pk,
+            specification_version=1,
+        )
+
+    def indexed(self, url: str, text: str = "text", *, version: str = "1:v1", **claim) -> Result:
+        content = Content(url=url, title="", description="", text=text, content_type="text/html", language="")
+        return self.ended(url, Ending.INDEXED, "200", version=version, content=content, references=[], **claim)
+
+    def gone(self, url: str, code: str = "404", ending: Ending = Ending.FAILED, **claim) -> Result:
+        return self.ended(url, ending, code, references=[], removes=True, **claim)
+
+    def ended(self, url: str, ending: Ending, code: str, *, losses: int = 0, **facts) -> Result:
+        claimed = self.claim(url, losses=losses)
+        return Result(claimed=claimed, job=self.facts, outcome=Outcome(claimed.document, ending, code, **facts))
+
+    def deleted(self) -> int:
+        """How many documents were counted as removed from an output."""
+        return sum(CounterDelta.objects.filter(job_id=self.row.pk, measure="deleted").values_list("amount", flat=True))
+
+
+@pytest.fixture
+def search_output(connection):
+    return OutputConnection.objects.create(name="search", connector="search")
+
+
+@pytest.fixture
+def lines(tmp_path, connection):
+    return OutputConnection.objects.create(
+        name="lines", connector="jsonl", configuration={"path": str(tmp_path / "out.jsonl")}
+    )
+
+
+@pytest.fixture
+def worker(connection):
+    return register_node(connection, "worker").id
+
+
+@pytest.fixture
+def flushed(connection, worker):
+    """Flushes results with the outputs of their jobs."""
+
+    def run(*results: Result):
+        return flush(connection, worker=worker, results=results, outputs=JobOutputs(), now=NOON)
+
+    return run
+
+
+@pytest.fixture
+def dropped(connection, worker):
+    """Drops claimed documents of some jobs."""
+
+    def run(*claims: Claimed, jobs: tuple[JobWithOutputs, ...]) -> Dropped:
+        facts = {job.row.pk: job.facts for job in jobs}
+        return drop(connection, worker=worker, claims=claims, jobs=facts, outputs=JobOutputs(), now=NOON)
+
+    return run
+
+
+def texts() -> dict[str, str]:
+    """What the search output holds; never other than what the account says that it holds."""
+    held = {(row.hash, row.output_id): row for row in IndexedDocument.objects.filter(output__connector="search")}
+    documents = {(row.hash, row.output_id): row for row in SearchDocument.objects.all()}
+    assert held.keys() == documents.keys()
+    return {row.url: row.text for row in documents.values()}
+
+
+def actions(lines: OutputConnection) -> list[tuple[str, str]]:
+    path = Path(lines.configuration["path"])
+    if not path.exists():
+        return []
+    return [(line["action"], line["url"]) for line in map(json.loads, path.read_text().split("\n")[:-1])]
+
+
+# --- Flush ---------------------------------------------------------------------------------------
+
+
+def test_an_indexed_document_stands_in_all_outputs_of_its_job(search_output, lines, flushed):
+    job = JobWithOutputs("job", search_output, lines)
+
+    flushed(job.indexed(PAGE, "words"))
+
+    assert texts() == {PAGE: "words"}
+    assert actions(lines) == [("add", PAGE)]
+    assert set(IndexedDocument.objects.values_list("output", "version")) == {
+        (search_output.pk, "1:v1"),
+        (lines.pk, "1:v1"),
+    }
+
+
+def test_a_changed_document_replaces_what_was_there(search_output, flushed):
+    job = JobWithOutputs("job", search_output)
+    flushed(job.indexed(PAGE, "old", version="1:v1"))
+
+    flushed(job.indexed(PAGE, "new", version="1:v2"))
+
+    assert texts() == {PAGE: "new"}
+    assert IndexedDocument.objects.get().version == "1:v2"
+    assert job.deleted() == 0
+
+
+def test_the_null_output_costs_no_account(flushed):
+    job = JobWithOutputs("job", OutputConnection.objects.create(name="null", connector="null"))
+
+    flushed(job.indexed(PAGE))
+    flushed(job.gone(PAGE))
+
+    assert not IndexedDocument.objects.exists()
+    assert job.deleted() == 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        (Ending.FAILED, "404"),
+        (Ending.FAILED, "410"),
+        (Ending.EXCLUDED, "NOINDEX"),
+        (Ending.EXCLUDED, "REDIRECT"),
+        (Ending.EXCLUDED, "ROBOTS"),
+        (Ending.EXCLUDED, "NOT_TEXT"),
+    ],
+)
+def test_what_the_source_no_longer_has_leaves_all_outputs_and_is_counted_once(
+    search_output, lines, flushed, ending, code
+):
+    job = JobWithOutputs("job", search_output, lines)
+    flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
+
+    flushed(job.gone(PAGE, code, ending))
+
+    assert texts() == {OTHER_PAGE: "text"}
+    assert actions(lines)[-1] == ("delete", PAGE)
+    assert job.deleted() == 1
+
+
+def test_what_could_not_be_read_stays(search_output, lines, flushed):
+    job = JobWithOutputs("job", search_output, lines)
+    flushed(job.indexed(PAGE))
+
+    flushed(job.ended(PAGE, Ending.FAILED, "500", version="1:v1"))
+    flushed(job.ended(PAGE, Ending.UNCHANGED, "OK_UNCHANGED", version="1:v1"))
+    flushed(job.ended(PAGE, Ending.RETRY, "503", retry_after=60))
+
+    assert texts() == {PAGE: "text"}
+    assert actions(lines) == [("add", PAGE)]
+    assert job.deleted() == 0
+
+
+def test_what_was_in_no_output_is_removed_from_none(search_output, lines, flushed):
+    job = JobWithOutputs("job", search_output, lines)
+
+    flushed(job.gone(PAGE))
+    flushed(job.gone(PAGE))
+
+    assert actions(lines) == []
+    assert job.deleted() == 0
+
+
+def test_an_outcome_that_lost_its_claim_reaches_no_output(search_output, lines, flushed):
+    job = JobWithOutputs("job", search_output, lines)
+    stale = job.indexed(PAGE, "stale")
+    job.claim(PAGE)
+
+    assert flushed(stale).refused == 1
+
+    assert texts() == {}
+    assert actions(lines) == []
+
+
+def test_nothing_stands_when_an_output_refuses(search_output, connection, flushed):
+    nowhere = OutputConnection.objects.create(
+        name="nowhere", connector="jsonl", configuration={"path": "/nowhere/out.jsonl"}
+    )
+    job = JobWithOutputs("job", search_output, nowhere)
+
+    with pytest.raises(OutputError, match="/nowhere"):
+        flushed(job.indexed(PAGE))
+
+    assert texts() == {}
+    assert QueueItem.objects.get().stage == Stage.ACTIVE
+
+
+def test_a_version_counts_only_while_every_output_holds_it(search_output, lines, connection, flushed, worker):
+    job = JobWithOutputs("job", search_output, lines)
+    flushed(job.indexed(PAGE, version="1:v1"))
+
+    def taken_version() -> str:
+        claimed = job.claim(PAGE)
+        Batch.objects.filter(pk=claimed.batch_id).update(state=Batch.State.AVAILABLE)
+        job_turn(job, claimed.batch_id)
+        (turn,) = take.take(connection, worker=worker, room=10, idle=True, now=NOON).turns
+        return turn.documents[0].document.version
+
+    assert taken_version() == "1:v1"
+    IndexedDocument.objects.filter(output=lines).update(version="1:v0")
+    assert taken_version() == ""
+
+
+def job_turn(job: JobWithOutputs, batch: int) -> None:
+    job.lane.turns.create(batch_id=batch, bin=job.lane.bin, documents=1, requests=1, gap=0)
+
+
+def test_a_removal_is_logged_when_a_lost_worker_may_have_logged_the_text(search_output, lines, flushed):
+    job = JobWithOutputs("job", search_output, lines)
+
+    flushed(job.gone(PAGE, losses=1))
+
+    assert actions(lines) == [("delete", PAGE)]
+    assert job.deleted() == 0
+
+
+def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn, connection, worker, tmp_path):
+    job = JobWithOutputs("job", lines)
+    result, errors = job.indexed(PAGE), []
+    path = tmp_path / "out.jsonl"
+    path.touch()
+    frozen = psycopg.connect(dsn, autocommit=True)
+
+    def run() -> None:
+        try:
+            flush(frozen, worker=worker, results=[result], outputs=JobOutputs(), now=NOON)
+        except psycopg.OperationalError as error:
+            errors.append(error)
+
+    flushing = threading.Thread(target=run)
+    with path.open("rb") as held_up:
+        fcntl.flock(held_up, fcntl.LOCK_EX)
+        flushing.start()
+        wait_until(lambda: is_idle_in_transaction(connection, frozen.info.backend_pid))
+        connection.execute("SELECT pg_terminate_backend(%s)", [frozen.info.backend_pid])
+    flushing.join(10)
+
+    assert len(errors) == 1
+    assert actions(lines) == []
+
+
+def is_idle_in_transaction(connection: psycopg.Connection, pid: int) -> bool:
+    state = connection.execute(
+        "SELECT state FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%indexeddocument%%'", [pid]
+    ).fetchone()
+    return state == ("idle in transaction",)
+
+
+# --- Shared outputs ------------------------------------------------------------------------------
+
+
+def test_what_another_job_still_holds_stays_and_the_last_holder_takes_it_away(search_output, lines, flushed):
+    one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
+    flushed(one.indexed(PAGE))
+    flushed(other.indexed(PAGE))
+
+    flushed(one.gone(PAGE))
+    assert texts() == {PAGE: "text"}
+    flushed(other.gone(PAGE))
+
+    assert texts() == {}
+    assert actions(lines) == [("add", PAGE), ("add", PAGE), ("delete", PAGE)]
+    assert (one.deleted(), other.deleted()) == (0, 1)
+
+
+def test_a_job_with_other_outputs_holds_nothing_here(search_output, lines, flushed):
+    one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", lines)
+    flushed(one.indexed(PAGE))
+    flushed(other.indexed(PAGE))
+
+    flushed(one.gone(PAGE))
+
+    assert texts() == {}
+    assert actions(lines) == [("add", PAGE)]
+
+
+def test_of_two_jobs_that_let_go_at_the_same_time_the_later_one_takes_it_away(
+    search_output, connection, dsn, worker, flushed
+):
+    one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
+    flushed(one.indexed(PAGE))
+    flushed(other.indexed(PAGE))
+    first, second = one.gone(PAGE), other.gone(PAGE)
+    waiting = threading.Thread(target=lambda: flush_elsewhere(dsn, worker, second))
+
+    with connection.transaction():
+        flush(connection, worker=worker, results=[first], outputs=JobOutputs(), now=NOON)
+        waiting.start()
+        wait_until(lambda: waits_for_a_lock(dsn))
+    waiting.join(10)
+
+    assert texts() == {}
+    assert (one.deleted(), other.deleted()) == (0, 1)
+
+
+def test_a_job_that_adds_what_another_one_just_removes_holds_it_in_the_end(
+    search_output, connection, dsn, worker, flushed
+):
+    one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
+    flushed(one.indexed(PAGE, "old"))
+    first, second = one.gone(PAGE), other.indexed(PAGE, "new")
+    waiting = threading.Thread(target=lambda: flush_elsewhere(dsn, worker, second))
+
+    with connection.transaction():
+        flush(connection, worker=worker, results=[first], outputs=JobOutputs(), now=NOON)
+        waiting.start()
+        wait_until(lambda: waits_for_a_lock(dsn))
+    waiting.join(10)
+
+    assert texts() == {PAGE: "new"}
+    assert one.deleted() == 1
+
+
+def flush_elsewhere(dsn: str, worker: uuid.UUID, result: Result) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        flush(connection, worker=worker, results=[result], outputs=JobOutputs(), now=NOON)
+
+
+def waits_for_a_lock(dsn: str) -> bool:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        return connection.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").fetchone() == (True,)
+
+
+# --- Dropping ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", [Stage.BEING_CLEANED, Stage.BEING_DELETED])
+def test_a_dropped_document_leaves_outputs_and_queue(search_output, lines, flushed, dropped, stage):
+    job = JobWithOutputs("job", search_output, lines)
+    flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
+
+    done = dropped(job.claim(PAGE, stage=stage), jobs=(job,))
+
+    assert done == Dropped(dropped=1, removed=1)
+    assert texts() == {OTHER_PAGE: "text"}
+    assert actions(lines)[-1] == ("delete", PAGE)
+    assert [item.identifier for item in QueueItem.objects.all()] == [OTHER_PAGE]
+    assert [link.hash.hex for link in OutLinks.objects.all()] == [hash_of(OTHER_PAGE)]
+
+
+def test_a_dropped_document_is_counted_out_of_its_stage_and_run(search_output, flushed, dropped):
+    job = JobWithOutputs("job", search_output)
+    flushed(job.indexed(PAGE))
+    CounterDelta.objects.all().delete()
+    claim = job.claim(PAGE, stage=Stage.BEING_CLEANED)
+    QueueItem.objects.update(run_no=2)
+
+    dropped(claim, jobs=(job,))
+
+    assert set(CounterDelta.objects.values_list("lane_id", "run_no", "measure", "stage", "amount")) == {
+        (job.lane.pk, 2, "stage", Stage.BEING_CLEANED, -1),
+        (job.lane.pk, 3, "deleted", 0, 1),
+    }
+
+
+def test_a_document_that_no_output_held_is_dropped_and_not_counted_as_removed(search_output, lines, flushed, dropped):
+    job = JobWithOutputs("job", search_output, lines)
+    flushed(job.gone(PAGE))
+
+    assert dropped(job.claim(PAGE, stage=Stage.BEING_CLEANED), jobs=(job,)) == Dropped(dropped=1)
+
+    assert not QueueItem.objects.exists()
+    assert actions(lines) == []
+
+
+def test_what_another_job_holds_stays_when_one_is_deleted(search_output, flushed, dropped):
+    one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
+    flushed(one.indexed(PAGE))
+    flushed(other.indexed(PAGE))
+
+    assert dropped(one.claim(PAGE, stage=Stage.BEING_DELETED), jobs=(one,)) == Dropped(dropped=1)
+
+    assert texts() == {PAGE: "text"}
+    assert [item.job_id for item in QueueItem.objects.all()] == [other.row.pk]
+
+
+def test_a_lost_claim_drops_nothing(search_output, flushed, dropped):
+    job = JobWithOutputs("job", search_output)
+    flushed(job.indexed(PAGE))
+    lost = job.claim(PAGE, stage=Stage.BEING_CLEANED)
+    job.claim(PAGE, stage=Stage.BEING_CLEANED)
+
+    assert dropped(lost, jobs=(job,)) == Dropped(refused=1)
+
+    assert texts() == {PAGE: "text"}
+    assert QueueItem.objects.count() == 1
+
+
+def test_a_document_that_is_claimed_to_be_fetched_is_not_dropped(search_output, flushed, dropped):
+    job = JobWithOutputs("job", search_output)
+    flushed(job.indexed(PAGE))
+
+    assert dropped(job.claim(PAGE, stage=Stage.ACTIVE), jobs=(job,)) == Dropped(refused=1)
+
+
+def test_a_failed_worker_drops_nothing(search_output, connection, worker, flushed, dropped):
+    job = JobWithOutputs("job", search_output)
+    flushed(job.indexed(PAGE))
+    claim = job.claim(PAGE, stage=Stage.BEING_CLEANED)
+    connection.execute("UPDATE nodes_node SET status = 'failed', stopped_at = now() WHERE id = %s", [worker])
+
+    with pytest.raises(FenceRefused):
+        dropped(claim, jobs=(job,))
+
+    assert texts() == {PAGE: "text"}
+    assert QueueItem.objects.count() == 1
+
+
+# --- Connections ---------------------------------------------------------------------------------
+
+
+def test_a_connection_that_changed_is_read_anew_when_told(lines, connection, tmp_path):
+    job = JobWithOutputs("job", lines)
+    outputs = JobOutputs()
+
+    def write(result: Result) -> None:
+        with connection.transaction(), connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+            outputs.write(cursor, results=[result], now=NOON)
+
+    write(job.indexed(PAGE))
+    lines.configuration = {"path": str(tmp_path / "elsewhere.jsonl")}
+    lines.save()
+    outputs.forget_connections()
+    write(job.indexed(PAGE))
+
+    assert actions(lines) == [("add", PAGE)]
+
+
+@pytest.mark.parametrize("configuration", [{}, {"path": "relative"}, {"path": "/x", "mode": "w"}])
+def test_a_connection_that_cannot_be_is_refused_with_a_sentence(configuration, flushed):
+    broken = OutputConnection.objects.create(name="broken", connector="jsonl", configuration=configuration)
+    job = JobWithOutputs("job", broken)
+
+    with pytest.raises(OutputError, match=f"Output connection {broken.pk} cannot be used"):
+        flushed(job.indexed(PAGE))
