@@ -1,9 +1,33 @@
 """The ASGI application: pages and the API over HTTP, live views over web sockets."""
 
 import os
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 
-from django.core.asgi import get_asgi_application  # noqa: E402 (Django must know its settings first)
+from channels.routing import ProtocolTypeRouter  # noqa: E402 (Django must know its settings first)
+from django.core.asgi import get_asgi_application  # noqa: E402
 
-application = get_asgi_application()
+_pages = get_asgi_application()
+
+from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402 (models, so after the apps are loaded)
+from crawlctl.live.routing import websocket_application  # noqa: E402
+
+
+async def live_with_the_server(
+    _scope: object, receive: Callable[[], Awaitable[dict[str, Any]]], send: Callable[[dict[str, Any]], Awaitable[None]]
+) -> None:
+    """Start and stop what belongs to the server's process and to none of its requests."""
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            bridge()
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            await stop_bridge()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+
+
+application = ProtocolTypeRouter({"http": _pages, "websocket": websocket_application, "lifespan": live_with_the_server})

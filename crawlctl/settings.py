@@ -62,6 +62,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "crawlctl.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -103,6 +104,33 @@ AUTHENTICATION_BACKENDS = ["crawlctl.logins.GuardedBackend"]
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
+
+# The set-up pages, in the colour of our own.
+UNFOLD = {
+    "SITE_TITLE": "crawlctl set-up",
+    "SITE_HEADER": "crawlctl",
+    "SITE_SUBHEADER": "Set-up",
+    "SITE_URL": "/",
+    "SITE_SYMBOL": "hub",
+    "SHOW_VIEW_ON_SITE": False,
+    "BORDER_RADIUS": "6px",
+    "COLORS": {
+        "primary": {
+            "50": "oklch(98.4% .014 180.72)",
+            "100": "oklch(95.3% .051 180.801)",
+            "200": "oklch(91% .096 180.426)",
+            "300": "oklch(85.5% .138 181.071)",
+            "400": "oklch(77.7% .152 181.912)",
+            "500": "oklch(70.4% .14 182.503)",
+            "600": "oklch(51.1% .096 186.391)",
+            "700": "oklch(43.7% .078 188.216)",
+            "800": "oklch(38.6% .063 188.416)",
+            "900": "oklch(27.7% .046 192.524)",
+            "950": "oklch(20% .04 192.524)",
+        },
+    },
+    "SIDEBAR": {"show_search": False, "show_all_applications": False},
+}
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

@@ -1,10 +1,12 @@
 """Where each address leads."""
 
-from django.contrib import admin
 from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver
 
+from crawlctl.adminsite import site
+
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("admin/", admin.site.urls),
+    path("admin/", site.urls),
     path("api/v1/", include("crawlctl.api")),
+    path("", include("jobs.ui.urls")),
 ]

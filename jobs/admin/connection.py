@@ -60,7 +60,9 @@ class RepositoryConnectionForm(ConnectionForm):
         model = RepositoryConnection
         fields = ("name", "connector", "configuration")
         help_texts: ClassVar = {
-            "configuration": _("What each job of this connection begins with, like {&quot;user_agent&quot;: &quot;…&quot;}.")
+            "configuration": _(
+                "What each job of this connection begins with, like {&quot;user_agent&quot;: &quot;…&quot;}."
+            )
         }
 
 
@@ -72,7 +74,9 @@ class OutputConnectionForm(ConnectionForm):
         model = OutputConnection
         fields = ("name", "connector", "configuration")
         help_texts: ClassVar = {
-            "configuration": _("Search index and nothing kept: {}. JSON lines: {&quot;path&quot;: &quot;/where/to.jsonl&quot;}.")
+            "configuration": _(
+                "Search index and nothing kept: {}. JSON lines: {&quot;path&quot;: &quot;/where/to.jsonl&quot;}."
+            )
         }
 
 

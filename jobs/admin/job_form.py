@@ -87,11 +87,11 @@ class JobForm(forms.ModelForm):  # type: ignore[type-arg]
 
     scope = forms.ChoiceField(choices=_SCOPES, required=False, label=_("Scope"), widget=UnfoldAdminSelectWidget)
     include = Lines(
-        required=False, label=_("Only addresses like"), help_text=_("Regular expressions (RE2), one a line; empty: all.")
+        required=False,
+        label=_("Only addresses like"),
+        help_text=_("Regular expressions (RE2), one a line; empty: all."),
     )
-    exclude = Lines(
-        required=False, label=_("No addresses like"), help_text=_("Regular expressions (RE2), one a line.")
-    )
+    exclude = Lines(required=False, label=_("No addresses like"), help_text=_("Regular expressions (RE2), one a line."))
     max_depth = forms.IntegerField(
         required=False,
         min_value=0,
@@ -184,7 +184,9 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
             with rehearsal():
                 wanted.store(self.instance, seeds=self.wanted_seeds(), made_by="")
         except InvalidJob as invalid:
-            raise ValidationError([sentence for sentences in invalid.problems.values() for sentence in sentences]) from None
+            raise ValidationError(
+                [sentence for sentences in invalid.problems.values() for sentence in sentences]
+            ) from None
 
     def wanted_seeds(self) -> list[SeedWanted]:
         """Return the seeds that the filled forms name, in their order."""

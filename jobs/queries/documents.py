@@ -213,11 +213,15 @@ class DocumentStory:
 def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
     """Read all about one document; None when the job does not know it."""
     item = (
-        QueueItem.objects.select_related("job", "lane__bin", "batch__worker").filter(job_id=job_id, hash=document).first()
+        QueueItem.objects.select_related("job", "lane__bin", "batch__worker")
+        .filter(job_id=job_id, hash=document)
+        .first()
     )
     if item is None:
         return None
-    held = {row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())}
+    held = {
+        row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())
+    }
     out = OutLinks.objects.filter(job_id=job_id, hash=document).first()
     targets = list(out.targets) if out else []
     return DocumentStory(

@@ -157,7 +157,9 @@ def read_job_page(job_id: int) -> JobPage | None:
 def _read_codes(job: Job) -> list[CodeCount]:
     with connection.cursor() as cursor:
         cursor.execute(_CODES, {"job": job.pk, "run": job.run_no, "done": Stage.DONE})
-        return [CodeCount(code=code, outcome=Outcome(outcome), count=count) for outcome, code, count in cursor.fetchall()]
+        return [
+            CodeCount(code=code, outcome=Outcome(outcome), count=count) for outcome, code, count in cursor.fetchall()
+        ]
 
 
 def _read_hosts(job: Job) -> tuple[list[HostLine], int]:

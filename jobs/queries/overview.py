@@ -92,7 +92,9 @@ class OverviewPage:
 def read_overview() -> OverviewPage:
     """Read the page, in six queries whatever the size of the crawl."""
     running_first = Case(When(phase=Phase.INACTIVE, then=Value(1)), default=Value(0), output_field=IntegerField())
-    jobs = job_lines(Job.objects.order_by(running_first, Coalesce("started_at", "created_at").desc(), "id")[:_JOBS_SHOWN])
+    jobs = job_lines(
+        Job.objects.order_by(running_first, Coalesce("started_at", "created_at").desc(), "id")[:_JOBS_SHOWN]
+    )
     running = [job for job in jobs if job.runs]
     totals = add_up(job.counts for job in running)
     rates = [job.rate for job in running if job.rate is not None]
@@ -153,7 +155,9 @@ def read_search_lag() -> dt.datetime | None:
 
 def _tally_nodes() -> NodeTally:
     kinds = list(Node.objects.filter(status__in=LIVE_STATUSES).values_list("kind", flat=True))
-    term = MainTerm.objects.filter(resigned=False, main__status__in=LIVE_STATUSES).select_related("main").order_by("scope")
+    term = (
+        MainTerm.objects.filter(resigned=False, main__status__in=LIVE_STATUSES).select_related("main").order_by("scope")
+    )
     mains = [one.main.name for one in term if one.main is not None]
     return NodeTally(
         managers=kinds.count(NodeKind.MANAGER), workers=kinds.count(NodeKind.WORKER), main=mains[0] if mains else ""

@@ -56,7 +56,9 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
         "held_by": [_held_row(held, now=now) for held in story.held_by],
         "links": [_link_row(link, job_id=story.job.pk) for link in story.links],
         "links_in_all": words.number(story.links_in_all),
-        "links_hidden": words.number(story.links_in_all - len(story.links)) if story.links_in_all > len(story.links) else "",
+        "links_hidden": words.number(story.links_in_all - len(story.links))
+        if story.links_in_all > len(story.links)
+        else "",
         "is_redirect": story.is_redirect,
     }
 

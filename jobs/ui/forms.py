@@ -28,7 +28,9 @@ class DocumentFilterForm(forms.Form):
     address = forms.CharField(required=False, max_length=2083, label=_("Address"), strip=True)
     job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
     state = forms.ChoiceField(
-        choices=[("", _("any state")), *((name, _STATE_WORDS[name]) for name in STATES)], required=False, label=_("State")
+        choices=[("", _("any state")), *((name, _STATE_WORDS[name]) for name in STATES)],
+        required=False,
+        label=_("State"),
     )
     host = forms.CharField(required=False, max_length=300, label=_("Host"), strip=True)
     code = forms.CharField(required=False, max_length=30, label=_("Code"), strip=True)
@@ -67,4 +69,3 @@ class DocumentFilterForm(forms.Form):
             "code": wanted.code,
         }
         return {name: value for name, value in values.items() if value}
-

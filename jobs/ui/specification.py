@@ -18,7 +18,9 @@ def describe(page: JobPage) -> list[tuple[str, str]]:
         "robots_wait": _("Waits for robots.txt (s)"),
     }
     lines = [
-        (labels.get(name, name), _value(value)) for name, value in page.specification.items() if value not in (None, [], "")
+        (labels.get(name, name), _value(value))
+        for name, value in page.specification.items()
+        if value not in (None, [], "")
     ]
     if page.max_documents is not None:
         lines.append((_("Documents a run, at most"), words.number(page.max_documents)))

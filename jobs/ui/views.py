@@ -64,7 +64,12 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     found = read_job_page(job_id)
     if found is None:
         raise Http404(_("There is no job %(id)d.") % {"id": job_id})
-    context = {"screen": screens.job_screen(found, now=read_clock()), "page": found, "settings": describe(found), "topic": job_topic(job_id)}
+    context = {
+        "screen": screens.job_screen(found, now=read_clock()),
+        "page": found,
+        "settings": describe(found),
+        "topic": job_topic(job_id),
+    }
     return render(request, "ui/job.html", context)
 
 

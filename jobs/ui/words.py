@@ -21,7 +21,13 @@ def share(part: int, whole: int) -> str:
     if not whole:
         return UNKNOWN
     percent = 100 * part / whole
-    return "100 %" if part >= whole else f"{min(percent, 99.9):.1f} %" if percent < 10 or percent > 99 else f"{percent:.0f} %"
+    return (
+        "100 %"
+        if part >= whole
+        else f"{min(percent, 99.9):.1f} %"
+        if percent < 10 or percent > 99
+        else f"{percent:.0f} %"
+    )
 
 
 def rate(value: float | None) -> str:

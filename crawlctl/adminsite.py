@@ -1,0 +1,63 @@
+"""
+The set-up pages: django-unfold's admin, open to whoever has a role, with what each may change.
+
+Every table is registered here, in one place, and not by import: what the set-up pages show is decided
+by the composition root.
+"""
+
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.sites import UnfoldAdminSite
+
+from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmin, ThrottlePolicyAdmin
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+
+
+class SetUpSite(UnfoldAdminSite):
+    """The admin without a door of its own: people come in by the pages' login."""
+
+    site_title = _("crawlctl set-up")
+    index_title = _("Set-up")
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Roles decide: what somebody may see or change inside is asked of each model."""
+        return request.user.is_active and request.user.has_perm("jobs.view_job")
+
+    def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
+        if request.user.is_authenticated and self.has_permission(request):
+            return redirect("admin:index")
+        return redirect_to_login(request.GET.get("next", reverse("admin:index")), reverse("login"))
+
+
+class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
+    """Users and their roles. A role is a group; single permissions are not handed out here."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "roles", "is_active", "is_superuser", "last_login")
+    list_filter = ("groups", "is_active")
+    fieldsets = (
+        (None, {"fields": ("username", "password")}),
+        (_("Roles"), {"fields": ("groups", "is_superuser", "is_active")}),
+        (_("Who it is"), {"fields": ("first_name", "last_name", "email")}),
+    )
+    filter_horizontal = ()
+
+    def roles(self, user: User) -> str:
+        return ", ".join(sorted(group.name for group in user.groups.all())) or "–"
+
+
+site = SetUpSite()
+site.register(Job, JobAdmin)
+site.register(ThrottlePolicy, ThrottlePolicyAdmin)
+site.register(RepositoryConnection, RepositoryConnectionAdmin)
+site.register(OutputConnection, OutputConnectionAdmin)
+site.register(User, UserAdmin)

@@ -1,0 +1,199 @@
+"""
+The bridge between the database and the open pages of this process.
+
+It listens for control events on one connection of its own, and reads screens in one thread with one
+connection, however many pages are open. It runs from the first page (or from the start of the server,
+where that says so) until the server stops, and survives outages of the database: then it is
+`stalled`, pages say so, and it goes on by itself.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+from channels.layers import get_channel_layer
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connections
+
+from jobs import channels
+from jobs.loops.database import database_dsn
+from jobs.queries.overview import observe_rates
+from jobs.ui.screens import Record
+from jobs.ui.topics import TopicUnknown, read_screen
+
+_T = TypeVar("_T")
+
+# No page is told more often. Numbers must show within 2 s, so this is also how often it looks.
+_AT_MOST_EVERY: Final = 1.0
+# How often rates are read while nobody looks, so that the next one to look sees how they went.
+_UNWATCHED: Final = 5.0
+# Reading may take at most a fifth of the time: on a huge crawl pages get slower, not the database.
+_REST: Final = 4.0
+_LONGEST_REST: Final = 10.0
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 8.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What is known of a topic. `screen` is None before the first look (version 0), or when it has ended."""
+
+    name: str
+    watchers: set[str] = field(default_factory=set)
+    screen: Record | None = None
+    version: int = 0
+    changed_at: float = 0.0
+
+
+class Bridge:
+    """One for each event loop. To be used from that loop only."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _Topic] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
+        self._woken = asyncio.Event()
+        self.is_stalled = False
+
+    def start(self) -> None:
+        """Begin to listen and to read; does nothing when that has begun."""
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(self._listen(), name="listening"),
+                asyncio.create_task(self._keep_reading(), name="reading screens"),
+            ]
+
+    async def stop(self) -> None:
+        """Come to rest: nothing of the bridge runs afterwards and its connections are closed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        await asyncio.get_running_loop().run_in_executor(self._thread, connections.close_all)
+        self._thread.shutdown()
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns in the thread that has this process's connection for live pages."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _on_fresh_connection, work)
+
+    def watch(self, name: str, *, channel: str) -> None:
+        """
+        Let the socket be told of newer screens of the topic, the present one first.
+
+        The teller is the channel layer: the socket is to join the group `group_of(name)` before.
+        """
+        topic = self._topics.setdefault(name, _Topic(name))
+        topic.watchers.add(channel)
+        # Nobody looked meanwhile, so what is kept may be old.
+        if len(topic.watchers) == 1:
+            topic.screen, topic.changed_at = None, 0.0
+        self._woken.set()
+
+    def unwatch(self, name: str, *, channel: str) -> None:
+        topic = self._topics.get(name)
+        if topic is not None:
+            topic.watchers.discard(channel)
+            if not topic.watchers:
+                del self._topics[name]
+
+    def screen_of(self, name: str) -> tuple[int, Record | None]:
+        """The newest screen of a watched topic (None when the topic has ended) and its version (0 while unread)."""
+        topic = self._topics.get(name)
+        return (topic.version, topic.screen) if topic else (0, None)
+
+    async def _keep_reading(self) -> None:
+        observed_at = 0.0
+        while True:
+            began = time.monotonic()
+            self._woken.clear()
+            try:
+                for topic in list(self._topics.values()):
+                    if began - topic.changed_at >= _AT_MOST_EVERY * 0.95:
+                        await self._read(topic)
+                if began - observed_at >= _UNWATCHED:
+                    observed_at = began
+                    await self.run(observe_rates)
+                self.is_stalled = False
+            except (DatabaseError, psycopg.Error) as error:
+                if not self.is_stalled:
+                    logger.warning("live pages cannot be read: %s", error)
+                self.is_stalled = True
+            took = time.monotonic() - began
+            await self._rest(max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)))
+
+    async def _rest(self, least: float) -> None:
+        """Sleep `least` seconds, and then until something happens or it is time to look again."""
+        await asyncio.sleep(least)
+        patience = _AT_MOST_EVERY if self._topics else _UNWATCHED
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), max(0.0, patience - least))
+
+    async def _read(self, topic: _Topic) -> None:
+        try:
+            screen = await self.run(lambda: read_screen(topic.name))
+        except TopicUnknown:
+            screen = None
+        if topic.version and screen == topic.screen:
+            return
+        topic.screen, topic.version, topic.changed_at = screen, topic.version + 1, time.monotonic()
+        layer = get_channel_layer()
+        assert layer is not None
+        await layer.group_send(group_of(topic.name), {"type": "screen.changed", "topic": topic.name})
+
+    async def _listen(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                dsn = await self.run(database_dsn)
+                async with await psycopg.AsyncConnection.connect(
+                    dsn, autocommit=True, application_name="crawlctl live", keepalives_idle=5, connect_timeout=5
+                ) as connection:
+                    await connection.execute(f"LISTEN {channels.CONTROL}")
+                    pause = _FIRST_PAUSE
+                    async for _notification in connection.notifies():
+                        self._woken.set()
+            except (DatabaseError, psycopg.Error, OSError) as error:
+                logger.info("not listening for control events, trying again in %s s: %s", pause, error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictionary()
+
+
+def bridge() -> Bridge:
+    """The started bridge of the running event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _bridges:
+        _bridges[loop] = Bridge()
+    _bridges[loop].start()
+    return _bridges[loop]
+
+
+async def stop_bridge() -> None:
+    """Stop the bridge of the running event loop, if there is one."""
+    running = _bridges.pop(asyncio.get_running_loop(), None)
+    if running is not None:
+        await running.stop()
+
+
+def group_of(topic: str) -> str:
+    """The channel layer's group of those who watch a topic."""
+    return f"live.{topic}"
+
+
+def _on_fresh_connection(work: Callable[[], _T]) -> _T:
+    close_old_connections()
+    try:
+        return work()
+    finally:
+        close_old_connections()

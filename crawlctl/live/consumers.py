@@ -1,0 +1,167 @@
+"""
+One open page's web socket.
+
+The page says `{"type": "follow", "topic": ..., "visible": true}`, later `{"type": "hidden"}` and
+`{"type": "visible"}`. It is sent `{"type": "screen", "cells": {...}}` when there is something newer,
+`{"type": "gone"}` when what it shows has ended, and `{"type": "beat"}` every two seconds, by which it
+knows that the connection lives; nothing while it is hidden. Whoever logs out or loses the right to see
+jobs is sent away at the next beat.
+"""
+
+import asyncio
+import contextlib
+import json
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from channels.auth import get_user
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+from django.db import Error as DatabaseError
+
+from crawlctl.live.bridge import Bridge, bridge, group_of
+from jobs.ui.topics import is_topic
+
+# Close codes: those of HTTP after 4000, and the socket's own.
+NOT_LOGGED_IN: Final = 4401
+NOT_ALLOWED: Final = 4403
+TOO_MUCH: Final = 4429
+TOO_BIG: Final = 1009
+
+_BEAT: Final = 2.0
+# What a page has to say is short, and rare.
+_LONGEST_FRAME: Final = 1024
+_FRAMES_A_BEAT: Final = 20
+
+_READ_JOBS: Final = "jobs.view_job"
+
+
+class LivePage(AsyncWebsocketConsumer):
+    """Sends screens of the one topic that its page shows."""
+
+    async def connect(self) -> None:
+        self._bridge: Bridge = bridge()
+        self._topic = ""
+        self._is_visible = True
+        self._sent_version = 0
+        self._frames = 0
+        self._beating: asyncio.Task[None] | None = None
+        # Accepted first, in any case: a browser learns the close code of an open socket only.
+        await self.accept()
+        refusal = NOT_ALLOWED if not self._is_from_our_page() else await self._judge()
+        if refusal:
+            await self.close(refusal)
+            return
+        self._beating = asyncio.create_task(self._beat(), name="beat of a live page")
+
+    async def disconnect(self, code: int) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._beating
+        await self._unfollow()
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self._beating is None:
+            return
+        self._frames += 1
+        if self._frames > _FRAMES_A_BEAT:
+            await self.close(TOO_MUCH)
+        elif text_data is None or len(text_data) > _LONGEST_FRAME:
+            await self.close(TOO_BIG)
+        else:
+            await self._obey(text_data)
+
+    async def screen_changed(self, event: dict[str, Any]) -> None:
+        """There is a newer screen; called by the channel layer."""
+        if event["topic"] == self._topic and self._is_visible:
+            await self._send_screen()
+
+    async def _obey(self, text: str) -> None:
+        try:
+            frame = json.loads(text)
+        except ValueError:
+            frame = None
+        match frame:
+            case {"type": "follow", "topic": str(topic), "visible": bool(visible)} if is_topic(topic):
+                await self._unfollow()
+                self._topic, self._is_visible = topic, visible
+                if visible:
+                    await self._follow()
+            case {"type": "visible"} if self._topic and not self._is_visible:
+                self._is_visible = True
+                await self._follow()
+            case {"type": "hidden"}:
+                self._is_visible = False
+                await self._unfollow()
+            case {"type": "visible"}:
+                pass
+            case _:
+                await self._send({"type": "error", "message": "This frame cannot be understood."})
+
+    async def _follow(self) -> None:
+        await self.channel_layer.group_add(group_of(self._topic), self.channel_name)
+        self._sent_version = 0
+        self._bridge.watch(self._topic, channel=self.channel_name)
+        await self._send_screen()
+
+    async def _unfollow(self) -> None:
+        if self._topic:
+            self._bridge.unwatch(self._topic, channel=self.channel_name)
+            await self.channel_layer.group_discard(group_of(self._topic), self.channel_name)
+
+    async def _send_screen(self) -> None:
+        version, screen = self._bridge.screen_of(self._topic)
+        if version == self._sent_version:
+            return
+        self._sent_version = version
+        await self._send({"type": "gone"} if screen is None else {"type": "screen", "cells": screen})
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT)
+            self._frames = 0
+            refusal = await self._judge()
+            if refusal:
+                await self.close(refusal)
+                return
+            if self._is_visible:
+                await self._send({"type": "beat", "stalled": self._bridge.is_stalled})
+
+    async def _judge(self) -> int:
+        """The code with which the visitor is to be sent away, 0 when he may stay."""
+        try:
+            user = await self._present_user()
+            if not user.is_authenticated:
+                return NOT_LOGGED_IN
+            return 0 if await self._bridge.run(lambda: user.has_perm(_READ_JOBS)) else NOT_ALLOWED
+        except DatabaseError:
+            # Nothing is sent while nothing can be read, so who is there may stay until it can.
+            return 0 if self._topic else NOT_ALLOWED
+
+    async def _present_user(self) -> Any:
+        """Whose session it is at this moment: read anew, since it was read when the socket opened."""
+        session = self.scope["session"]
+        if session.session_key is None:
+            return AnonymousUser()
+        found: AbstractBaseUser | AnonymousUser = await get_user(
+            {"session": type(session._wrapped)(session.session_key)}
+        )
+        return found
+
+    def _is_from_our_page(self) -> bool:
+        """
+        Whether the page that opened the socket is of the host, port and all, that the socket was opened to.
+
+        The allowed hosts are checked before; but another port of an allowed host is another site, and
+        cookies do not tell ports apart.
+        """
+        headers = dict(self.scope["headers"])
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        host = headers.get(b"host", b"").decode("latin-1")
+        return urlsplit(origin).netloc == host or origin in settings.CSRF_TRUSTED_ORIGINS
+
+    async def _send(self, frame: dict[str, Any]) -> None:
+        await self.send(text_data=json.dumps(frame, ensure_ascii=False))

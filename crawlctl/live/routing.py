@@ -1,0 +1,21 @@
+"""Where the web sockets are."""
+
+from channels.auth import AuthMiddlewareStack
+from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.routing import URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.urls import path, re_path
+
+from crawlctl.live.consumers import LivePage
+
+
+class NoSuchSocket(AsyncWebsocketConsumer):
+    """Refuses what leads nowhere: the router itself would raise, and fill the log."""
+
+    async def connect(self) -> None:
+        await self.close()
+
+
+websocket_application = AllowedHostsOriginValidator(
+    AuthMiddlewareStack(URLRouter([path("live/", LivePage.as_asgi()), re_path("", NoSuchSocket.as_asgi())]))
+)

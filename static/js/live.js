@@ -1,0 +1,83 @@
+// Keeps an open page right: follows the topic of the page (body[data-topic]) over one web socket.
+//
+// The server sends a whole screen whenever it has changed, at most one a second, and a beat every two
+// seconds. While the tab is hidden it is told so, and sends nothing. Silence means a cut connection: a
+// banner says that the page is old, until a new connection has brought the present screen.
+
+import { show } from "./screen.js";
+
+const SILENCE = 4500; // milliseconds without a word from the server: two beats are missing
+const FIRST_PAUSE = 250;
+const LONGEST_PAUSE = 8000;
+const UNWELCOME = new Set([4401, 4403]); // logged out, or the role is gone
+
+const banner = document.getElementById("banner");
+let socket = null;
+let pause = FIRST_PAUSE;
+let silence = null;
+let isGone = false; // what the page shows was deleted
+
+function connect() {
+  const address = new URL("/live/", location.href);
+  address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+  const opened = new WebSocket(address);
+  socket = opened;
+  listenForSilence();
+  opened.addEventListener("open", () => {
+    opened.send(JSON.stringify({ type: "follow", topic: document.body.dataset.topic, visible: isVisible() }));
+  });
+  opened.addEventListener("message", (event) => hear(JSON.parse(event.data)));
+  opened.addEventListener("close", (event) => {
+    // Of a socket that was given up; its successor speaks for the page.
+    if (socket !== opened) return;
+    clearTimeout(silence);
+    if (UNWELCOME.has(event.code)) return warn("ended");
+    warn("cut");
+    setTimeout(connect, pause * (0.75 + Math.random() / 2));
+    pause = Math.min(pause * 2, LONGEST_PAUSE);
+  });
+}
+
+function hear(frame) {
+  listenForSilence();
+  if (frame.type === "screen") {
+    pause = FIRST_PAUSE;
+    warn(null);
+    show(document.body, frame.cells);
+  } else if (frame.type === "gone") {
+    isGone = true;
+    warn("gone");
+  } else if (frame.type === "beat" && !isGone) {
+    warn(frame.stalled ? "stalled" : null);
+  }
+}
+
+function listenForSilence() {
+  clearTimeout(silence);
+  if (isVisible()) silence = setTimeout(giveUp, SILENCE);
+}
+
+/** A connection that went silent may never report its end: leave it to itself. */
+function giveUp() {
+  const silent = socket;
+  warn("cut");
+  connect();
+  silent.close();
+}
+
+function warn(reason) {
+  banner.hidden = reason === null;
+  banner.textContent = reason === null ? "" : banner.dataset[reason];
+}
+
+function isVisible() {
+  return document.visibilityState === "visible";
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (socket?.readyState !== WebSocket.OPEN) return;
+  socket.send(JSON.stringify({ type: isVisible() ? "visible" : "hidden" }));
+  listenForSilence();
+});
+
+connect();
