@@ -106,6 +106,14 @@ def manifoldcf_name(state: JobState) -> str:
     return _NAMES.get(state, "")
 
 
+def states_by_name() -> dict[str, JobState]:
+    """One state for each of ManifoldCF's names: the plainest that has it."""
+    found: dict[str, JobState] = {}
+    for state, name in _NAMES.items():
+        found.setdefault(name, state)
+    return found
+
+
 def plain_name(state: JobState) -> str:
     """The status in plain words, as ManifoldCF's pages say it."""
     if state.phase == Phase.ACTIVE or state.stop_request != StopRequest.NONE:
