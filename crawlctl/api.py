@@ -8,6 +8,7 @@ from rest_framework.routers import SimpleRouter
 from crawlctl.tokens import TokenView
 from jobs.api.documents import DocumentView
 from jobs.api.errors import NothingHere
+from jobs.api.search import SearchView
 from jobs.api.views import JobEventView, JobView, OutputView, PolicyView, RepositoryView, SeedView
 from nodes.api.views import NodeEventView, NodeView
 
@@ -25,6 +26,7 @@ _router.register("node-events", NodeEventView, basename="node-event")
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
+    path("search/", SearchView.as_view(), name="search"),
     path("token/", TokenView.as_view(), name="token"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", SpectacularSwaggerView.as_view(url_name="api:schema"), name="docs"),

@@ -33,5 +33,6 @@ class NamedPermission(BasePermission):
             # The view answers 405, which says more than a refusal.
             return True
         needed: Mapping[str, str] = getattr(view, "permissions_needed", {})
-        permission = needed.get(getattr(view, "action", None) or str(request.method).lower())
+        action = getattr(view, "action", None) or str(request.method).lower().replace("head", "get")
+        permission = needed.get(action)
         return permission is not None and request.user.has_perm(permission)

@@ -1,0 +1,142 @@
+"""Users with a role, and a small world to ask the REST API about."""
+
+import datetime as dt
+import uuid
+from types import SimpleNamespace
+
+from django.contrib.auth.models import Group, User
+from knox.models import AuthToken
+from rest_framework.test import APIClient
+
+from jobs import control
+from jobs.control import SeedWanted
+from jobs.lifecycle.document import Stage
+from jobs.models import (
+    Bin,
+    IndexedDocument,
+    Job,
+    Lane,
+    Outcome,
+    OutputConnection,
+    QueueItem,
+    RepositoryConnection,
+    ThrottlePolicy,
+)
+from nodes.models import Node, NodeEvent
+
+NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
+PASSWORD = "a long pass phrase of nobody"
+
+
+def make_user(*roles, name=None, password=None, **facts):
+    """A user of these roles; without a password none fits, which spares the hashing of one."""
+    user = User.objects.create_user(name or f"a {' and '.join(roles) or 'nobody'}", password=password, **facts)
+    user.groups.set(Group.objects.filter(name__in=roles))
+    return user
+
+
+def client_of(*roles):
+    """A client that is logged in by session as a user of these roles."""
+    client = APIClient()
+    client.force_login(make_user(*roles))
+    return client
+
+
+def token_client_of(*roles):
+    """A client that sends a token of a user of these roles."""
+    _, token = AuthToken.objects.create(user=make_user(*roles))
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Token {token}")
+    return client
+
+
+def make_job(name="manual", *, repository=None, output=None, urls=("http://docs.test/",), policy=None, **facts):
+    repository = repository or RepositoryConnection.objects.get_or_create(name="the web")[0]
+    output = output or OutputConnection.objects.get_or_create(name="index", connector="search")[0]
+    return control.create_job(
+        name=name,
+        repository=repository,
+        outputs=[output],
+        seeds=[SeedWanted(urls=urls, policy=policy)],
+        specification={},
+        made_by="a test",
+        now=NOON,
+        **facts,
+    ).job
+
+
+def set_phase(job, **facts):
+    """Put a job where its loops would have brought it."""
+    Job.objects.filter(pk=job.pk).update(**facts)
+
+
+def make_documents(job, count, *, host="docs.test", **facts):
+    """Documents of one lane of a job, with hashes that are spread as real ones are."""
+    bin_, _ = Bin.objects.get_or_create(namespace="web", name=host)
+    lane, _ = Lane.objects.get_or_create(seed=job.seeds.get(), bin=bin_)
+    known = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "run_no": job.run_no} | facts
+    return QueueItem.objects.bulk_create(
+        QueueItem(
+            hash=uuid.uuid5(uuid.NAMESPACE_URL, f"http://{host}/{number}"),
+            job=job,
+            lane=lane,
+            identifier=f"http://{host}/{number}",
+            **known,
+        )
+        for number in range(count)
+    )
+
+
+def make_node(name="worker-1", **facts):
+    known = {
+        "id": uuid.uuid4(),
+        "kind": Node.Kind.WORKER,
+        "name": name,
+        "status": Node.Status.RUNNING,
+        "started_at": NOON,
+        "heartbeat_at": NOON,
+        "timeout_seconds": 10.0,
+        "host": "here",
+        "pid": 1,
+    }
+    return Node.objects.create(**known | facts)
+
+
+def make_world():
+    """One of everything that the API shows."""
+    policy = ThrottlePolicy.objects.create(name="gently")
+    job = make_job(policy=policy)
+    (document,) = make_documents(job, 1)
+    output = OutputConnection.objects.get(name="index")
+    IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
+    node = make_node()
+    NodeEvent.objects.create(node=node, scope=node.scope, kind=NodeEvent.Kind.REGISTERED, message="worker-1 registered")
+    return SimpleNamespace(
+        job=job,
+        policy=policy,
+        document=document,
+        output=output,
+        node=node,
+        repository=RepositoryConnection.objects.get(name="the web"),
+    )
+
+
+def document_id(document):
+    return f"{document.job_id}-{document.hash.hex}"
+
+
+def assert_problem(response, status, code, *, fields=None, allowed=None):
+    """The one shape of errors, and nothing but it."""
+    assert response.status_code == status, response.content
+    body = response.json()
+    assert set(body) <= {"code", "detail", "fields", "allowed"}
+    assert body["code"] == code
+    assert isinstance(body["detail"], str)
+    assert body["detail"]
+    if fields is not None:
+        assert set(body["fields"]) == set(fields), body
+    for sentences in body.get("fields", {}).values():
+        assert sentences
+        assert all(isinstance(sentence, str) for sentence in sentences)
+    assert body.get("allowed") == allowed
+    return body

@@ -1,0 +1,132 @@
+"""Policies and connections through the REST API."""
+
+import pytest
+
+from crawlctl.roles import ADMINISTRATOR, VIEWER
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from tests.api import assert_problem, client_of, make_job, make_world, set_phase
+
+pytestmark = pytest.mark.django_db
+
+OUTPUTS = "/api/v1/outputs/"
+REPOSITORIES = "/api/v1/repositories/"
+POLICIES = "/api/v1/policies/"
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
+def test_a_policy_is_stored_changed_and_deleted(administrator):
+    made = administrator.post(POLICIES, {"name": "gently", "min_gap": 2.5})
+    address = f"{POLICIES}{made.json()['id']}/"
+
+    changed = administrator.patch(address, {"open_requests": 1})
+
+    assert made.status_code == 201
+    assert changed.json() == {**made.json(), "open_requests": 1}
+    assert administrator.delete(address).status_code == 204
+    assert not ThrottlePolicy.objects.exists()
+
+
+def test_a_policy_of_a_one_shot_is_shown_by_its_address_only():
+    private = ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job())
+    client = client_of(VIEWER)
+
+    assert client.get(POLICIES).json()["results"] == []
+    assert client.get(f"{POLICIES}{private.pk}/").json()["private_to"] == private.private_to_id
+
+
+def test_a_connection_is_stored_changed_and_deleted(administrator):
+    made = administrator.post(
+        REPOSITORIES, {"name": "polite web", "connector": "web", "configuration": {"user_agent": "us/1"}}
+    )
+    address = f"{REPOSITORIES}{made.json()['id']}/"
+
+    changed = administrator.patch(address, {"configuration": {"user_agent": "us/2"}})
+
+    assert made.status_code == 201, made.content
+    assert changed.json() == {**made.json(), "configuration": {"user_agent": "us/2"}}
+    assert administrator.delete(address).status_code == 204
+    assert not RepositoryConnection.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "field"),
+    [
+        (REPOSITORIES, {"name": "x", "connector": "carrier-pigeon"}, "connector"),
+        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"wings": 2}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"max_depth": "deep"}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"include": ["("]}}, "configuration"),
+        (REPOSITORIES, {"connector": "web"}, "name"),
+        (OUTPUTS, {"name": "x", "connector": "carrier-pigeon"}, "connector"),
+        (OUTPUTS, {"name": "x", "connector": "search", "configuration": {"wings": 2}}, "configuration"),
+        (OUTPUTS, {"name": "x", "connector": "jsonl"}, "configuration"),
+        (OUTPUTS, {"name": "x", "connector": "jsonl", "configuration": {"path": 3}}, "configuration"),
+        (OUTPUTS, {"name": "x", "connector": "null", "configuration": "none"}, "configuration"),
+        (OUTPUTS, {"name": "x", "connector": "null", "speed": 1}, "speed"),
+        (OUTPUTS, {"name": "x" * 201, "connector": "null"}, "name"),
+    ],
+)
+def test_what_a_connector_refuses_is_not_stored(administrator, address, body, field):
+    assert_problem(administrator.post(address, body), 400, "invalid", fields=[field])
+    assert not RepositoryConnection.objects.exists()
+    assert not OutputConnection.objects.exists()
+
+
+def test_a_name_that_is_taken_is_refused(administrator):
+    for name in ("first", "second"):
+        administrator.post(OUTPUTS, {"name": name, "connector": "null"})
+    second = OutputConnection.objects.get(name="second")
+
+    assert_problem(administrator.post(OUTPUTS, {"name": "first", "connector": "null"}), 400, "invalid", fields=["name"])
+    assert_problem(administrator.patch(f"{OUTPUTS}{second.pk}/", {"name": "first"}), 400, "invalid", fields=["name"])
+
+
+def test_a_connection_keeps_its_connector(administrator):
+    made = administrator.post(OUTPUTS, {"name": "x", "connector": "null"}).json()
+
+    response = administrator.patch(f"{OUTPUTS}{made['id']}/", {"connector": "search"})
+
+    assert_problem(response, 400, "invalid", fields=["connector"])
+
+
+def test_a_used_connection_is_not_deleted_and_says_by_whom_it_is_used(administrator):
+    world = make_world()
+
+    problem = assert_problem(administrator.delete(f"{OUTPUTS}{world.output.pk}/"), 409, "in_use")
+
+    assert "manual" in problem["detail"]
+
+
+def test_a_changed_configuration_makes_the_next_runs_read_everything_anew(administrator):
+    world = make_world()
+    before = world.job.specification_version
+
+    administrator.patch(f"{REPOSITORIES}{world.repository.pk}/", {"configuration": {"user_agent": "us/1"}})
+
+    assert Job.objects.get().specification_version == before + 1
+
+
+def test_a_new_name_changes_nothing_of_what_is_crawled(administrator):
+    world = make_world()
+
+    response = administrator.patch(
+        f"{REPOSITORIES}{world.repository.pk}/", {"name": "the wide web", "configuration": {}}
+    )
+
+    assert response.json()["name"] == "the wide web"
+    assert Job.objects.get().specification_version == world.job.specification_version
+
+
+def test_a_configuration_does_not_change_under_a_running_job(administrator):
+    world = make_world()
+    set_phase(world.job, phase=Phase.ACTIVE)
+
+    response = administrator.patch(f"{REPOSITORIES}{world.repository.pk}/", {"configuration": {"user_agent": "us/1"}})
+
+    assert_problem(response, 409, "in_use")
+    world.repository.refresh_from_db()
+    assert world.repository.configuration == {}

@@ -1,0 +1,223 @@
+"""Every refusal has one shape, and bad input is refused without a change and without a defect."""
+
+import json
+
+import pytest
+from django.db import OperationalError
+from rest_framework.test import APIClient
+
+from crawlctl.roles import ADMINISTRATOR, VIEWER
+from jobs.api.views import JobView
+from jobs.models import Job, ThrottlePolicy
+from tests.api import assert_problem, client_of, make_world
+
+pytestmark = pytest.mark.django_db
+
+POLICIES = "/api/v1/policies/"
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
+def send(client, body, *, address=POLICIES, content_type="application/json"):
+    return client.generic("POST", address, body, content_type=content_type)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{", "line 1, column 2"),
+        (b'{"name": "x",}', "not JSON"),
+        (b'{"name": "\xff"}', "not UTF-8"),
+        (b'{"name": "x", "min_gap": NaN}', "NaN"),
+        (b'{"name": "x", "min_gap": Infinity}', "Infinity"),
+        (b'{"name": "x", "min_gap": 1e400}', "out of range"),
+        (b'{"name": "x", "open_requests": %s}' % (b"9" * 5000), "out of range"),
+        (b'{"name": "a\\u0000b"}', "NUL"),
+        (b'{"na\\u0000me": "b"}', "NUL"),
+        (b'{"name": "\\ud800"}', "surrogate"),
+        (b'{"name": ["' + b"[" * 10 + b'\\udfff"]}', "surrogate"),
+        (b"[" * 100_000, "nested"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_by_a_sentence(administrator, body, says):
+    problem = assert_problem(send(administrator, body), 400, "parse_error")
+
+    assert says in problem["detail"]
+    assert not ThrottlePolicy.objects.exists()
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"text"', b"7", b"null"])
+def test_a_body_that_is_no_object_is_refused(administrator, body):
+    assert_problem(send(administrator, body), 400, "invalid", fields=["request"])
+
+
+def test_a_body_above_the_limit_is_refused(administrator):
+    body = json.dumps({"name": "x" * 3_000_000})
+
+    assert_problem(send(administrator, body), 413, "too_large")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_a_body_of_another_type_is_refused(administrator, content_type):
+    assert_problem(send(administrator, b"name=x", content_type=content_type), 415, "unsupported_media_type")
+
+
+def test_an_answer_of_another_type_is_not_given(administrator):
+    assert_problem(administrator.get(POLICIES, HTTP_ACCEPT="text/csv"), 406, "not_acceptable")
+
+
+def test_an_unknown_field_is_named_with_those_that_there_are(administrator):
+    problem = assert_problem(
+        administrator.post(POLICIES, {"name": "x", "speed": 3, "color": "red"}),
+        400,
+        "invalid",
+        fields=["speed", "color"],
+    )
+
+    assert problem["fields"]["speed"] == [
+        "There is no such field; there are: name, open_requests, min_gap, spares_loopback."
+    ]
+
+
+def test_a_field_that_crawlctl_sets_is_refused(administrator):
+    job = make_world().job
+
+    assert_problem(
+        administrator.patch(f"/api/v1/jobs/{job.pk}/", {"phase": "active"}), 400, "invalid", fields=["phase"]
+    )
+
+    job.refresh_from_db()
+    assert job.phase == "inactive"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("open_requests", 0),
+        ("open_requests", -1),
+        ("open_requests", 10**30),
+        ("open_requests", 1.5),
+        ("open_requests", True),
+        ("open_requests", None),
+        ("min_gap", -0.1),
+        ("min_gap", 1e300),
+        ("min_gap", "fast"),
+        ("name", ""),
+        ("name", "x" * 201),
+        ("name", None),
+        ("name", ["x"]),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_its_field(administrator, field, value):
+    body = {"name": "x"} | {field: value}
+
+    assert_problem(administrator.post(POLICIES, body), 400, "invalid", fields=[field])
+    assert not ThrottlePolicy.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/api/v1/",
+        "/api/v1/nothing/",
+        "/api/v1/jobs",
+        "/api/v1/jobs/0/",
+        "/api/v1/jobs/9999999999999999999/",
+        "/api/v1/jobs/-1/",
+        "/api/v1/jobs/one/",
+        "/api/v1/jobs/1%00/",
+        "/api/v1/jobs/\u0661/",
+        "/api/v1/jobs/99/counts/",
+        "/api/v1/policies/9999999999999999999/",
+        "/api/v1/outputs/7777777/",
+        "/api/v1/documents/1-00000000000000000000000000000000/",
+        "/api/v1/documents/9999999999999999999-00000000000000000000000000000000/",
+        "/api/v1/documents/1-x/",
+        "/api/v1/nodes/00000000-0000-0000-0000-000000000000/",
+    ],
+)
+def test_an_unknown_address_is_not_found(administrator, address):
+    assert_problem(administrator.get(address), 404, "not_found")
+
+
+@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "delete"])
+@pytest.mark.parametrize("job", [77, 9999999999999999999])
+def test_an_action_on_an_unknown_job_is_not_found(administrator, verb, job):
+    assert_problem(administrator.post(f"/api/v1/jobs/{job}/{verb}/"), 404, "not_found")
+
+
+def test_who_does_not_say_who_he_is_is_told_how():
+    response = APIClient().get("/api/v1/jobs/")
+
+    assert_problem(response, 401, "not_authenticated")
+    assert response["WWW-Authenticate"] == "Token"
+
+
+def test_a_wrong_method_is_told_the_right_ones(administrator):
+    response = administrator.delete(POLICIES)
+
+    assert_problem(response, 405, "method_not_allowed")
+    assert "POST" in response["Allow"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=1000000000", "limit"),
+        ("limit=many", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("cursor=x", "cursor"),
+        ("cursor=a%00b", "cursor"),
+        ("phase=asleep", "phase"),
+        ("ordering=id;DROP", "ordering"),
+        ("name=%00", "name"),
+    ],
+)
+def test_a_list_refuses_what_it_cannot_be_asked(query, field):
+    assert_problem(client_of(VIEWER).get(f"/api/v1/jobs/?{query}"), 400, "invalid", fields=[field])
+
+
+def test_a_cursor_of_another_list_is_refused(administrator):
+    for name in ("first", "second"):
+        ThrottlePolicy.objects.create(name=name)
+    following = administrator.get(f"{POLICIES}?limit=1").json()["next"]
+
+    response = administrator.get(following.replace("/policies/", "/outputs/"))
+
+    assert_problem(response, 400, "invalid", fields=["cursor"])
+
+
+def test_what_others_hold_is_not_deleted(administrator):
+    world = make_world()
+
+    for address in (f"policies/{world.policy.pk}", f"repositories/{world.repository.pk}", f"outputs/{world.output.pk}"):
+        assert_problem(administrator.delete(f"/api/v1/{address}/"), 409, "in_use")
+
+    assert Job.objects.get().outputs.count() == 1
+
+
+def test_a_database_that_is_gone_is_no_defect_of_the_request(administrator, monkeypatch):
+    def gone(self):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(JobView, "get_queryset", gone)
+
+    assert_problem(administrator.get("/api/v1/jobs/"), 503, "database_unavailable")
+
+
+def test_a_defect_is_logged_and_answered_in_the_same_shape(administrator, monkeypatch, caplog):
+    def broken(self):
+        raise KeyError("something of ours")
+
+    monkeypatch.setattr(JobView, "get_queryset", broken)
+
+    body = assert_problem(administrator.get("/api/v1/jobs/"), 500, "internal_error")
+
+    assert "something of ours" not in json.dumps(body)
+    assert any(record.exc_info for record in caplog.records)

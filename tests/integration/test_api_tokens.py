@@ -1,0 +1,212 @@
+"""Tokens: bought by a password, sent with requests, ended; and passwords are guessed slowly."""
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.contrib.auth import authenticate
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.http import HttpRequest
+from django.utils import timezone
+from knox.models import AuthToken
+from rest_framework.test import APIClient
+
+from crawlctl import logins
+from crawlctl.models import LoginAttempt
+from crawlctl.roles import VIEWER
+from crawlctl.tokens import MOST_OF_A_USER
+from tests.api import PASSWORD, assert_problem, client_of, make_user
+
+pytestmark = pytest.mark.django_db
+
+TOKEN = "/api/v1/token/"
+JOBS = "/api/v1/jobs/"
+
+
+@pytest.fixture
+def user():
+    return make_user(VIEWER, name="vera", password=PASSWORD)
+
+
+@pytest.fixture
+def quick_passwords(settings):
+    """Hashing that costs little, for tests that try many."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def log_in(password=PASSWORD, name="vera", **extra):
+    return APIClient().post(TOKEN, {"username": name, "password": password}, **extra)
+
+
+def client_with(token, scheme="Token"):
+    client = APIClient(enforce_csrf_checks=True)
+    client.credentials(HTTP_AUTHORIZATION=f"{scheme} {token}")
+    return client
+
+
+def test_a_password_buys_a_token_that_opens_the_api(user):
+    answer = log_in()
+
+    assert answer.status_code == 201
+    assert dt.datetime.fromisoformat(answer.json()["expires_at"]) > timezone.now()
+    assert client_with(answer.json()["token"]).get(JOBS).status_code == 200
+
+
+def test_the_database_holds_no_usable_token(user):
+    token = log_in().json()["token"]
+
+    (row,) = AuthToken.objects.values()
+
+    assert token not in str(row)
+    assert row["digest"] != token
+
+
+def test_a_token_that_was_given_back_opens_nothing(user):
+    client, other = client_with(log_in().json()["token"]), client_with(log_in().json()["token"])
+
+    assert client.delete(TOKEN).status_code == 204
+
+    assert_problem(client.get(JOBS), 401, "authentication_failed")
+    assert other.get(JOBS).status_code == 200
+
+
+def test_an_expired_token_opens_nothing(user):
+    client = client_with(log_in().json()["token"])
+    AuthToken.objects.update(expiry=timezone.now() - dt.timedelta(seconds=1))
+
+    assert_problem(client.get(JOBS), 401, "authentication_failed")
+
+
+def test_the_token_of_a_disabled_user_opens_nothing(user):
+    client = client_with(log_in().json()["token"])
+    user.is_active = False
+    user.save()
+
+    assert_problem(client.get(JOBS), 401, "authentication_failed")
+    assert_problem(log_in(), 401, "authentication_failed")
+
+
+def test_a_role_that_was_taken_away_is_gone_at_once(user):
+    client = client_with(log_in().json()["token"])
+    user.groups.clear()
+
+    assert_problem(client.get(JOBS), 403, "permission_denied")
+
+
+@pytest.mark.parametrize("token", ["", "x", "two words", "\u00e9", "a\0b", "0" * 64, "'; --", "x" * 10_000])
+def test_what_is_no_token_opens_nothing(user, token):
+    log_in()
+
+    assert_problem(client_with(token).get(JOBS), 401, "authentication_failed")
+
+
+def test_an_old_token_does_not_stand_in_the_way_of_a_new_one(user):
+    assert log_in(HTTP_AUTHORIZATION="Token expired").status_code == 201
+
+
+def test_a_user_has_so_many_tokens_and_a_new_one_ends_the_oldest(user):
+    oldest = client_with(log_in().json()["token"])
+    for _ in range(MOST_OF_A_USER - 1):
+        AuthToken.objects.create(user=user)
+    assert oldest.get(JOBS).status_code == 200
+
+    log_in()
+
+    assert AuthToken.objects.count() == MOST_OF_A_USER
+    assert_problem(oldest.get(JOBS), 401, "authentication_failed")
+
+
+def test_a_session_has_no_token_to_give_back():
+    assert_problem(client_of(VIEWER).delete(TOKEN), 401, "not_authenticated")
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({}, ["username", "password"]),
+        ({"username": "vera", "password": "x", "otp": 1}, ["otp"]),
+        ({"username": "v" * 151, "password": "x"}, ["username"]),
+        ({"username": "vera", "password": "x" * 5000}, ["password"]),
+        ({"username": None, "password": ["x"]}, ["username", "password"]),
+    ],
+)
+def test_credentials_that_cannot_be_are_refused_by_their_field(body, fields):
+    assert_problem(APIClient().post(TOKEN, body), 400, "invalid", fields=fields)
+
+
+def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(user):
+    wrong, unknown = log_in("wrong"), log_in(name="nobody")
+
+    assert_problem(wrong, 401, "authentication_failed")
+    assert wrong.json() == unknown.json()
+    assert wrong["WWW-Authenticate"] == "Token"
+
+
+def test_who_guesses_must_wait_even_with_the_right_password(quick_passwords, user):
+    for _ in range(logins.MOST_OF_A_NAME):
+        log_in("wrong")
+
+    closed = log_in()
+
+    assert_problem(closed, 429, "throttled")
+    assert 0 < int(closed["Retry-After"]) <= logins.WINDOW.total_seconds() + 1
+    assert log_in(REMOTE_ADDR="192.0.2.7").status_code == 201
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_guesses_at_the_same_moment_no_more_are_looked_at(quick_passwords, user):
+    def is_looked_at(_):
+        try:
+            logins.GuardedBackend().authenticate(HttpRequest(), username="vera", password="wrong")
+        except PermissionDenied:
+            return False
+        else:
+            return True
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        looked_at = sum(threads.map(is_looked_at, range(3 * logins.MOST_OF_A_NAME)))
+
+    assert looked_at <= logins.MOST_OF_A_NAME
+
+
+def test_names_are_not_tried_one_after_the_other(quick_passwords, user):
+    for number in range(logins.MOST_OF_AN_ADDRESS):
+        log_in("wrong", name=f"name {number}")
+
+    assert_problem(log_in(), 429, "throttled")
+
+
+def test_the_wait_ends(quick_passwords, user):
+    for _ in range(logins.MOST_OF_A_NAME + 3):
+        log_in("wrong")
+    LoginAttempt.objects.update(at=timezone.now() - logins.WINDOW)
+
+    assert log_in().status_code == 201
+    assert not LoginAttempt.objects.exists()
+
+
+def test_a_right_password_forgets_the_wrong_ones(quick_passwords, user):
+    for _ in range(logins.MOST_OF_A_NAME - 1):
+        log_in("wrong")
+
+    assert log_in().status_code == 201
+    assert log_in("wrong").status_code == 401
+    assert log_in().status_code == 201
+
+
+def test_pages_guess_as_slowly_as_the_api(quick_passwords, user):
+    for _ in range(logins.MOST_OF_A_NAME):
+        log_in("wrong")
+    request = HttpRequest()
+    request.META["REMOTE_ADDR"] = "127.0.0.1"
+
+    assert authenticate(request, username="vera", password=PASSWORD) is None
+
+
+def test_what_was_typed_as_a_name_is_not_kept(quick_passwords):
+    log_in("x", name="my password, in the wrong box")
+
+    assert "password" not in str(LoginAttempt.objects.values().get())

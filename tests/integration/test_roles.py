@@ -1,0 +1,191 @@
+"""Who may do what: the groups that are the roles, and every operation of the API for each of them."""
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission
+from django.core.management import call_command
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework.response import Response
+from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
+from rest_framework.views import APIView
+
+from crawlctl.roles import ADMINISTRATOR, OPERATOR, ROLES, VIEWER, write_roles
+from tests.api import assert_problem, client_of, document_id, make_user, make_world, token_client_of
+
+pytestmark = pytest.mark.django_db
+
+ANYBODY = "anybody"
+IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
+
+# The least role of each operation. A new one fails here until somebody has decided whom it is for.
+LEAST_ROLE = {
+    "documents_list": VIEWER,
+    "documents_retrieve": VIEWER,
+    "job_events_list": VIEWER,
+    "jobs_abort": OPERATOR,
+    "jobs_counts": VIEWER,
+    "jobs_create": ADMINISTRATOR,
+    "jobs_delete": ADMINISTRATOR,
+    "jobs_destroy": ADMINISTRATOR,
+    "jobs_list": VIEWER,
+    "jobs_partial_update": ADMINISTRATOR,
+    "jobs_pause": OPERATOR,
+    "jobs_resume": OPERATOR,
+    "jobs_retrieve": VIEWER,
+    "jobs_start": OPERATOR,
+    "jobs_update": ADMINISTRATOR,
+    "node_events_list": VIEWER,
+    "nodes_list": VIEWER,
+    "nodes_retrieve": VIEWER,
+    "outputs_create": ADMINISTRATOR,
+    "outputs_destroy": ADMINISTRATOR,
+    "outputs_list": VIEWER,
+    "outputs_partial_update": ADMINISTRATOR,
+    "outputs_retrieve": VIEWER,
+    "outputs_update": ADMINISTRATOR,
+    "policies_create": ADMINISTRATOR,
+    "policies_destroy": ADMINISTRATOR,
+    "policies_list": VIEWER,
+    "policies_partial_update": ADMINISTRATOR,
+    "policies_retrieve": VIEWER,
+    "policies_update": ADMINISTRATOR,
+    "repositories_create": ADMINISTRATOR,
+    "repositories_destroy": ADMINISTRATOR,
+    "repositories_list": VIEWER,
+    "repositories_partial_update": ADMINISTRATOR,
+    "repositories_retrieve": VIEWER,
+    "repositories_update": ADMINISTRATOR,
+    "schema_retrieve": VIEWER,
+    "search": VIEWER,
+    "seeds_list": VIEWER,
+    "token_create": ANYBODY,
+    "token_destroy": VIEWER,
+}
+
+
+def operations():
+    """Every operation that the API says it has: its id, method and path."""
+    for path, methods in SchemaGenerator().get_schema(request=None, public=True)["paths"].items():
+        for method, operation in methods.items():
+            yield operation["operationId"], method, path
+
+
+OPERATIONS = sorted(operations())
+
+
+def every_operation(*, of_the_crawl=False):
+    """Parametrise by all operations, or by those that show or change something of the crawl."""
+    free = {"token_create", "token_destroy", "schema_retrieve"} if of_the_crawl else set()
+    chosen = [operation for operation in OPERATIONS if operation[0] not in free]
+    return pytest.mark.parametrize(("operation", "method", "path"), chosen, ids=[name for name, _, _ in chosen])
+
+
+def address(path, world):
+    kind = path.removeprefix("/api/v1/").partition("/")[0]
+    ids = {
+        "jobs": world.job.pk,
+        "documents": document_id(world.document),
+        "nodes": world.node.pk,
+        "policies": world.policy.pk,
+        "repositories": world.repository.pk,
+        "outputs": world.output.pk,
+    }
+    return path.replace("{id}", str(ids.get(kind)))
+
+
+def test_every_operation_has_a_least_role():
+    assert sorted(LEAST_ROLE) == [operation for operation, _, _ in OPERATIONS]
+
+
+@every_operation()
+@pytest.mark.parametrize("role", IN_RISING_ORDER)
+def test_an_operation_is_for_its_least_role_and_above(operation, method, path, role):
+    target = address(path, make_world())
+    client = APIClient() if role == ANYBODY else token_client_of(role)
+
+    status = client.generic(method.upper(), target, "{}", content_type="application/json").status_code
+
+    may = IN_RISING_ORDER.index(role) >= IN_RISING_ORDER.index(LEAST_ROLE[operation])
+    refusal = 401 if role == ANYBODY else 403
+    assert (status not in {401, 403}) if may else (status == refusal)
+
+
+@every_operation(of_the_crawl=True)
+def test_a_user_without_a_role_may_do_nothing(operation, method, path):
+    client = client_of()
+
+    response = client.generic(method.upper(), address(path, make_world()), "{}", content_type="application/json")
+
+    assert_problem(response, 403, "permission_denied")
+
+
+def test_a_view_that_names_no_permission_is_closed_even_to_a_superuser():
+    class NewView(APIView):
+        def get(self, request):
+            return Response("open")
+
+    request = APIRequestFactory().get("/")
+    force_authenticate(request, make_user(is_superuser=True))
+
+    assert NewView.as_view()(request).status_code == 403
+
+
+@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "delete"])
+def test_reading_an_action_changes_nothing(verb):
+    world = make_world()
+
+    response = client_of(ADMINISTRATOR).get(f"/api/v1/jobs/{world.job.pk}/{verb}/")
+
+    assert_problem(response, 405, "method_not_allowed")
+    assert response["Allow"] == "POST, OPTIONS"
+
+
+def test_a_session_must_show_that_the_request_is_its_own():
+    world = make_world()
+    client = APIClient(enforce_csrf_checks=True)
+    client.force_login(make_user(OPERATOR))
+
+    response = client.post(f"/api/v1/jobs/{world.job.pk}/start/")
+
+    assert_problem(response, 403, "permission_denied")
+
+
+def test_the_documentation_is_shown_to_who_is_logged_in():
+    assert APIClient().get("/api/v1/docs/").status_code == 401
+
+    page = client_of(VIEWER).get("/api/v1/docs/")
+
+    assert page.status_code == 200
+    assert b"//cdn" not in page.content
+
+
+def test_each_role_holds_what_the_one_below_it_holds():
+    assert ROLES[VIEWER] < ROLES[OPERATOR] < ROLES[ADMINISTRATOR]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_all_permissions_of_a_role_exist(role):
+    held = {
+        f"{permission.content_type.app_label}.{permission.codename}"
+        for permission in Group.objects.get(name=role).permissions.select_related("content_type")
+    }
+
+    assert held == ROLES[role]
+
+
+def test_a_migrate_takes_away_what_somebody_added_and_gives_back_what_somebody_took():
+    group = Group.objects.get(name=VIEWER)
+    group.permissions.set(Permission.objects.filter(codename="delete_job"))
+
+    call_command("migrate", verbosity=0)
+
+    assert {permission.codename for permission in group.permissions.all()} == {
+        name.partition(".")[2] for name in ROLES[VIEWER]
+    }
+
+
+def test_roles_are_written_again_without_a_change(django_assert_max_num_queries):
+    with django_assert_max_num_queries(20):
+        write_roles(apps=apps, using="default")
+
+    assert Group.objects.count() == len(ROLES)
