@@ -92,14 +92,13 @@ class JobOutputs(OutputWriter):
     """
     Writes to the outputs of whatever jobs the documents belong to.
 
-    Connections are read when they are first needed; `forget_connections` after one may have changed.
+    Connections are read when they are first needed, and anew when a job has another version of its
+    specification: a connection changes only between runs, and then all of its jobs get one.
     """
 
     def __init__(self) -> None:
         self._opened: dict[int, Output] = {}
-
-    def forget_connections(self) -> None:
-        self._opened.clear()
+        self._versions: dict[int, int] = {}
 
     def write(
         self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime
@@ -112,6 +111,7 @@ class JobOutputs(OutputWriter):
         Raises:
             OutputError: an output did not take them; the transaction must be rolled back.
         """
+        self._notice_changes(result.claimed for result in results)
         added: dict[Key, Entry] = {}
         leaving: list[_Leaving] = []
         for result in results:
@@ -137,6 +137,7 @@ class JobOutputs(OutputWriter):
         Raises:
             OutputError: an output did not let go of them; the transaction must be rolled back.
         """
+        self._notice_changes(claims)
         leaving = [
             _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
             for claim in claims
@@ -168,6 +169,12 @@ class JobOutputs(OutputWriter):
         removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
         self._tell(cursor, added=added, removed=removed)
         return _count(document for document in leaving if not gone.isdisjoint(document.keys))
+
+    def _notice_changes(self, claims: Iterable[Claimed]) -> None:
+        versions = {claim.job_id: claim.specification_version for claim in claims}
+        if any(self._versions.get(job) != version for job, version in versions.items()):
+            self._opened.clear()
+            self._versions.update(versions)
 
     def _open(self, cursor: psycopg.Cursor[Any], ids: set[int]) -> None:
         unknown = sorted(ids - self._opened.keys())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.rows import namedtuple_row
 
+from jobs import connections
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Content, Document, Ending, Outcome
 from jobs.lifecycle.document import Stage
@@ -87,7 +87,7 @@ class JobWithOutputs:
             seed_id=self.lane.seed_id,
             lane_id=self.lane.pk,
             batch_id=batch.pk,
-            specification_version=1,
+            specification_version=self.row.specification_version,
         )
 
     def indexed(self, url: str, text: str = "text", *, version: str = "1:v1", **claim) -> Result:
@@ -491,20 +491,16 @@ def test_a_failed_worker_drops_nothing(search_output, connection, worker, flushe
 # --- Connections ---------------------------------------------------------------------------------
 
 
-def test_a_connection_that_changed_is_read_anew_when_told(lines, connection, tmp_path):
-    job = JobWithOutputs("job", lines)
-    outputs = JobOutputs()
+def test_a_connection_that_changed_between_runs_is_read_anew(lines, connection, worker, tmp_path):
+    job, outputs = JobWithOutputs("job", lines), JobOutputs()
+    flush(connection, worker=worker, results=[job.indexed(PAGE)], outputs=outputs, now=NOON)
 
-    def write(result: Result) -> None:
-        with connection.transaction(), connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
-            outputs.write(cursor, results=[result], now=NOON)
+    connections.change(OutputConnection, lines.pk, configuration={"path": str(tmp_path / "elsewhere.jsonl")})
+    job.row.refresh_from_db()
+    flush(connection, worker=worker, results=[job.indexed(PAGE)], outputs=outputs, now=NOON)
 
-    write(job.indexed(PAGE))
-    lines.configuration = {"path": str(tmp_path / "elsewhere.jsonl")}
-    lines.save()
-    outputs.forget_connections()
-    write(job.indexed(PAGE))
-
+    assert actions(lines) == [("add", PAGE)]
+    lines.refresh_from_db()
     assert actions(lines) == [("add", PAGE)]
 
 
