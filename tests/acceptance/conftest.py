@@ -1,0 +1,38 @@
+"""A machine for each acceptance test: a fresh database, a directory, and an end for all that was started."""
+
+import pytest
+
+from tests.processes import Machine, copy_of, make_template, serve_site
+
+
+@pytest.fixture(scope="session")
+def template():
+    """A migrated database that the tests' own are copied from."""
+    with make_template() as made:
+        yield made
+
+
+@pytest.fixture
+def machine(template, tmp_path, django_db_blocker):
+    """Runs processes on a database of their own; in this process the ORM and `control` work on it too."""
+    with copy_of(template) as database, database.as_django(), django_db_blocker.unblock():
+        made = Machine(database, tmp_path)
+        try:
+            yield made
+        finally:
+            made.clean_up()
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serves synthetic sites until the test ends."""
+    running = []
+
+    def start(**options):
+        context = serve_site(tmp_path / f"site-{len(running)}.log", **options)
+        running.append(context)
+        return context.__enter__()
+
+    yield start
+    for context in running:
+        context.__exit__(None, None, None)

@@ -1,0 +1,189 @@
+"""`manage.py crawl` of the synthetic site does just what the site's plan says, by the site's own log."""
+
+from collections import Counter
+
+import pytest
+
+from tests.processes import assert_exact, ended, held_by, host_of, reachable, read_lines, wait_for
+
+
+def requested_urls(site):
+    return {request.url for request in site.requests()}
+
+
+# --- Everything, once ----------------------------------------------------------------------------
+
+
+def test_every_page_is_fetched_once_and_counted_as_it_ended(machine, serve):
+    site = serve(pages=200, hosts=3, traps=5)
+    output = machine.directory / "pages.jsonl"
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--workers", 2, output=output)
+
+    assert (crawl.code, crawl.facts["reason"]) == (0, "finished")
+    assert_exact(site.compare_first_crawl(held_by(output)))
+    traps = Counter(trap for page in range(200) for trap in site.plan.outline(page).traps)
+    assert crawl.codes == {
+        "200": 200,
+        "404": traps["missing"],
+        "REDIRECT": traps["redirect"],
+        "ROBOTS": traps["private"],
+    }
+    assert crawl.counts == {
+        "processed": 200 + traps.total(),
+        "indexed": 200,
+        "unchanged": 0,
+        "deleted": 0,
+        "failed": traps["missing"],
+        "excluded": traps["redirect"] + traps["private"],
+        "waiting": 0,
+    }
+    assert len(read_lines(output)) == 200
+
+
+def test_the_last_line_and_the_lines_of_the_output_have_what_is_promised(machine, serve):
+    site = serve(pages=20, traps=0)
+    output = machine.directory / "pages.jsonl"
+
+    crawl = machine.crawl(site.start_url, "--job", "a crawl with a name", output=output)
+
+    assert crawl.facts.keys() == {
+        "job",
+        "counts",
+        "seconds",
+        "documents_per_second",
+        "bytes",
+        "result_codes",
+        "reason",
+    }
+    assert crawl.facts["job"] == "a crawl with a name"
+    assert 0 < crawl.facts["seconds"] < 60
+    assert crawl.facts["documents_per_second"] == pytest.approx(20 / crawl.facts["seconds"], rel=0.02)
+    assert crawl.facts["bytes"] > 20 * 8_000
+    (start,) = (line for line in read_lines(output) if line["url"] == site.start_url)
+    assert {"action", "url", "title", "text", "content_type", "fetched_at", "version"} <= start.keys()
+    assert (start["action"], start["title"], start["content_type"]) == (
+        "add",
+        "Page 0 of the synthetic site",
+        "text/html",
+    )
+
+
+# --- Limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_document_limit_is_reached_exactly(machine, serve, workers):
+    # Robots-excluded documents and retries take nothing of the budget.
+    site = serve(pages=150, hosts=2, traps=8)
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--max-documents", 60, "--workers", workers)
+
+    assert (crawl.code, crawl.facts["reason"]) == (0, "document_limit")
+    assert len(requested_urls(site)) == 60
+
+
+def test_a_document_limit_that_is_not_reached_changes_nothing(machine, serve):
+    site = serve(pages=30, traps=0)
+
+    crawl = machine.crawl(site.start_url, "--max-documents", 30)
+
+    assert (crawl.code, crawl.facts["reason"]) == (0, "finished")
+    assert requested_urls(site) == site.documents
+
+
+@pytest.mark.parametrize("most_links", [0, 2])
+def test_a_depth_limit_reaches_the_pages_within_so_many_links(machine, serve, most_links):
+    # Few of the 400 pages are linked often, so that the rings differ; two hosts, so that order does too.
+    site = serve(pages=400, hosts=2, traps=5, latency_ms=5)
+    expected = reachable(site.plan, most_links=most_links)
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--max-depth", most_links, "--workers", 2)
+
+    assert (crawl.code, crawl.facts["reason"]) == (0, "finished")
+    assert requested_urls(site) == expected
+
+
+# --- Scopes and rules ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["host", "domain"])
+def test_another_port_is_another_host_of_the_same_domain(machine, serve, scope):
+    site = serve(pages=120, hosts=2, host_style="ports", traps=5)
+    home = host_of(site.start_url)
+
+    crawl = machine.crawl(site.start_url, "--scope", scope)
+
+    assert crawl.code == 0
+    allowed = {"host": lambda url: host_of(url) == home, "domain": lambda _url: True}[scope]
+    assert requested_urls(site) == reachable(site.plan, allows=allowed)
+
+
+def test_a_prefix_reaches_what_begins_with_it(machine, serve):
+    site = serve(pages=120, hosts=2, traps=5)
+    seed = site.plan.url(2)
+    prefix = seed.rpartition("/")[0]
+
+    crawl = machine.crawl(seed, "--scope", "prefix")
+
+    assert crawl.code == 0
+    assert requested_urls(site) == reachable(site.plan, start=2, allows=lambda url: url.startswith(f"{prefix}/"))
+
+
+def test_rules_keep_out_what_they_say(machine, serve):
+    site = serve(pages=150, hosts=1, traps=5)
+
+    crawl = machine.crawl(
+        *(site.start_url, "--include", r"/$", "--include", r"/p/", "--include", "/redirect/"),
+        *("--exclude", r"/p/\d*7\.html"),
+    )
+
+    def allowed(url):
+        return ("/p/" in url or "/redirect/" in url) and not url.endswith("7.html")
+
+    assert crawl.code == 0
+    assert requested_urls(site) == reachable(site.plan, allows=lambda url: url == site.start_url or allowed(url))
+
+
+def test_several_seeds_reach_the_union_of_their_scopes(machine, serve):
+    first, second = serve(pages=40, traps=0), serve(pages=30, traps=0, seed=2)
+
+    crawl = machine.crawl(first.start_url, second.start_url)
+
+    assert crawl.counts["indexed"] == 70
+    assert requested_urls(first) == first.documents
+    assert requested_urls(second) == second.documents
+
+
+# --- Bad usage -----------------------------------------------------------------------------------
+
+URL = "http://127.0.0.1:9/"
+BAD_USAGE = {
+    "ftp://127.0.0.1/": ["ftp://127.0.0.1/"],
+    "http://": ["http://"],
+    "no address": ["--scope", "any"],
+    "regular expression": [URL, "--include", "("],
+    "non-linear expression": [URL, "--exclude", "(?=x)"],
+    "negative limit": [URL, "--max-documents", "-1"],
+    "huge limit": [URL, "--max-documents", "1" + 30 * "0"],
+    "negative depth": [URL, "--max-depth", "-1"],
+    "NaN": [URL, "--delay", "nan"],
+    "no workers": [URL, "--workers", "0"],
+    "output": [URL, "--output", "paper"],
+    "unwritable output": [URL, "--output", "jsonl:/proc/none/out.jsonl"],
+    "nothing to resume": ["--resume"],
+}
+
+
+def test_bad_usage_is_refused_in_a_sentence_and_changes_nothing(machine):
+    started = {}
+    for name, arguments in BAD_USAGE.items():
+        started[name] = machine.start("crawl", *arguments)
+        # Two at a time are as fast as all at once, and leave the others of the machine their share.
+        wait_for(lambda: sum(not crawl.has_ended for crawl in started.values()) < 2, saying="refused")
+    refused = {name: ended(crawl) for name, crawl in started.items()}
+
+    assert {name: crawl.code for name, crawl in refused.items()} == dict.fromkeys(BAD_USAGE, 2)
+    for name, crawl in refused.items():
+        assert 20 < len(crawl.err.strip()) < 1000, f"{name}: {crawl.err}"
+    assert machine.database.value("SELECT count(*) FROM jobs_job") == 0

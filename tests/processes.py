@@ -1,0 +1,389 @@
+"""
+Real processes for acceptance tests: the synthetic site, crawls and daemons, on a database of their own.
+
+What happened is read from the site's own log, from the output files and from the database; what should
+have happened comes from the site's plan. Nothing here waits for a fixed time: `wait_for` polls.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
+from uuid import uuid4
+
+import psutil
+import psycopg
+from django.db import connection as django_connection
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import namedtuple_row
+
+from crawlctl.demo.expectation import compare, expect_first_crawl
+from crawlctl.demo.log import read_log
+from crawlctl.demo.plan import Revision, SitePlan, Trap
+from jobs.loops.database import database_dsn
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Seconds. Generous, since the machine may be busy: what passes, passes at once.
+PATIENCE = 60.0
+# A node that falls silent is failed soon, so that a test of one need not wait long.
+QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
+
+
+def wait_for(condition, *, within=PATIENCE, saying):
+    """Return what the condition gives once it is true; the test fails with `saying` after so many seconds."""
+    deadline = time.monotonic() + within
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {within:g} s: {saying}"
+        time.sleep(0.02)
+    return found
+
+
+# --- Databases -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database of the test server, for the processes of one test."""
+
+    dsn: str
+
+    @property
+    def url(self):
+        """Its address as DATABASE_URL wants it."""
+        facts = conninfo_to_dict(self.dsn)
+        user, name = quote(facts.pop("user", ""), safe=""), quote(facts.pop("dbname"), safe="")
+        return f"postgresql://{user}{'@' if user else ''}/{name}?{urlencode(facts)}"
+
+    @property
+    def environment(self):
+        return {**os.environ, "DATABASE_URL": self.url}
+
+    def rows(self, query, *values):
+        with psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def value(self, query, *values):
+        """The first column of the first row, None when there is none."""
+        found = self.rows(query, *values)
+        return found[0][0] if found else None
+
+    def documents(self):
+        """How many documents there are by (stage, result code)."""
+        rows = self.rows("SELECT stage, result_code, count(*) FROM jobs_queueitem GROUP BY 1, 2")
+        return {(row.stage, row.result_code): row.count for row in rows}
+
+    @contextmanager
+    def as_django(self):
+        """Let the ORM and `jobs.control` of this process work on it."""
+        name = conninfo_to_dict(self.dsn)["dbname"]
+        before = django_connection.settings_dict["NAME"]
+        django_connection.close()
+        django_connection.settings_dict["NAME"] = name
+        try:
+            yield
+        finally:
+            django_connection.close()
+            django_connection.settings_dict["NAME"] = before
+
+
+@contextmanager
+def make_template():
+    """Make a migrated database; copies of it cost a tenth of a second."""
+    with _new_database() as template:
+        subprocess.run(
+            [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+            cwd=ROOT,
+            env=template.environment,
+            check=True,
+            timeout=PATIENCE,
+        )
+        yield template
+
+
+@contextmanager
+def copy_of(template):
+    with _new_database(template=conninfo_to_dict(template.dsn)["dbname"]) as database:
+        yield database
+
+
+@contextmanager
+def _new_database(*, template="template1"):
+    server = make_conninfo(database_dsn(), dbname="postgres")
+    name = f"acceptance_{uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        )
+        try:
+            yield Database(make_conninfo(server, dbname=name))
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+# --- The synthetic site --------------------------------------------------------------------------
+
+
+class RunningSite:
+    """A process of the synthetic site; `plan` is what it holds now."""
+
+    def __init__(self, process, *, log, pages, seed, traps):
+        self._process, self.log = process, log
+        facts = json.loads(process.stdout.readline())
+        self.plan = SitePlan(seed=seed, pages=pages, origins=tuple(facts["origins"]), traps=traps)
+
+    @property
+    def start_url(self):
+        return self.plan.start_url
+
+    @property
+    def documents(self):
+        """The addresses that an index in step with the site holds."""
+        return self.plan.urls(self.plan.documents())
+
+    @property
+    def lines(self):
+        """How many requests it has answered: what `requests(since=...)` is given later."""
+        return self._control("flush")["log_lines"]
+
+    def requests(self, *, since=0):
+        """What it was asked for but robots.txt, in order, without the first `since` lines of its log."""
+        self._control("flush")
+        return [request for request in read_log(self.log, skip=since) if request.path != "/robots.txt"]
+
+    def answers(self, *, since=0):
+        """How often each (status, URL) was answered."""
+        return Counter((request.status, request.url) for request in self.requests(since=since))
+
+    def count_requests(self):
+        """How many lines the log's file has, without asking the site: for who waits for the middle of a crawl."""
+        with self.log.open("rb") as lines:
+            return sum(1 for _ in lines)
+
+    def revise(self, *, change=0, gone=0, broken=None):
+        """Let the site change; returns what it changed."""
+        number = len(self.plan.revisions) + 1
+        plan = self.plan.at_revision(number, Revision(change=change, gone=gone, broken=broken))
+        wanted = {"revision": number, "change": change, "gone": gone}
+        self._control("set?" + urlencode(wanted | ({} if broken is None else {"broken": broken})))
+        self.plan = plan
+        return plan.changes[-1]
+
+    def compare_first_crawl(self, indexed):
+        self._control("flush")
+        return compare(log=self.log, expectation=expect_first_crawl(self.plan), indexed_urls=indexed)
+
+    def stop(self):
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+        self._process.stdout.close()
+
+    def _control(self, command):
+        with urllib.request.urlopen(f"{self.plan.origins[0]}/-/{command}", timeout=PATIENCE) as response:
+            return json.load(response)
+
+
+@contextmanager
+def serve_site(log, *, pages, hosts=1, seed=1, traps=2.0, **options):
+    """Run the synthetic site; further options are those of its command, like `latency_ms=20`."""
+    facts = {"pages": pages, "hosts": hosts, "seed": seed, "traps": traps, "log": log, **options}
+    arguments = [word for name, value in facts.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crawlctl.demo.site", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    site = RunningSite(process, log=log, pages=pages, seed=seed, traps=traps)
+    try:
+        yield site
+    finally:
+        site.stop()
+
+
+def reachable(plan, *, start=0, most_links=None, allows=lambda _url: True):
+    """
+    Return the URLs that are asked for by a crawl from a page that follows what is allowed.
+
+    `most_links` is the length of the longest path. What a redirect leads to is as far as the redirect.
+    """
+    seen, found, ring = {start}, {plan.url(start)}, {start}
+    links = 0
+    while ring and (most_links is None or links < most_links):
+        links += 1
+        following = set()
+        for page in ring:
+            outline = plan.outline(page)
+            following |= {*plan.linked_children(page, outline), *outline.popular}
+            for trap in outline.traps:
+                url = plan.trap_url(page, trap)
+                if allows(url) and trap is not Trap.PRIVATE:
+                    found.add(url)
+                    following |= {outline.redirect_target} if trap is Trap.REDIRECT else set()
+        ring = {page for page in following - seen if allows(plan.url(page))}
+        seen |= ring
+        found |= plan.urls(ring)
+    return found
+
+
+# --- Processes -----------------------------------------------------------------------------------
+
+
+class Command:
+    """One `manage.py` process, with what it says in files."""
+
+    def __init__(self, database, directory, *arguments, **environment):
+        self.name = f"{arguments[0]}-{uuid4().hex[:6]}"
+        self._out, self._err = directory / f"{self.name}.out", directory / f"{self.name}.err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", *arguments],
+                cwd=ROOT,
+                env={**database.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def out(self):
+        return self._out.read_text()
+
+    @property
+    def err(self):
+        return self._err.read_text()
+
+    @property
+    def has_ended(self):
+        return self.process.poll() is not None
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, within=PATIENCE):
+        """Return its exit code."""
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} has not ended within {within} s; it said:\n{self.err[-3000:]}") from None
+
+    def kill(self):
+        """End it with SIGKILL."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def children(self):
+        """Its worker processes."""
+        with suppress(psutil.NoSuchProcess):
+            found = psutil.Process(self.pid).children()
+            return [child for child in found if "runworker" in child.cmdline()]
+        return []
+
+    def kill_with_children(self):
+        """End all of it at once, as a crash of the machine would."""
+        everything = [*psutil.Process(self.pid).children(recursive=True), psutil.Process(self.pid)]
+        for process in everything:
+            process.suspend()
+        for process in everything:
+            process.kill()
+        self.process.wait(PATIENCE)
+        psutil.wait_procs(everything, timeout=PATIENCE)
+
+    def clean_up(self):
+        if not self.has_ended:
+            self.send(signal.SIGCONT)
+            with suppress(psutil.NoSuchProcess):
+                self.kill_with_children()
+
+
+@dataclass(frozen=True)
+class Crawl:
+    """How a `manage.py crawl` ended. `facts` is its last line, read as JSON."""
+
+    code: int
+    out: str
+    err: str
+
+    @cached_property
+    def facts(self):
+        return json.loads(self.out.splitlines()[-1])
+
+    @property
+    def counts(self):
+        return self.facts["counts"]
+
+    @property
+    def codes(self):
+        return self.facts["result_codes"]
+
+
+@dataclass
+class Machine:
+    """Where one test's processes run: a directory, a database, and all that was started."""
+
+    database: Database
+    directory: Path
+    _started: list[Command] = field(default_factory=list)
+
+    def start(self, *arguments, **environment):
+        """Start `manage.py` with these arguments."""
+        command = Command(self.database, self.directory, *map(str, arguments), **environment)
+        self._started.append(command)
+        return command
+
+    def start_crawl(self, *arguments, output=None, **environment):
+        """Start a crawl of a loopback site, at full speed, into a file of JSON lines."""
+        target = f"jsonl:{output}" if output else "null"
+        usual = ("--allow-private-networks", "--connections-per-host", 8, "--output", target, "--json")
+        return self.start("crawl", *arguments, *usual, **environment)
+
+    def crawl(self, *arguments, output=None, **environment):
+        """Crawl to the end."""
+        return ended(self.start_crawl(*arguments, output=output, **environment))
+
+    def clean_up(self):
+        for command in self._started:
+            command.clean_up()
+
+
+def ended(crawl):
+    """Wait for a crawl's end; returns how it ended."""
+    code = crawl.wait()
+    assert "Traceback" not in crawl.err, crawl.err
+    return Crawl(code, crawl.out, crawl.err)
+
+
+# --- Outputs -------------------------------------------------------------------------------------
+
+
+def read_lines(path, *, since=0):
+    """The JSON lines of an output file without the first `since`; each must be whole."""
+    text = path.read_text() if path.exists() else ""
+    assert not text or text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()[since:]]
+
+
+def held_by(path):
+    """The URLs that an output file holds: the last line of a URL wins."""
+    last = {line["url"]: line["action"] for line in read_lines(path)}
+    return {url for url, action in last.items() if action == "add"}
+
+
+def assert_exact(report):
+    assert report.is_exact, f"missing: {report.missing[:20]}, extra: {report.extra[:20]}"
+
+
+def host_of(url):
+    return urlsplit(url).netloc
