@@ -180,6 +180,14 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
+# --- The web server ----------------------------------------------------------------------------
+
+# The first port that it tries; a taken one gives the next.
+CRAWLCTL_PORT = env.integer("CRAWLCTL_PORT", default=8000, least=1, most=65_535)
+# The password of the user `admin`, whom `run` and `demo` make at their first start. Without it, one is
+# generated and shown then.
+CRAWLCTL_ADMIN_PASSWORD = env.text("CRAWLCTL_ADMIN_PASSWORD", default="")
+
 # --- The cluster -------------------------------------------------------------------------------
 
 # How often a node says that it is alive, and the silence after which its work is given away.
