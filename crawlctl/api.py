@@ -1,8 +1,12 @@
 """The REST API, wired: which view answers at which address below /api/v1/."""
 
+from typing import Any
+
 from django.urls import path, re_path
 from django.urls.resolvers import URLPattern, URLResolver
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from crawlctl.tokens import TokenView
@@ -11,6 +15,20 @@ from jobs.api.errors import NothingHere
 from jobs.api.search import SearchView
 from jobs.api.views import JobEventView, JobView, OutputView, PolicyView, RepositoryView, SeedView
 from nodes.api.views import NodeEventView, NodeView
+
+
+class DocsView(SpectacularSwaggerSplitView):
+    """The API's description as a page on which it can be tried. Its scripts are files of their package."""
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        finished = super().finalize_response(request, response, *args, **kwargs)
+        # As narrow as that of our own pages (`crawlctl.security`), but for what Swagger UI draws itself.
+        finished.headers["Content-Security-Policy"] = (
+            "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+            "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+        )
+        return finished
+
 
 _router = SimpleRouter()
 _router.register("jobs", JobView, basename="job")
@@ -29,6 +47,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("search/", SearchView.as_view(), name="search"),
     path("token/", TokenView.as_view(), name="token"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("docs/", SpectacularSwaggerView.as_view(url_name="api:schema"), name="docs"),
+    path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),
     re_path("", NothingHere.as_view()),
 ]

@@ -2,8 +2,9 @@
 
 import json
 
+import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import connection
 from rest_framework.test import APIClient
 
 from crawlctl.roles import ADMINISTRATOR, VIEWER
@@ -202,13 +203,15 @@ def test_what_others_hold_is_not_deleted(administrator):
     assert Job.objects.get().outputs.count() == 1
 
 
-def test_a_database_that_is_gone_is_no_defect_of_the_request(administrator, monkeypatch):
-    def gone(self):
-        raise OperationalError("connection refused")
+def test_a_database_that_goes_is_no_defect_of_the_request(dsn, administrator):
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
 
-    monkeypatch.setattr(JobView, "get_queryset", gone)
+    gone = administrator.get("/api/v1/jobs/")
+    connection.close()
 
-    assert_problem(administrator.get("/api/v1/jobs/"), 503, "database_unavailable")
+    assert_problem(gone, 503, "database_unavailable")
+    assert administrator.get("/api/v1/jobs/").status_code == 200
 
 
 def test_a_defect_is_logged_and_answered_in_the_same_shape(administrator, monkeypatch, caplog):

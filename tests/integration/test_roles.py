@@ -156,7 +156,8 @@ def test_the_documentation_is_shown_to_who_is_logged_in():
     page = client_of(VIEWER).get("/api/v1/docs/")
 
     assert page.status_code == 200
-    assert b"//cdn" not in page.content
+    assert b"https://" not in page.content
+    assert "script-src 'self';" in page["Content-Security-Policy"]
 
 
 def test_each_role_holds_what_the_one_below_it_holds():
