@@ -20,7 +20,7 @@ from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmi
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
 
 
-class SetUpSite(UnfoldAdminSite):
+class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
     """The admin without a door of its own: people come in by the pages' login."""
 
     site_title = _("crawlctl set-up")
@@ -52,7 +52,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
     filter_horizontal = ()
 
     def roles(self, user: User) -> str:
-        return ", ".join(sorted(group.name for group in user.groups.all())) or "–"
+        return ", ".join(sorted(group.name for group in user.groups.all())) or "—"
 
 
 site = SetUpSite()

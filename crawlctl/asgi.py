@@ -6,12 +6,13 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 
-from channels.routing import ProtocolTypeRouter  # noqa: E402 (Django must know its settings first)
-from django.core.asgi import get_asgi_application  # noqa: E402
+# Django must know its settings, and the apps must be loaded, before the models that live pages read.
+from channels.routing import ProtocolTypeRouter
+from django.core.asgi import get_asgi_application
 
 _pages = get_asgi_application()
 
-from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402 (models, so after the apps are loaded)
+from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402
 from crawlctl.live.routing import websocket_application  # noqa: E402
 
 

@@ -11,15 +11,15 @@ jobs is sent away at the next beat.
 import asyncio
 import contextlib
 import json
+from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from channels.auth import get_user
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
-from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth import get_user
 from django.db import Error as DatabaseError
+from django.http import HttpRequest
 
 from crawlctl.live.bridge import Bridge, bridge, group_of
 from jobs.ui.topics import is_topic
@@ -132,24 +132,14 @@ class LivePage(AsyncWebsocketConsumer):
 
     async def _judge(self) -> int:
         """The code with which the visitor is to be sent away, 0 when he may stay."""
+        key = self.scope["session"].session_key
+        if key is None:
+            return NOT_LOGGED_IN
         try:
-            user = await self._present_user()
-            if not user.is_authenticated:
-                return NOT_LOGGED_IN
-            return 0 if await self._bridge.run(lambda: user.has_perm(_READ_JOBS)) else NOT_ALLOWED
+            return await self._bridge.run(lambda: _judge_session(key))
         except DatabaseError:
             # Nothing is sent while nothing can be read, so who is there may stay until it can.
             return 0 if self._topic else NOT_ALLOWED
-
-    async def _present_user(self) -> Any:
-        """Whose session it is at this moment: read anew, since it was read when the socket opened."""
-        session = self.scope["session"]
-        if session.session_key is None:
-            return AnonymousUser()
-        found: AbstractBaseUser | AnonymousUser = await get_user(
-            {"session": type(session._wrapped)(session.session_key)}
-        )
-        return found
 
     def _is_from_our_page(self) -> bool:
         """
@@ -165,3 +155,17 @@ class LivePage(AsyncWebsocketConsumer):
 
     async def _send(self, frame: dict[str, Any]) -> None:
         await self.send(text_data=json.dumps(frame, ensure_ascii=False))
+
+
+def _judge_session(key: str) -> int:
+    """
+    Look whose session it is at this moment, and what he may.
+
+    Read anew each time: what the socket's scope holds is what was true when it was opened.
+    """
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    user = get_user(request)
+    if not user.is_authenticated:
+        return NOT_LOGGED_IN
+    return 0 if user.has_perm(_READ_JOBS) else NOT_ALLOWED

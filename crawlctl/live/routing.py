@@ -1,5 +1,7 @@
 """Where the web sockets are."""
 
+from typing import Any
+
 from channels.auth import AuthMiddlewareStack
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import URLRouter
@@ -16,6 +18,7 @@ class NoSuchSocket(AsyncWebsocketConsumer):
         await self.close()
 
 
-websocket_application = AllowedHostsOriginValidator(
-    AuthMiddlewareStack(URLRouter([path("live/", LivePage.as_asgi()), re_path("", NoSuchSocket.as_asgi())]))
-)
+# Typed for HTTP views, while channels routes applications by them.
+_addresses: list[Any] = [path("live/", LivePage.as_asgi()), re_path("", NoSuchSocket.as_asgi())]  # type: ignore[arg-type]
+
+websocket_application = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(_addresses)))

@@ -89,10 +89,10 @@ class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
     def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
         return ("connector",) if obj else ()
 
-    def save_model(self, request: HttpRequest, obj: Any, form: ConnectionForm, change: bool) -> None:  # noqa: FBT001 (Django's)
+    def save_model(self, request: HttpRequest, obj: connections.Connection, form: ConnectionForm, change: bool) -> None:  # noqa: FBT001 (Django's)
         obj.pk = form.store().pk
 
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+    def delete_model(self, request: HttpRequest, obj: connections.Connection) -> None:
         connections.delete(type(obj), obj.pk)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -102,13 +102,13 @@ class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
             except ConnectionInUse as used:
                 messages.warning(request, str(used))
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: connections.Connection | None = None) -> bool:
         """What jobs use cannot go, so its page offers no deleting."""
         allowed: bool = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not obj.jobs.exists())
 
-    def used_by(self, connection: Any) -> str:
-        return ", ".join(job.name for job in connection.jobs.all()) or "–"
+    def used_by(self, connection: connections.Connection) -> str:
+        return ", ".join(job.name for job in connection.jobs.all()) or "—"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         found: QuerySet[Any] = super().get_queryset(request)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import ForeignKey, QuerySet
+from django.forms import ModelChoiceField
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -32,10 +33,13 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         seeds: QuerySet[Seed] = super().get_queryset(request)
         return seeds.filter(removed_at=None)
 
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+    def formfield_for_foreignkey(
+        self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: Any
+    ) -> "ModelChoiceField[Any] | None":
         if db_field.name == "policy":
             kwargs["queryset"] = ThrottlePolicy.objects.filter(private_to=None)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        field: ModelChoiceField[Any] | None = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        return field
 
 
 class JobAdmin(ModelAdmin):  # type: ignore[misc]
@@ -126,7 +130,13 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
         for warning in saved.warnings:
             messages.warning(request, warning)
 
-    def construct_change_message(self, request: HttpRequest, form: JobForm, formsets: Any, add: bool = False) -> str:  # noqa: FBT001, FBT002 (Django's)
+    def construct_change_message(
+        self,
+        request: HttpRequest,
+        form: JobForm,
+        formsets: list[SeedFormSet],
+        add: bool = False,  # noqa: FBT001, FBT002 (Django's)
+    ) -> str:
         """The job's own journal says what happened; the admin's log only that somebody was here."""
         return "Added." if add else "Changed."
 

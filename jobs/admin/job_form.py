@@ -5,6 +5,7 @@ The job's form knows what to crawl and where to put it; the formset of its seeds
 after it, asks `control` about the whole.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -45,13 +46,13 @@ class Lines(forms.CharField):
 
     widget = UnfoldAdminTextareaWidget
 
-    def prepare_value(self, value: Any) -> Any:
+    def prepare_value(self, value: object) -> object:
         return "\n".join(value) if isinstance(value, list | tuple) else value
 
-    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
+    def to_python(self, value: str | None) -> list[str]:  # type: ignore[override]
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
-    def has_changed(self, initial: Any, data: Any) -> bool:
+    def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:
         return list(initial or []) != self.to_python(data)
 
 
@@ -67,7 +68,7 @@ class JobWanted:
 
     def store(self, job: Job, *, seeds: list[SeedWanted], made_by: str) -> control.JobSaved:
         """Store the job, new or changed."""
-        facts = {
+        facts: dict[str, Any] = {
             "name": self.name,
             "outputs": self.outputs,
             "seeds": seeds,

@@ -185,6 +185,7 @@ class LinkLine:
     stage: Stage | None
     outcome: Outcome | None
     code: str
+    is_of_this_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +237,23 @@ def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
             else HeldBy(output.name, output.connector, "", None)
             for output in item.job.outputs.all()
         ],
-        links=_read_links(job_id, targets[:_LINKS_SHOWN]),
+        links=_read_links(item.job, targets[:_LINKS_SHOWN]),
         links_in_all=len(targets),
         is_redirect=out.is_redirect if out else False,
     )
 
 
-def _read_links(job_id: int, targets: Sequence[uuid.UUID]) -> list[LinkLine]:
-    known = {item.hash: item for item in QueueItem.objects.filter(job_id=job_id, hash__in=targets)}
+def _read_links(job: Job, targets: Sequence[uuid.UUID]) -> list[LinkLine]:
+    known = {item.hash: item for item in QueueItem.objects.filter(job=job, hash__in=targets)}
     return [
-        LinkLine(target, item.identifier, Stage(item.stage), Outcome(item.outcome), item.result_code)
+        LinkLine(
+            target,
+            item.identifier,
+            Stage(item.stage),
+            Outcome(item.outcome),
+            item.result_code,
+            item.run_no == job.run_no,
+        )
         if (item := known.get(target))
         else LinkLine(target, "", None, None, "")
         for target in targets

@@ -115,7 +115,7 @@ class EventLine:
 @dataclass(frozen=True, slots=True)
 class JobPage:
     job: JobLine
-    history: Sequence[float]
+    history: Sequence[float | None]
     codes: Sequence[CodeCount]
     hosts: Sequence[HostLine]
     hosts_in_all: int

@@ -9,7 +9,8 @@ start it knows nothing, and says so (`None`) instead of guessing.
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 # The picture's width: so many steps of so many seconds.
@@ -61,20 +62,31 @@ class Meter:
         first = next((one for one in reversed(readings) if last.at - one.at >= _PRESENT), readings[0])
         return max(0.0, (last.processed - first.processed) / (last.at - first.at))
 
-    def history(self, job_id: int) -> list[float]:
-        """Documents a second in each step up to now, oldest first; 0 for steps that nobody looked at."""
+    def history(self, job_id: int) -> list[float | None]:
+        """Documents a second in each step up to now, oldest first; None for steps that nobody looked at."""
         with self._lock:
             readings = list(self._readings[job_id])
-        now = self._clock()
-        rates = [0.0] * STEPS
-        for earlier, later in zip(readings, readings[1:], strict=False):
+        begins = self._clock() - STEPS * STEP
+        rates: list[float | None] = [None] * STEPS
+        for earlier, later in pairwise(readings):
             pace = max(0.0, (later.processed - earlier.processed) / (later.at - earlier.at))
-            for step in range(STEPS):
-                start = now - (STEPS - step) * STEP
+            first = max(0, int((earlier.at - begins) / STEP))
+            for step in range(first, min(STEPS, int((later.at - begins) / STEP) + 1)):
+                start = begins + step * STEP
                 shared = min(later.at, start + STEP) - max(earlier.at, start)
                 if shared > 0:
-                    rates[step] += pace * shared / STEP
+                    rates[step] = (rates[step] or 0.0) + pace * shared / STEP
         return rates
+
+
+def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | None]:
+    """Return the sum of histories, step by step."""
+    total: list[float | None] = [None] * STEPS
+    for history in histories:
+        for step, rate in enumerate(history):
+            if rate is not None:
+                total[step] = (total[step] or 0.0) + rate
+    return total
 
 
 METER: Final = Meter()

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Q
 
-from nodes.lifecycle import LIVE_STATUSES, NodeKind
+from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 from nodes.models import MainTerm, Node, NodeEvent
 
 _ENDED_SHOWN: Final = 20
@@ -73,18 +73,26 @@ class NodesPage:
 
 def read_nodes_page() -> NodesPage:
     """Read live nodes, those that ended last, and their journal."""
-    live = list(Node.objects.filter(status__in=LIVE_STATUSES).order_by("scope", "kind", "started_at", "id"))
-    ended = list(Node.objects.filter(~Q(status__in=LIVE_STATUSES)).order_by("-stopped_at", "id")[:_ENDED_SHOWN])
-    mains = set(MainTerm.objects.filter(resigned=False).values_list("main_id", flat=True))
-    held = _read_held([node.pk for node in live])
+    ended = Node.objects.filter(~Q(status__in=LIVE_STATUSES)).order_by("-stopped_at", "id")[:_ENDED_SHOWN]
     events = NodeEvent.objects.select_related("node").order_by("-id")[:_EVENTS_SHOWN]
     return NodesPage(
-        live=[_line(node, is_main=node.pk in mains, held=held.get(node.pk, (0, 0, 0))) for node in live],
+        live=read_live_nodes(),
         ended=[_line(node, is_main=False, held=(0, 0, 0)) for node in ended],
         events=[
             NodeEventLine(id=event.pk, at=event.at, node=event.node.name if event.node else "", message=event.message)
             for event in events
         ],
+    )
+
+
+def read_live_nodes() -> list[NodeLine]:
+    """Read the nodes that are alive and what they hold: the shared scope first, the main before others."""
+    live = list(Node.objects.filter(status__in=LIVE_STATUSES))
+    mains = set(MainTerm.objects.filter(resigned=False).values_list("main_id", flat=True))
+    held = _read_held([node.pk for node in live])
+    lines = [_line(node, is_main=node.pk in mains, held=held.get(node.pk, (0, 0, 0))) for node in live]
+    return sorted(
+        lines, key=lambda line: (line.scope != CLUSTER_SCOPE, line.scope, line.kind, not line.is_main, line.name)
     )
 
 

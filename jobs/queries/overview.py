@@ -12,10 +12,10 @@ from jobs.lifecycle.job import JobState, Pause, Phase, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, Lane, SearchDocument
 from jobs.queries.counts import add_up, count_present_runs
-from jobs.queries.meter import METER, STEPS
+from jobs.queries.meter import METER, add_histories
+from jobs.queries.nodes_page import NodeLine, read_live_nodes
 from jobs.queue.counters import RunCounts
-from nodes.lifecycle import LIVE_STATUSES, NodeKind
-from nodes.models import MainTerm, Node
+from nodes.lifecycle import NodeKind
 
 # Jobs on the first page: those that run, then those that ran last.
 _JOBS_SHOWN = 50
@@ -63,15 +63,6 @@ class JobLine:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeTally:
-    """Live nodes of the shared scope and of one-shots together."""
-
-    managers: int
-    workers: int
-    main: str
-
-
-@dataclass(frozen=True, slots=True)
 class OverviewPage:
     """
     `totals` and `history` are of the jobs that run. `next_ready_at` is when the first waiting lane of
@@ -83,14 +74,14 @@ class OverviewPage:
     jobs: Sequence[JobLine]
     totals: RunCounts
     rate: float | None
-    history: Sequence[float]
-    nodes: NodeTally
+    history: Sequence[float | None]
+    nodes: Sequence[NodeLine]
     next_ready_at: dt.datetime | None
     search_behind_since: dt.datetime | None
 
 
 def read_overview() -> OverviewPage:
-    """Read the page, in six queries whatever the size of the crawl."""
+    """Read the page, in a handful of queries whatever the size of the crawl."""
     running_first = Case(When(phase=Phase.INACTIVE, then=Value(1)), default=Value(0), output_field=IntegerField())
     jobs = job_lines(
         Job.objects.order_by(running_first, Coalesce("started_at", "created_at").desc(), "id")[:_JOBS_SHOWN]
@@ -99,13 +90,13 @@ def read_overview() -> OverviewPage:
     totals = add_up(job.counts for job in running)
     rates = [job.rate for job in running if job.rate is not None]
     rate = sum(rates) if rates else None
-    nodes = _tally_nodes()
+    nodes = read_live_nodes()
     return OverviewPage(
         movement=_judge(running, nodes=nodes, totals=totals, rate=rate),
         jobs=jobs,
         totals=totals,
         rate=rate,
-        history=_add_histories([METER.history(job.id) for job in running]),
+        history=add_histories(METER.history(job.id) for job in running),
         nodes=nodes,
         next_ready_at=_next_ready_at([job.id for job in running]),
         search_behind_since=read_search_lag(),
@@ -140,7 +131,7 @@ def job_lines(jobs: Iterable[Job]) -> list[JobLine]:
                 ended_at=job.ended_at,
                 node_scope=job.node_scope,
                 counts=of_run,
-                rate=METER.rate(job.pk) if runs else 0.0,
+                rate=METER.rate(job.pk) if runs else None,
             )
         )
     return lines
@@ -153,17 +144,6 @@ def read_search_lag() -> dt.datetime | None:
     return oldest
 
 
-def _tally_nodes() -> NodeTally:
-    kinds = list(Node.objects.filter(status__in=LIVE_STATUSES).values_list("kind", flat=True))
-    term = (
-        MainTerm.objects.filter(resigned=False, main__status__in=LIVE_STATUSES).select_related("main").order_by("scope")
-    )
-    mains = [one.main.name for one in term if one.main is not None]
-    return NodeTally(
-        managers=kinds.count(NodeKind.MANAGER), workers=kinds.count(NodeKind.WORKER), main=mains[0] if mains else ""
-    )
-
-
 def _next_ready_at(jobs: Sequence[int]) -> dt.datetime | None:
     if not jobs:
         return None
@@ -172,12 +152,13 @@ def _next_ready_at(jobs: Sequence[int]) -> dt.datetime | None:
     return first
 
 
-def _judge(running: Sequence[JobLine], *, nodes: NodeTally, totals: RunCounts, rate: float | None) -> Movement:
+def _judge(running: Sequence[JobLine], *, nodes: Sequence[NodeLine], totals: RunCounts, rate: float | None) -> Movement:
     if not running:
         return Movement.IDLE
-    if not nodes.managers:
+    kinds = {node.kind for node in nodes}
+    if NodeKind.MANAGER not in kinds:
         return Movement.NO_MANAGER
-    if not nodes.workers:
+    if NodeKind.WORKER not in kinds:
         return Movement.NO_WORKER
     if all(job.state.is_draining or job.state.pause == Pause.PAUSED for job in running):
         return Movement.PAUSED
@@ -188,7 +169,3 @@ def _judge(running: Sequence[JobLine], *, nodes: NodeTally, totals: RunCounts, r
     if totals.pending:
         return Movement.HOSTS
     return Movement.SETTLING
-
-
-def _add_histories(histories: Sequence[Sequence[float]]) -> list[float]:
-    return [sum(history[step] for history in histories) for step in range(STEPS)]

@@ -17,15 +17,15 @@ from jobs.ui.explain import explain_code, tell_story
 
 
 def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
-    state = {"stage": line.stage, "outcome": line.outcome, "is_of_this_run": line.is_of_this_run}
+    state, tone = words.document_state(stage=line.stage, outcome=line.outcome, is_of_this_run=line.is_of_this_run)
     return {
         "identifier": line.identifier,
         "address": reverse("document", args=[line.job_id, line.hash]),
         "job": line.job_name,
         "job_address": reverse("job", args=[line.job_id]),
         "host": line.host,
-        "state": words.document_state(**state),
-        "tone": words.document_tone(**state),
+        "state": state,
+        "tone": tone,
         "code": line.code,
         "meaning": explain_code(line.code) if line.code else "",
         "depth": words.number(line.depth),
@@ -35,18 +35,16 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
 
 def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, object]:
     item = story.item
-    state = {
-        "stage": Stage(item.stage),
-        "outcome": Outcome(item.outcome),
-        "is_of_this_run": story.is_of_this_run,
-    }
+    state, tone = words.document_state(
+        stage=Stage(item.stage), outcome=Outcome(item.outcome), is_of_this_run=story.is_of_this_run
+    )
     verdict, *sentences = tell_story(story, now=now)
     return {
         "identifier": item.identifier,
         # What was crawled may say anything; only an address of the web becomes a link.
         "link": item.identifier if item.identifier.startswith(("http://", "https://")) else "",
-        "state": words.document_state(**state),
-        "tone": words.document_tone(**state),
+        "state": state,
+        "tone": tone,
         "verdict": verdict,
         "is_held": story.is_held,
         "sentences": sentences,
@@ -94,12 +92,12 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
 def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
     if link.stage is None or link.outcome is None:
         return {"identifier": "", "address": "", "state": _("not known to the job"), "tone": "quiet", "code": ""}
-    state = {"stage": link.stage, "outcome": link.outcome, "is_of_this_run": True}
+    state, tone = words.document_state(stage=link.stage, outcome=link.outcome, is_of_this_run=link.is_of_this_run)
     return {
         "identifier": link.identifier,
         "address": reverse("document", args=[job_id, link.hash]),
-        "state": words.document_state(**state),
-        "tone": words.document_tone(**state),
+        "state": state,
+        "tone": tone,
         "code": link.code,
     }
 

@@ -58,7 +58,7 @@ class DocumentFilterForm(forms.Form):
             after=wanted["after"],
         )
 
-    def as_query(self) -> dict[str, object]:
+    def as_query(self) -> dict[str, str | int]:
         """Return the filters that are set, for the address of another page of the same list."""
         wanted = self.as_filter()
         values = {

@@ -25,6 +25,7 @@ from jobs.queries.overview import JobLine, Movement, OverviewPage
 from jobs.queue.counters import RunCounts
 from jobs.ui import words
 from jobs.ui.explain import explain_code, explain_end
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 Record = Mapping[str, object]
 
@@ -43,11 +44,11 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
         **_counts(page.totals),
         "rate": words.rate(page.rate),
         "jobs_running": words.number(sum(job.runs for job in page.jobs)),
-        "managers": words.number(page.nodes.managers),
-        "workers": words.number(page.nodes.workers),
-        "main": page.nodes.main or _("nobody"),
+        "managers": words.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
+        "workers": words.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
         "search_lag": search_lag(page.search_behind_since, now=now),
         "jobs": [_job_row(job, now=now) for job in page.jobs],
+        "nodes": [_node_row(node, now=now) for node in page.nodes],
     }
 
 
@@ -112,17 +113,19 @@ def _counts(counts: RunCounts) -> Record:
     }
 
 
-def _picture(history: Sequence[float]) -> Record:
-    peak = max(history, default=0.0)
+def _picture(history: Sequence[float | None]) -> Record:
+    known = [(step, rate) for step, rate in enumerate(history) if rate is not None]
+    peak = max((rate for _step, rate in known), default=0.0)
     scale = (_HEIGHT - 2) / peak if peak else 0.0
-    step = _WIDTH / (STEPS - 1)
-    line = " ".join(f"{i * step:.1f},{_HEIGHT - 1 - value * scale:.1f}" for i, value in enumerate(history))
-    minutes = round(STEPS * STEP / 60)
+    width = _WIDTH / (STEPS - 1)
+    points = [f"{step * width:.1f},{_HEIGHT - 1 - rate * scale:.1f}" for step, rate in known]
+    first = known[0][0] * width if known else 0.0
+    last = known[-1][0] * width if known else 0.0
     return {
-        "line": line,
-        "area": f"0,{_HEIGHT} {line} {_WIDTH},{_HEIGHT}",
-        "picture": _("Last %(minutes)d minutes, at most %(peak)s a second")
-        % {"minutes": minutes, "peak": words.rate(peak)},
+        "line": " ".join(points),
+        "area": " ".join([f"{first:.1f},{_HEIGHT}", *points, f"{last:.1f},{_HEIGHT}"]),
+        "picture": _("the last %(minutes)d minutes, at most %(peak)s")
+        % {"minutes": round(STEPS * STEP / 60), "peak": words.rate(peak)},
     }
 
 
@@ -173,7 +176,7 @@ def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
     facts = {"run": job.run_no, "started": words.moment(job.started_at, now=now), "end": explain_end(job.run_end)}
     if job.runs or not job.ended_at:
         facts["duration"] = words.duration(now - job.started_at)
-        return _("run %(run)d, since %(duration)s") % facts
+        return _("run %(run)d, for %(duration)s") % facts
     facts["duration"] = words.duration(job.ended_at - job.started_at)
     if not facts["end"]:
         return _("run %(run)d, of %(started)s, took %(duration)s") % facts
@@ -279,7 +282,7 @@ def _event_row(event: EventLine, *, now: dt.datetime) -> Record:
     }
 
 
-def documents_address(**filters: object) -> str:
+def documents_address(**filters: str | int) -> str:
     """Where the list of documents with these filters is."""
     return f"{reverse('documents')}?{urlencode(filters)}"
 
@@ -293,10 +296,10 @@ def _node_row(node: NodeLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(node.id),
         "name": node.name,
-        "kind": _("manager") if node.kind == "manager" else _("worker"),
+        "kind": _("manager") if node.kind == NodeKind.MANAGER else _("worker"),
         "role": _("main") if node.is_main else "",
         "where": f"{node.host}, pid {node.pid}",
-        "scope": "" if node.scope == "cluster" else node.scope,
+        "scope": "" if node.scope == CLUSTER_SCOPE else node.scope,
         "status": node.status,
         "tone": _node_tone(node, late=late),
         "beat": words.age(node.heartbeat_at, now=now),
@@ -321,7 +324,7 @@ def _node_tone(node: NodeLine, *, late: bool) -> str:
 
 
 def _holds(node: NodeLine) -> str:
-    if node.kind == "manager":
+    if node.kind == NodeKind.MANAGER:
         return ngettext("%(n)d group of seeds", "%(n)d groups of seeds", node.groups) % {"n": node.groups}
     return ngettext("%(n)d batch", "%(n)d batches", node.batches) % {"n": node.batches}
 

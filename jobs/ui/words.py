@@ -9,7 +9,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 
 # What cannot be said yet.
-UNKNOWN = "–"
+UNKNOWN = "—"
 
 
 def number(value: int) -> str:
@@ -63,6 +63,8 @@ def duration(value: dt.timedelta) -> str:
 
 
 def age(moment: dt.datetime, *, now: dt.datetime) -> str:
+    if now - moment < dt.timedelta(seconds=1):
+        return _("just now")
     return _("%(duration)s ago") % {"duration": duration(now - moment)}
 
 
@@ -86,33 +88,19 @@ def pace(*, requests: int, gap: float) -> str:
     return _("%(at_once)s, %(gap)s s apart") % {"at_once": at_once, "gap": f"{gap:g}"}
 
 
-def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> str:
-    """Where a document stands, in one word or two."""
+def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> tuple[str, str]:
+    """Where a document stands, in a word or two, and the tone that goes with it."""
     if stage == Stage.ACTIVE:
-        return _("in work")
+        return _("in work"), "working"
     if stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}:
-        return _("being removed")
+        return _("being removed"), "working"
     if not is_of_this_run:
-        return _("of an earlier run")
+        return _("of an earlier run"), "waiting"
     if stage == Stage.PENDING:
-        return _("waiting")
+        return _("waiting"), "waiting"
     return {
-        Outcome.INDEXED: _("indexed"),
-        Outcome.UNCHANGED: _("unchanged"),
-        Outcome.FAILED: _("failed"),
-        Outcome.EXCLUDED: _("excluded"),
-    }.get(outcome, _("done"))
-
-
-def document_tone(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> str:
-    """The colour that goes with `document_state`."""
-    if stage in {Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED}:
-        return "working"
-    if not is_of_this_run or stage == Stage.PENDING:
-        return "waiting"
-    return {
-        Outcome.INDEXED: "indexed",
-        Outcome.UNCHANGED: "unchanged",
-        Outcome.FAILED: "failed",
-        Outcome.EXCLUDED: "excluded",
-    }.get(outcome, "waiting")
+        Outcome.INDEXED: (_("indexed"), "indexed"),
+        Outcome.UNCHANGED: (_("unchanged"), "unchanged"),
+        Outcome.FAILED: (_("failed"), "failed"),
+        Outcome.EXCLUDED: (_("excluded"), "excluded"),
+    }.get(outcome, (_("done"), "waiting"))
