@@ -6,6 +6,7 @@ pace. When the one-shot dies, its workers die with it, and whoever resumes takes
 """
 
 import datetime as dt
+import os
 import subprocess
 import sys
 import time
@@ -147,7 +148,11 @@ class OneShot:
         manage = Path(settings.BASE_DIR) / "manage.py"
         command = [sys.executable, str(manage), "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
         # A session of its own: the terminal's Ctrl-C is for this process, which ends its workers in order.
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+        # What its workers log of single documents would tear the progress bar; the summary counts them.
+        quiet = {"CRAWLCTL_LOG_LEVEL": "WARNING", **os.environ}
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=quiet
+        )
 
     def _stop_workers(self) -> None:
         for child in self._children:
