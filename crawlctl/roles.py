@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from django.apps.registry import Apps
+from django.apps.registry import apps as installed_apps
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -50,11 +51,12 @@ _CHANGES: Final = _STARTS_AND_STOPS | {
 ROLES: Final = {VIEWER: _READS, OPERATOR: _STARTS_AND_STOPS, ADMINISTRATOR: _CHANGES}
 
 
-def write_roles(*, apps: Apps, using: str, **_: Any) -> None:
+def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
     """
     Let each role's group hold exactly its permissions: a handler of Django's `post_migrate`.
 
-    It is called after each app, so at first some permissions are not there yet.
+    It is called after each app, so at first some permissions are not there yet; and with no `apps` after a
+    flush, as tests do it.
     """
     try:
         group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
