@@ -6,7 +6,6 @@ Words of the title weigh A, of address and description B, of the text D; how the
 writes the same document anew waits for that and no vector is ever of an older text than its row.
 """
 
-import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
@@ -57,7 +56,7 @@ UPDATE jobs_searchdocument AS document
 """
 
 
-def index_waiting_texts(connection: psycopg.Connection[Any], *, now: dt.datetime, most: int = 100) -> int:
+def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100) -> int:
     """
     Make the texts that have waited longest searchable, at most so many; returns how many.
 

@@ -131,7 +131,8 @@ class OneShot:
         if job.phase == Phase.INACTIVE:
             return True
         if not self.was_interrupted:
-            return False
+            # Somebody paused it: an operator, or a worker whose output refuses what it is given.
+            return job.pause == Pause.PAUSED
         if job.phase == Phase.ACTIVE and job.pause == Pause.NO:
             control.pause(job.pk, made_by="crawl", now=timezone.now())
             return False

@@ -16,8 +16,10 @@ from functools import partial
 from typing import Any, Final
 
 import psycopg
+from django.db import connection as django_connection
 
 from jobs import channels
+from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Activity, Ending, Outcome
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
 from jobs.connectors.repository.web.urls import BadUrl, origin_of
@@ -30,6 +32,7 @@ from jobs.loops.worker_jobs import Fetchers, JobAtWork, JobTable, read_job
 from jobs.queue import close, discover, drop, flush, release, take, wake
 from jobs.queue.robots import read_robots, write_robots
 from jobs.queue.take import Claimed, Taken
+from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
 from nodes.heartbeat import Heart
@@ -403,15 +406,46 @@ class Worker:
         closed, self._closed = self._closed, []
         if not (results or given_back or closed or self._done_batches):
             return
-        flushed, returned = await self._database.run(
-            lambda connection: self._write(connection, results, given_back, closed)
-        )
+        try:
+            flushed, returned = await self._database.run(
+                lambda connection: self._write(connection, results, given_back, closed)
+            )
+        except OutputError as error:
+            flushed, returned = await self._write_by_job(results, given_back, closed, error)
         self._flushed += flushed.written
         self._refused += flushed.refused + len(given_back) - returned
         for claimed in (*(claimed for claimed, _, _ in results), *given_back):
             self._settle(claimed)
         if self._claimed <= self._settings.capacity - _WORTH_TAKING:
             self._something_to_take.set()
+
+    async def _write_by_job(
+        self,
+        results: list[tuple[Claimed, JobAtWork, Outcome]],
+        given_back: list[Claimed],
+        closed: list[close.ClosedTurn],
+        error: OutputError,
+    ) -> tuple[flush.Flushed, int]:
+        """
+        An output refused: write the other jobs' results, give back those of the job, and pause it.
+
+        Its documents are kept, and nothing is fetched again and again for an output that is full.
+        """
+        logger.error("an output refused what it was given: %s", error)
+        written = 0
+        back = list(given_back)
+        for job_id in sorted({claimed.job_id for claimed, _, _ in results}):
+            of_job = [result for result in results if result[0].job_id == job_id]
+            try:
+                flushed, _ = await self._database.run(partial(self._write, results=of_job, given_back=[], closed=[]))
+                written += flushed.written
+            except OutputError as refused:
+                back += [claimed for claimed, _, _ in of_job]
+                self._stopped_jobs.add(job_id)
+                await self._database.run(partial(_stop_job, job_id=job_id, reason=str(refused)))
+        self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
+        _, returned = await self._database.run(partial(self._write, results=[], given_back=back, closed=closed))
+        return flush.Flushed(written=written), returned
 
     def _settle(self, claimed: Claimed) -> None:
         """A document of a batch is no longer this worker's."""
@@ -504,16 +538,24 @@ class Worker:
         """Take documents out of the outputs and out of the queue."""
         jobs = {claimed.job_id: job.facts for claimed in claims if (job := self._jobs.find(claimed)) is not None}
         known = [claimed for claimed in claims if claimed.job_id in jobs]
-        await self._database.run(
-            lambda connection: drop.drop(
-                connection,
-                worker=self._me.id,
-                claims=known,
-                jobs=jobs,
-                outputs=self._outputs,
-                now=self._clock.now(connection),
+        try:
+            await self._database.run(
+                lambda connection: drop.drop(
+                    connection,
+                    worker=self._me.id,
+                    claims=known,
+                    jobs=jobs,
+                    outputs=self._outputs,
+                    now=self._clock.now(connection),
+                )
             )
-        )
+        except OutputError as error:
+            logger.exception("an output refused a removal: %s", error)
+            for job_id in jobs:
+                await self._database.run(partial(_stop_job, job_id=job_id, reason=str(error)))
+            self._given_back.extend(claims)
+            self._something_to_flush.set()
+            return
         for claimed in claims:
             self._settle(claimed)
         self._owes_wake_up = True
@@ -569,12 +611,24 @@ class Worker:
         while True:
             done = 0
             if self._indexes:
-                done = await self._database.run(
-                    lambda connection: index_waiting_texts(
-                        connection, now=self._clock.now(connection), most=_TEXTS_AT_ONCE
-                    )
-                )
+                done = await self._database.run(partial(index_waiting_texts, most=_TEXTS_AT_ONCE))
             await asyncio.sleep(0.0 if done == _TEXTS_AT_ONCE else _INDEX_POLL)
+
+
+def _stop_job(_connection: psycopg.Connection[Any], *, job_id: int, reason: str) -> None:
+    """Pause a job with a reason, or end its run where it cannot be paused any more."""
+    try:
+        for name in ("pause", "abort"):
+            try:
+                make_transition(job_id, name, made_by="worker", now=dt.datetime.now(tz=dt.UTC), reason=reason)
+            except TransitionRefused:
+                continue
+            return
+    except JobUnknown:
+        return
+    finally:
+        # A daemon keeps no connection for what is so rare.
+        django_connection.close()
 
 
 def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:

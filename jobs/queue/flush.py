@@ -172,6 +172,13 @@ WITH planted AS (
 SELECT hash, job_id FROM planted
 """
 
+_COUNT_REMOVED: Final[LiteralString] = """
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
+  FROM unnest(%(jobs)s::bigint[], %(lanes)s::bigint[], %(runs)s::int[], %(amounts)s::bigint[])
+       AS removed(job_id, lane_id, run_no, amount)
+"""
+
 Key = tuple[str, int]
 
 
@@ -227,13 +234,23 @@ def flush(
         ended = {(r.claimed.document.hash, r.job.id): r for r in counted}
         for key, named in references.items():
             plan.reference(key, named, rows.get(key), ended=ended.get(key))
-        removed = outputs.write(cursor, results=counted, now=now) if outputs else {}
-        for (job_id, lane_id), amount in removed.items():
-            plan.count(job_id, lane_id, _run_of(counted, job_id), "deleted", 0, 0, "", amount)
         planted = {(row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters())}
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, now=now)
+        # Last, so that little can fail between an append to a file and the commit.
+        removed = outputs.write(cursor, results=counted, now=now) if outputs else {}
+        if removed:
+            runs = {result.job.id: result.job.run_no for result in counted}
+            cursor.execute(
+                _COUNT_REMOVED,
+                {
+                    "jobs": [job for job, _ in removed],
+                    "lanes": [lane for _, lane in removed],
+                    "runs": [runs[job] for job, _ in removed],
+                    "amounts": list(removed.values()),
+                },
+            )
     return Flushed(
         written=len(counted),
         refused=len(results) - len(counted),
@@ -257,10 +274,6 @@ class _Named:
 def _claim_holds(result: Result, rows: dict[Key, Any]) -> bool:
     row = rows.get((result.claimed.document.hash, result.job.id))
     return row is not None and row.batch_id == result.claimed.batch_id
-
-
-def _run_of(results: Iterable[Result], job_id: int) -> int:
-    return next(r.job.run_no for r in results if r.job.id == job_id)
 
 
 def _references(

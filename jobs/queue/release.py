@@ -2,8 +2,8 @@
 Releasing: documents go back to the queue without an outcome.
 
 A document keeps its number and comes first in its lane, since it already has its place in the run.
-Whether an output may hold it is unknown only when its batch had been sent and its worker is gone:
-then its version is forgotten, so that it is read whole and written anew.
+What an output holds is uncertain only when its batch had been sent and its worker is gone: then it
+counts as perhaps indexed, and it is read whole, not conditionally.
 """
 
 import datetime as dt
@@ -59,7 +59,7 @@ WITH back AS (
            outcome = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 3 ELSE outcome END,
            result_code = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 'WORKER_LOST'
                               ELSE result_code END,
-           batch_id = NULL, rescan = false, indexed_before = true, version = '', validators = '', losses = losses + 1,
+           batch_id = NULL, rescan = false, indexed_before = true, validators = '', losses = losses + 1,
            seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
      WHERE item.hash = given.hash AND item.job_id = given.job_id

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.connectors.output.base import ConfigurationError, OutputError
 from jobs.control import InvalidJob
+from jobs.lifecycle.job import Phase
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, WorkersDie
 from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
@@ -86,8 +88,10 @@ class Command(BaseCommand):
             self.stdout.write(ended.as_json())
         else:
             self.stdout.write(ended.as_text())
-        if ended.reason == "interrupted":
-            self._say(f"Interrupted. Go on with: manage.py crawl --resume --job {job.name!r}")
+        if job.reason:
+            self._say(job.reason)
+        if ended.exit_code and job.phase != Phase.INACTIVE:
+            self._say(f"Go on with: manage.py crawl --resume --job {shlex.quote(job.name)}")
         return ended.exit_code
 
     def _say(self, sentence: str) -> None:
