@@ -1,0 +1,90 @@
+"""
+The demo's processes: the synthetic site, managers, workers and the web server, under one supervisor.
+
+Workers and the web server stop first, while the site still answers what is in flight, and the site last.
+"""
+
+import json
+import socket
+import sys
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from crawlctl import services
+from crawlctl.demo.plan import SitePlan
+from crawlctl.supervisor import Service, Supervisor
+
+_SEED: Final = 1
+_SITE: Final = "synthetic-site"
+_SITE_STARTS_WITHIN: Final = 30.0
+# Beyond the time that a worker itself takes for draining.
+_STOPS_WITHIN: Final = 2.0
+
+# The site is on this machine: no proxy of the environment is to be asked.
+_direct: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True, slots=True)
+class DemoCluster:
+    """`directory` is the demo's own: what processes say is written there, and the site's log."""
+
+    supervisor: Supervisor
+    directory: Path
+
+    @property
+    def site_log(self) -> Path:
+        return self.directory / "site.log"
+
+    def start_site(self, *, pages: int, hosts: int) -> SitePlan:
+        """
+        Start the site on ports that nothing listens on, and return its plan.
+
+        Raises:
+            ServiceEnded: it cannot be served.
+            OSError: the directory cannot be written.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for old in self.directory.glob("*.log"):
+            old.unlink()
+        arguments = {"pages": pages, "hosts": hosts, "seed": _SEED, "port": 0, "log": self.site_log}
+        self.supervisor.start(
+            Service(
+                name=_SITE,
+                command=(
+                    *(sys.executable, "-m", "crawlctl.demo.site", "--attached"),
+                    *(f"--{name}={value}" for name, value in arguments.items()),
+                ),
+                directory=Path(settings.BASE_DIR),
+                log=self._log_of(_SITE),
+                announces=True,
+                # One that was started anew would not remember whom it had failed, and its log would begin anew.
+                restarts=False,
+            )
+        )
+        started = json.loads(self.supervisor.announcement(_SITE, within=_SITE_STARTS_WITHIN))
+        return SitePlan(seed=_SEED, pages=pages, origins=tuple(started["origins"]))
+
+    def start_nodes(self, *, managers: int, workers: int, listener: socket.socket) -> None:
+        """Start nodes, and the web server behind the socket."""
+        self.supervisor.start(
+            *(services.manager(number, log=self._log_of(f"manager-{number}")) for number in range(1, managers + 1))
+        )
+        self.supervisor.start(
+            *(services.worker(number, log=self._log_of(f"worker-{number}")) for number in range(1, workers + 1)),
+            services.web_server(listener, log=self._log_of("web-server")),
+        )
+
+    def complete_log(self, plan: SitePlan) -> None:
+        """Have all answers so far in the site's log."""
+        with _direct.open(f"{plan.origins[0]}/-/flush", timeout=_SITE_STARTS_WITHIN) as answer:
+            answer.read()
+
+    def stop(self) -> None:
+        self.supervisor.stop(within=settings.CRAWLCTL_DRAIN_TIMEOUT.total_seconds() + _STOPS_WITHIN)
+
+    def _log_of(self, name: str) -> Path:
+        return self.directory / f"{name}.log"

@@ -1,0 +1,120 @@
+"""
+The demo's job: an ordinary one, made by the verbs that everybody uses.
+
+Each demo makes a job anew, and the jobs of earlier demos are deleted, with what they put into the search
+index. That happens beside the new crawl, so nobody waits for it. Nothing of the two can be confused:
+each demo's site has addresses of its own.
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Final
+
+import psycopg
+from django.db.models import Q, QuerySet
+
+from crawlctl.demo.plan import SitePlan
+from jobs import control
+from jobs.connectors.output.registry import DEFAULT_OUTPUT, parse_output
+from jobs.control import SeedWanted
+from jobs.lifecycle.job import allowed_transitions
+from jobs.lifecycle.table import Owner
+from jobs.loops.database import database_dsn
+from jobs.models import Job, OutputConnection, RepositoryConnection, SearchDocument, ThrottlePolicy
+
+_MADE_BY: Final = "demo"
+_OPEN_REQUESTS: Final = 16
+# Any number that no other program would choose in this database.
+_LOCK: Final = 0x6372_6177_6C64_656D
+
+
+class DemoRuns(Exception):
+    """Another demo runs on this database."""
+
+    def __init__(self) -> None:
+        super().__init__("A demo runs on this database already; end it first (Ctrl-C in its terminal).")
+
+
+@contextmanager
+def only_demo() -> Iterator[None]:
+    """
+    Be the only demo on this database: another one would take our job for that of a past demo.
+
+    Raises:
+        DemoRuns
+    """
+    with psycopg.connect(database_dsn(), autocommit=True, application_name="crawlctl demo") as connection:
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+        if row is None or not row[0]:
+            raise DemoRuns
+        yield
+
+
+def create_job(plan: SitePlan, *, gap: float, now: dt.datetime) -> Job:
+    """Make a job that crawls the whole site; `gap` is seconds between two requests to one of its hosts."""
+    policy, _ = ThrottlePolicy.objects.update_or_create(
+        name="demo", defaults={"open_requests": _OPEN_REQUESTS, "min_gap": gap, "spares_loopback": False}
+    )
+    repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
+    wanted = parse_output(DEFAULT_OUTPUT)
+    output, _ = OutputConnection.objects.get_or_create(
+        name=wanted.name, defaults={"connector": wanted.connector, "configuration": wanted.configuration}
+    )
+    return control.create_job(
+        name=_free_name(),
+        repository=repository,
+        outputs=[output],
+        seeds=[SeedWanted((plan.start_url,), policy)],
+        specification={"scope": "any", "allow_private_networks": True},
+        made_by=_MADE_BY,
+        now=now,
+    ).job
+
+
+def start_job(job: Job, *, now: dt.datetime) -> None:
+    control.start(job.pk, made_by=_MADE_BY, now=now)
+
+
+def delete_earlier_jobs(*, before: int | None, now: dt.datetime) -> None:
+    """
+    Take the jobs of demos (made before that one) one step nearer to their end: to be called again and again.
+
+    One that still runs, because its demo was killed, has to be aborted first.
+    """
+    earlier = Job.objects.filter(events__kind="created", events__made_by=_MADE_BY)
+    if before is not None:
+        earlier = earlier.filter(pk__lt=before)
+    for job in earlier.distinct():
+        allowed = {transition.name for transition in allowed_transitions(job.state, owner=Owner.OPERATOR)}
+        try:
+            if "delete" in allowed:
+                control.delete(job.pk, made_by=_MADE_BY, now=now)
+            elif "abort" in allowed:
+                control.abort(job.pk, made_by=_MADE_BY, now=now, reason="its demo has ended")
+        except (control.TransitionRefused, control.JobUnknown):
+            # It moved meanwhile: the next call sees where to.
+            continue
+
+
+def indexed_urls(job: Job, plan: SitePlan) -> set[str]:
+    """The site's addresses that can be found in the job's search index."""
+    return set(_texts(job, plan).filter(vector__isnull=False).values_list("url", flat=True))
+
+
+def count_texts_behind(job: Job, plan: SitePlan) -> int:
+    """How many texts of the site cannot be found yet."""
+    return _texts(job, plan).filter(vector__isnull=True).count()
+
+
+def _texts(job: Job, plan: SitePlan) -> "QuerySet[SearchDocument]":
+    of_the_site = Q()
+    for origin in plan.origins:
+        of_the_site |= Q(url__startswith=f"{origin}/")
+    return SearchDocument.objects.filter(of_the_site, output__in=job.outputs.all())
+
+
+def _free_name() -> str:
+    taken = set(Job.objects.filter(name__startswith="demo").values_list("name", flat=True))
+    return next(name for number in count(1) if (name := f"demo {number}") not in taken)

@@ -1,0 +1,249 @@
+"""A small cluster on this machine that crawls a synthetic site, to be watched and to be checked."""
+
+import argparse
+import datetime as dt
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import InterfaceError, OperationalError, connection
+from django.utils import timezone
+from rich.console import Console
+
+from crawlctl import webserver
+from crawlctl.accounts import ensure_administrator
+from crawlctl.demo import job as demo_job
+from crawlctl.demo.cluster import DemoCluster
+from crawlctl.demo.expectation import Report, compare, expect_first_crawl
+from crawlctl.demo.plan import SitePlan
+from crawlctl.demo.table import show_end
+from crawlctl.startup import make_database_ready
+from crawlctl.supervisor import ServiceEnded, StopRequest, Supervisor
+from jobs.lifecycle.job import Phase
+from jobs.loops.oneshot import Progress
+from jobs.management.progress import Bar
+from jobs.models import Job
+from jobs.queries.clock import read_clock
+from jobs.queries.counts import count_present_runs
+from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
+from nodes.models import Node
+
+_TICK: Final = 0.1
+# How often the database is asked how far it is, in seconds.
+_LOOK: Final = 0.5
+
+# Seconds between two requests to one host: slow enough to be watched. With --exit nobody watches.
+_GAP_TO_WATCH: Final = 0.1
+
+# How long the search index may make no progress, after the last fetch, before it is taken as it is.
+_INDEX_STANDS_STILL: Final = 30.0
+
+_SHOWN: Final = 10
+
+
+class _StopAsked(Exception):
+    """SIGTERM or SIGINT came while we waited for something."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The command's options."""
+
+    pages: int
+    hosts: int
+    managers: int
+    workers: int
+    port: int
+    exits: bool
+
+
+class Command(BaseCommand):
+    help = (
+        "Crawl a synthetic site with a small cluster of processes on this machine, and keep them up for the "
+        "browser until Ctrl-C. What earlier demos crawled is deleted."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--exit",
+            action="store_true",
+            help="as fast as it goes; at the end compare with what the site holds, print that as a last line of JSON, "
+            "and exit 0 only if each page was fetched exactly as it should be, and can be found",
+        )
+        parser.add_argument("--pages", type=int, default=1000, help="pages of the site (%(default)s)")
+        parser.add_argument("--hosts", type=int, default=4, help="hosts that they are on (%(default)s)")
+        parser.add_argument("--managers", type=int, default=2, help="manager processes (%(default)s)")
+        parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")
+        parser.add_argument(
+            "--port",
+            type=int,
+            default=settings.CRAWLCTL_PORT,
+            help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
+        )
+
+    def handle(self, *_args: Any, **given: Any) -> None:
+        wanted = _Wanted(
+            pages=_within("--pages", given["pages"], 1, 10_000_000),
+            hosts=_within("--hosts", given["hosts"], 1, 200),
+            managers=_within("--managers", given["managers"], 1, 16),
+            workers=_within("--workers", given["workers"], 1, 16),
+            port=_within("--port", given["port"], 1, 65_535),
+            exits=given["exit"],
+        )
+        supervisor = Supervisor(say=_say)
+        self._stop_request = StopRequest(supervisor)
+        self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR) / "demo")
+        make_database_ready()
+        try:
+            with demo_job.only_demo():
+                sys.exit(self._perform(wanted))
+        except demo_job.DemoRuns as refused:
+            raise CommandError(str(refused), returncode=2) from refused
+        except (ServiceEnded, OSError) as error:
+            raise CommandError(f"The demo ends: {error}", returncode=1) from error
+
+    def _perform(self, wanted: _Wanted) -> int:
+        """Perform the demo, leave nothing running, and return the exit code."""
+        try:
+            plan = self._cluster.start_site(pages=wanted.pages, hosts=wanted.hosts)
+            since = read_clock()
+            # Before there are managers: they shall not go on with what a killed demo left.
+            demo_job.delete_earlier_jobs(before=None, now=timezone.now())
+            job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=timezone.now())
+            with webserver.listen(host="127.0.0.1", port=wanted.port) as listener:
+                self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, listener=listener)
+                address = webserver.address_of(listener)
+                self._print(f"{address} is the web server's address")
+                self._print(ensure_administrator(renew=True))
+                self._wait_for_nodes(since)
+                demo_job.start_job(job, now=timezone.now())
+                self._watch(job)
+                return self._end(wanted, job, plan, since=since, address=address)
+        except _StopAsked:
+            code = self._stop_request.exit_code
+            # Who asked for a comparison, and then stopped it, must not read that it is exact.
+            return code or (128 + signal.SIGTERM if wanted.exits else 0)
+        finally:
+            self._cluster.stop()
+
+    def _end(self, wanted: _Wanted, job: Job, plan: SitePlan, *, since: dt.datetime, address: str) -> int:
+        self._wait_for_index(job, plan)
+        self._wait_for_beats(since, after=read_clock())
+        job = Job.objects.filter(pk=job.pk).first() or job
+        show_end(Console(), job, since=since)
+        if wanted.exits:
+            return self._judge(job, plan)
+        self._print(f"{address} stays up: start the job again there, or end the demo with Ctrl-C.")
+        self._wait_until(lambda: False, every=_LOOK)
+        raise AssertionError("waits until it is asked to stop")
+
+    def _judge(self, job: Job, plan: SitePlan) -> int:
+        """Compare the site's own log and the index with what the site holds; 0 if they are as they should be."""
+        self._cluster.complete_log(plan)
+        report = compare(
+            log=self._cluster.site_log,
+            expectation=expect_first_crawl(plan),
+            indexed_urls=demo_job.indexed_urls(job, plan),
+        )
+        _explain(report)
+        self._print(report.as_json())
+        return 0 if report.is_exact else 1
+
+    # --- Waiting -----------------------------------------------------------------------------------
+
+    def _wait_until(self, holds: Callable[[], bool], *, every: float) -> None:
+        """
+        Wait for a condition that reads the database, and tend the cluster meanwhile.
+
+        Raises:
+            _StopAsked, ServiceEnded
+        """
+        looked_at = float("-inf")
+        while True:
+            if self._stop_request.was_made:
+                raise _StopAsked
+            self._cluster.supervisor.tend()
+            if time.monotonic() - looked_at >= every:
+                looked_at = time.monotonic()
+                try:
+                    if holds():
+                        return
+                except (OperationalError, InterfaceError):
+                    # A server that was killed comes back; so do we.
+                    connection.close()
+            time.sleep(_TICK)
+
+    def _wait_for_nodes(self, since: dt.datetime) -> None:
+        """Until there is somebody to hand out and somebody to fetch: the run's duration is not to be that of imports."""
+
+        def are_there() -> bool:
+            running = Node.objects.filter(scope=CLUSTER_SCOPE, status=NodeStatus.RUNNING, started_at__gte=since)
+            return set(running.values_list("kind", flat=True)) == {NodeKind.MANAGER, NodeKind.WORKER}
+
+        self._wait_until(are_there, every=_TICK)
+
+    def _watch(self, job: Job) -> None:
+        """Show the crawl until it has ended, however that came about."""
+        began_at = time.monotonic()
+
+        def has_ended() -> bool:
+            bar.show(Progress(count_present_runs([job.pk])[job.pk], time.monotonic() - began_at))
+            demo_job.delete_earlier_jobs(before=job.pk, now=timezone.now())
+            phase = Job.objects.filter(pk=job.pk).values_list("phase", flat=True).first()
+            return phase in {None, Phase.INACTIVE}
+
+        with Bar(enabled=True) as bar:
+            self._wait_until(has_ended, every=_LOOK)
+
+    def _wait_for_index(self, job: Job, plan: SitePlan) -> None:
+        fewest, moved_at = sys.maxsize, time.monotonic()
+
+        def has_caught_up() -> bool:
+            nonlocal fewest, moved_at
+            behind = demo_job.count_texts_behind(job, plan)
+            if behind < fewest:
+                fewest, moved_at = behind, time.monotonic()
+            return not behind or time.monotonic() - moved_at > _INDEX_STANDS_STILL
+
+        self._wait_until(has_caught_up, every=_LOOK)
+
+    def _wait_for_beats(self, since: dt.datetime, *, after: dt.datetime) -> None:
+        """Until every live node has said how far it is now."""
+
+        def have_beaten() -> bool:
+            silent = Node.objects.filter(
+                scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, started_at__gte=since, heartbeat_at__lt=after
+            )
+            return not silent.exists()
+
+        self._wait_until(have_beaten, every=_TICK)
+
+    def _print(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def _explain(report: Report) -> None:
+    for name, requests in (("missing", report.missing), ("extra", report.extra)):
+        for request in requests[:_SHOWN]:
+            _say(f"{name}: {request}")
+        if len(requests) > _SHOWN:
+            _say(f"... and {len(requests) - _SHOWN} more")
+
+
+def _say(sentence: str) -> None:
+    # Looked up at each call: while there is a bar, it stands in for standard error, and moves out of the way.
+    sys.stderr.write(f"{sentence}\n")
+
+
+def _within(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise CommandError(f"{name} is {value}: write a number from {least} to {most}.", returncode=2)
+    return value

@@ -1,0 +1,61 @@
+"""Everything that one machine of a cluster runs, under one supervisor."""
+
+import argparse
+import os
+import sys
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from crawlctl import services, webserver
+from crawlctl.accounts import ensure_administrator
+from crawlctl.startup import make_database_ready
+from crawlctl.supervisor import StopRequest, Supervisor
+
+_TICK = 0.1
+
+
+class Command(BaseCommand):
+    help = "Run a manager, workers and the web server on the configured database, until Ctrl-C."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--workers", type=int, default=_cores(), help="worker processes (by cores: %(default)s)")
+        parser.add_argument(
+            "--port",
+            type=int,
+            default=settings.CRAWLCTL_PORT,
+            help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
+        )
+
+    def handle(self, *_args: Any, workers: int, port: int, **_options: Any) -> None:
+        if not 1 <= workers <= 64:
+            raise CommandError(f"--workers is {workers}: write a number from 1 to 64.", returncode=2)
+        supervisor = Supervisor(say=self.stderr.write)
+        stop_request = StopRequest(supervisor)
+        make_database_ready()
+        self.stdout.write(ensure_administrator(renew=False))
+        # Our own connections are not needed any more; the embedded server stays while this process lives.
+        connections.close_all()
+        listener = webserver.listen(host="127.0.0.1", port=port)
+        with listener:
+            try:
+                supervisor.start(services.manager(1))
+                supervisor.start(
+                    *(services.worker(number) for number in range(1, workers + 1)), services.web_server(listener)
+                )
+                self.stdout.write(f"The web server is at {webserver.address_of(listener)} (Ctrl-C ends everything).")
+                self.stdout.flush()
+                while not stop_request.was_made:
+                    supervisor.tend()
+                    time.sleep(_TICK)
+            finally:
+                supervisor.stop(within=settings.CRAWLCTL_DRAIN_TIMEOUT.total_seconds() + 2)
+        sys.exit(stop_request.exit_code)
+
+
+def _cores() -> int:
+    return max(1, min(8, len(os.sched_getaffinity(0))))

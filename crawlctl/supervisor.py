@@ -1,0 +1,219 @@
+"""
+A supervisor: processes as children of this one, which starts them, watches them, and ends them.
+
+Each child holds the reading end of a pipe as its standard input, and the writing end is nowhere but
+here. So it learns that this process is gone however it went, and stops by itself: what is supervised
+must watch for that (our commands do with `--attached`). Children have sessions of their own; a Ctrl-C
+in the terminal is for the supervisor, which ends them in order.
+
+Services that are started together stop together; those that were started last stop first.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO, Final
+
+# Seconds that a service must have lived to be started again at once; before, the wait doubles each time.
+_LIVED_WELL: Final = 10.0
+_FIRST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 30.0
+
+_NULL: Final = Path(os.devnull)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """
+    What is run, and how.
+
+    What it says goes to the end of `log`, or to our standard error. If it `announces`, its standard
+    output is read by `Supervisor.announcement` instead. `keeps` are descriptors that it inherits.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    directory: Path
+    log: Path | None = None
+    announces: bool = False
+    restarts: bool = True
+    keeps: tuple[int, ...] = ()
+
+
+class ServiceEnded(Exception):
+    """A service ended that is not started again."""
+
+    def __init__(self, service: Service, ending: str) -> None:
+        self.service = service
+        super().__init__(f"{service.name} {ending}{_see(service)}")
+
+
+@dataclass(slots=True)
+class _Child:
+    """A service and its present process. `due_at` is when it is to be started again (monotonic)."""
+
+    service: Service
+    process: "subprocess.Popen[bytes]"
+    started_at: float
+    wait: float = 0.0
+    due_at: float | None = None
+
+    def end_within(self, seconds: float) -> None:
+        try:
+            self.process.wait(timeout=max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """`say` is given a sentence for people when a service ends unasked. To be used from one thread."""
+
+    say: Callable[[str], None]
+    _ranks: list[list[_Child]] = field(default_factory=list)
+
+    def start(self, *services: Service) -> None:
+        """Start services that stop together, before all that were started earlier."""
+        rank: list[_Child] = []
+        self._ranks.append(rank)
+        for service in services:
+            rank.append(_Child(service, _start(service), time.monotonic()))  # noqa: PERF401 - to end them if one cannot start
+
+    def announcement(self, name: str, *, within: float) -> str:
+        """
+        Return the first line that an announcing service prints.
+
+        Raises:
+            ServiceEnded: it ended, or said nothing in time.
+        """
+        child = next(child for child in self._children() if child.service.name == name)
+        pipe = child.process.stdout
+        assert pipe is not None
+        line = _read_line(pipe, within=within)
+        if not line:
+            code = child.process.poll()
+            raise ServiceEnded(child.service, "did not become ready in time" if code is None else _ending(code))
+        return line
+
+    def tend(self) -> None:
+        """
+        See who has ended, and start whoever is due again. To be called several times a second.
+
+        Raises:
+            ServiceEnded: by itself, and it does not restart.
+        """
+        now = time.monotonic()
+        for child in self._children():
+            if child.due_at is not None:
+                if now >= child.due_at:
+                    child.process, child.started_at, child.due_at = _start(child.service), now, None
+            elif (code := child.process.poll()) is not None:
+                self._see_end(child, code, now=now)
+
+    def stop(self, *, within: float) -> None:
+        """End all of them, rank by rank; what has not ended `within` so many seconds is killed."""
+        while self._ranks:
+            rank = self._ranks[-1]
+            for child in rank:
+                # A child that ended and was waited for has given back its pid: Popen knows, and sends nothing.
+                child.process.terminate()
+            deadline = time.monotonic() + within
+            for child in rank:
+                child.end_within(deadline - time.monotonic())
+            self._ranks.pop()
+
+    def kill(self) -> None:
+        """End all of them at once. May be called at any moment, from a signal handler too."""
+        for child in self._children():
+            child.process.kill()
+
+    def _children(self) -> list[_Child]:
+        return [child for rank in self._ranks for child in rank]
+
+    def _see_end(self, child: _Child, code: int, *, now: float) -> None:
+        if not child.service.restarts:
+            raise ServiceEnded(child.service, _ending(code))
+        child.end_within(0)
+        lived_well = now - child.started_at >= _LIVED_WELL
+        child.wait = 0.0 if lived_well else min(max(child.wait * 2, _FIRST_WAIT), _LONGEST_WAIT)
+        child.due_at = now + child.wait
+        when = f"in {child.wait:.0f} s" if child.wait else "at once"
+        self.say(f"{child.service.name} {_ending(code)}{_see(child.service)}; it is started again {when}.")
+
+
+class StopRequest:
+    """
+    What SIGTERM and SIGINT ask of a supervising process: `number` is the first that came, None before.
+
+    A second one ends the process and all services there and then. A flag to be polled, and no exception
+    and no event: a handler runs between any two instructions, also inside of a lock that it would need.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.number: signal.Signals | None = None
+        self._supervisor = supervisor
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._asked)
+
+    @property
+    def was_made(self) -> bool:
+        return self.number is not None
+
+    @property
+    def exit_code(self) -> int:
+        """0 for who was told to end, 130 for who was interrupted."""
+        return 128 + signal.SIGINT if self.number == signal.SIGINT else 0
+
+    def _asked(self, number: int, _frame: FrameType | None) -> None:
+        if self.number is not None:
+            self._supervisor.kill()
+            os._exit(128 + number)
+        self.number = signal.Signals(number)
+
+
+def _start(service: Service) -> "subprocess.Popen[bytes]":
+    with (service.log or _NULL).open("ab") as log:
+        output = log.fileno() if service.log else 2
+        return subprocess.Popen(
+            service.command,
+            cwd=service.directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if service.announces else output,
+            stderr=output,
+            pass_fds=service.keeps,
+            start_new_session=True,
+        )
+
+
+def _read_line(pipe: IO[bytes], *, within: float) -> str:
+    """The first line of a pipe; '' when it was not all there in time."""
+    deadline = time.monotonic() + within
+    line = b""
+    while not line.endswith(b"\n"):
+        # By the byte, and never more: what follows the line is not ours.
+        ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+        byte = os.read(pipe.fileno(), 1) if ready else b""
+        if not byte:
+            return ""
+        line += byte
+    return line.decode().rstrip("\n")
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
+
+
+def _see(service: Service) -> str:
+    return f" (see {service.log})" if service.log else ""
