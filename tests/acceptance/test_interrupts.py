@@ -1,0 +1,92 @@
+"""A crawl that was interrupted or killed goes on where it was, and ends as if nothing had happened."""
+
+import signal
+import time
+
+import pytest
+
+from tests.processes import assert_exact, ended, held_by, wait_for
+
+PAGES = 250
+
+
+@pytest.fixture
+def output(machine):
+    return machine.directory / "pages.jsonl"
+
+
+@pytest.fixture
+def site(serve):
+    """Slow enough to be caught in the middle."""
+    return serve(pages=PAGES, hosts=2, traps=2, latency_ms=60)
+
+
+def start_and_reach_the_middle(machine, site, output):
+    crawl = machine.start_crawl(site.start_url, "--scope", "any", "--job", "site", "--workers", 2, output=output)
+    wait_for(lambda: site.count_requests() > PAGES // 3, saying="the crawl is in its middle")
+    return crawl
+
+
+def refetches(site):
+    """How many pages were answered 200 more than once."""
+    return sum(times - 1 for (status, _), times in site.answers().items() if status == 200)
+
+
+def test_an_interrupted_crawl_says_so_and_is_resumed_to_the_exact_end(machine, site, output):
+    crawl = start_and_reach_the_middle(machine, site, output)
+
+    crawl.send(signal.SIGINT)
+    interrupted = ended(crawl)
+    asked = site.lines
+    anew = ended(machine.start_crawl("--job", "site", output=output))
+    resumed = ended(machine.start("crawl", "--resume", "--json"))
+
+    assert anew.code == 2
+    assert "--resume" in anew.err
+    assert (interrupted.code, interrupted.facts["reason"]) == (130, "interrupted")
+    assert interrupted.counts["waiting"] > 0
+    assert interrupted.counts["processed"] < PAGES
+    assert asked < PAGES
+    # What was in flight has ended before, so that nothing is asked for twice.
+    assert (resumed.code, resumed.facts["reason"]) == (0, "finished")
+    assert_exact(site.compare_first_crawl(held_by(output)))
+    assert resumed.counts["indexed"] == PAGES
+
+
+@pytest.mark.parametrize("what", ["the crawl", "the crawl and its workers"])
+def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what):
+    crawl = start_and_reach_the_middle(machine, site, output)
+
+    if what == "the crawl":
+        crawl.kill()
+    else:
+        crawl.kill_with_children()
+    # Nobody waits for nodes of this machine whose process is gone.
+    began_at = time.monotonic()
+    resumed = ended(machine.start("crawl", "--resume", "--job", "site", "--json"))
+
+    assert (resumed.code, resumed.facts["reason"]) == (0, "finished")
+    assert resumed.counts["indexed"] == PAGES
+    assert held_by(output) == site.documents
+    assert refetches(site) <= 2 * 256
+    assert {url for status, url in site.answers() if status == 200} == site.documents
+    assert time.monotonic() - began_at < 30
+
+
+def test_a_job_at_work_is_refused_and_a_second_interrupt_waits_for_nothing(machine, serve, output):
+    site = serve(pages=20, traps=0, latency_ms=20_000)
+    crawl = machine.start_crawl(site.start_url, "--job", "site", output=output)
+    wait_for(site.count_requests, saying="the site has been asked for something")
+
+    again = ended(machine.start_crawl("--job", "site", output=output))
+    crawl.send(signal.SIGINT)
+    wait_for(
+        lambda: machine.database.value("SELECT pause FROM jobs_job") == "pausing", saying="the interrupt was heard"
+    )
+    crawl.send(signal.SIGINT)
+    began_at = time.monotonic()
+
+    assert again.code == 2
+    assert str(machine.database.value("SELECT id FROM nodes_node WHERE kind = 'manager'")) in again.err
+    assert ended(crawl).code == 130
+    assert time.monotonic() - began_at < 5

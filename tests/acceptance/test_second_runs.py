@@ -1,0 +1,101 @@
+"""A second run changes in the output just what the site changed, whatever happens to its workers."""
+
+import signal
+from collections import Counter
+
+import pytest
+
+from crawlctl.demo.plan import Trap
+from tests.processes import ended, held_by, read_lines, wait_for
+
+
+@pytest.fixture
+def output(machine):
+    return machine.directory / "pages.jsonl"
+
+
+def crawl_first(machine, site, output):
+    """Hold the site in the output; returns the number of its lines."""
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--job", "site", output=output)
+    assert (crawl.code, held_by(output)) == (0, site.documents)
+    return len(read_lines(output))
+
+
+def lines_by_action(output, *, since):
+    """The URLs of the lines that were written since then; none of them twice."""
+    lines = read_lines(output, since=since)
+    actions = {action: {line["url"] for line in lines if line["action"] == action} for action in ("add", "delete")}
+    assert len(lines) == sum(map(len, actions.values()))
+    return actions
+
+
+def trap_urls(site, trap):
+    plan = site.plan
+    return {plan.trap_url(page, trap) for page in range(plan.pages) if trap in plan.outline(page).traps}
+
+
+def test_where_nothing_changed_nothing_is_written_and_every_page_is_answered_304(machine, serve, output):
+    site = serve(pages=150, hosts=2, traps=4)
+    written = crawl_first(machine, site, output)
+    asked = site.lines
+
+    crawl = machine.crawl("--job", "site", "--workers", 2, output=output)
+
+    assert (crawl.code, crawl.facts["reason"]) == (0, "finished")
+    assert read_lines(output, since=written) == []
+    assert {url for status, url in site.answers(since=asked) if status == 304} == site.documents
+    assert {url for status, url in site.answers(since=asked) if status == 404} == trap_urls(site, Trap.MISSING)
+    assert max(site.answers(since=asked).values()) == 1
+    assert (crawl.counts["unchanged"], crawl.counts["indexed"], crawl.counts["deleted"]) == (150, 0, 0)
+    assert crawl.codes["304"] == 150
+
+
+def test_what_changed_and_what_is_gone_is_written_and_nothing_below_a_page_that_failed(machine, serve, output):
+    site = serve(pages=200, hosts=2, traps=0)
+    written = crawl_first(machine, site, output)
+    # Its children are linked from nowhere else: were it taken for gone, so would they be.
+    parent = site.plan.only_parents()[0]
+    changes = site.revise(change=10, gone=8, broken=parent)
+    asked = site.lines
+
+    crawl = machine.crawl("--job", "site", "--workers", 2, output=output)
+
+    assert (crawl.code, crawl.codes["500"]) == (0, 1)
+    gone = site.plan.urls(changes.gone_404 | changes.gone_unlinked)
+    assert lines_by_action(output, since=written) == {"add": site.plan.urls(changes.changed), "delete": gone}
+    assert held_by(output) == site.documents
+    assert (crawl.counts["indexed"], crawl.counts["deleted"]) == (len(changes.changed), len(gone))
+    # What nobody links to any more is not asked for: it leaves because the run did not reach it.
+    assert not site.plan.urls(changes.gone_unlinked) & {request.url for request in site.requests(since=asked)}
+
+
+def test_a_worker_killed_between_changes_nothing_of_what_is_written(machine, serve, output):
+    site = serve(pages=250, hosts=2, traps=0, latency_ms=40)
+    written = crawl_first(machine, site, output)
+    changes = site.revise(change=10, gone=8)
+    asked = site.lines
+
+    crawl = machine.start_crawl("--job", "site", "--workers", 2, output=output)
+    wait_for(lambda: site.count_requests() > asked + 80, saying="the second run is in its middle")
+    crawl.children()[0].send_signal(signal.SIGKILL)
+    crawl = ended(crawl)
+
+    assert (crawl.code, crawl.facts["reason"]) == (0, "finished")
+    gone = site.plan.urls(changes.gone_404 | changes.gone_unlinked)
+    assert lines_by_action(output, since=written) == {"add": site.plan.urls(changes.changed), "delete": gone}
+    assert held_by(output) == site.documents
+    requests = Counter(request.url for request in site.requests(since=asked))
+    assert 0 < sum(times - 1 for times in requests.values()) <= 256
+
+
+def test_a_run_that_ends_at_its_limit_deletes_nothing(machine, serve, output):
+    site = serve(pages=120, hosts=1, traps=0)
+    written = crawl_first(machine, site, output)
+    changes = site.revise(gone=10)
+
+    crawl = machine.crawl("--job", "site", "--max-documents", 60, output=output)
+
+    assert crawl.facts["reason"] == "document_limit"
+    deleted = lines_by_action(output, since=written)["delete"]
+    assert deleted <= site.plan.urls(changes.gone_404)
+    assert site.plan.urls(changes.gone_unlinked) <= held_by(output)
