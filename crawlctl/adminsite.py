@@ -30,6 +30,10 @@ class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
         """Roles decide: what somebody may see or change inside is asked of each model."""
         return request.user.is_active and request.user.has_perm("jobs.view_job")
 
+    def index(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
+        """Set-up begins with the jobs; the rest is in the side bar."""
+        return redirect("admin:jobs_job_changelist")
+
     def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         if request.user.is_authenticated and self.has_permission(request):
             return redirect("admin:index")
@@ -51,8 +55,25 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
     )
     filter_horizontal = ()
 
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
+        """Nobody makes anybody what he is not himself: only superusers make superusers."""
+        return () if request.user.is_superuser else ("is_superuser",)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        allowed: bool = super().has_change_permission(request, obj)
+        return allowed and (obj is None or request.user.is_superuser or not obj.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        allowed: bool = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or request.user.is_superuser or not obj.is_superuser)
+
     def roles(self, user: User) -> str:
         return ", ".join(sorted(group.name for group in user.groups.all())) or "—"
+
+
+def may_see_users(request: HttpRequest) -> bool:
+    """Whether the side bar offers the users to this visitor."""
+    return request.user.has_perm("auth.view_user")
 
 
 site = SetUpSite()

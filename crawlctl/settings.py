@@ -8,6 +8,8 @@ crawlctl serves one machine: an embedded PostgreSQL under `var/` and a key of it
 import os
 from pathlib import Path
 
+from django.urls import reverse_lazy
+
 from crawlctl import env, logs
 from crawlctl.database import database_from_url
 from crawlctl.secret import key_of_this_machine
@@ -17,7 +19,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 # Everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
 # server of their own, so that no test can touch what somebody crawled.
 VAR_DIR = Path(
-    env.text("CRAWLCTL_VAR", default=str(BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var"))
+    env.text(
+        "CRAWLCTL_VAR", default=str(BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var")
+    )
 )
 
 DEBUG = env.flag("CRAWLCTL_DEBUG", default=False)
@@ -105,6 +109,17 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served from the packages themselves: no collecting step between a clone and a page.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
 # The set-up pages, in the colour of our own.
 UNFOLD = {
     "SITE_TITLE": "crawlctl set-up",
@@ -112,6 +127,7 @@ UNFOLD = {
     "SITE_SUBHEADER": "Set-up",
     "SITE_URL": "/",
     "SITE_SYMBOL": "hub",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}css/icon.svg"}],
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "COLORS": {
@@ -129,19 +145,49 @@ UNFOLD = {
             "950": "oklch(20% .04 192.524)",
         },
     },
-    "SIDEBAR": {"show_search": False, "show_all_applications": False},
+    "SIDEBAR": {
+        "show_search": False,
+        "show_all_applications": False,
+        "navigation": [
+            {
+                "title": "Watch",
+                "items": [
+                    {"title": "Overview", "icon": "monitoring", "link": reverse_lazy("overview")},
+                    {"title": "Documents", "icon": "description", "link": reverse_lazy("documents")},
+                    {"title": "Nodes", "icon": "dns", "link": reverse_lazy("nodes")},
+                    {"title": "Search", "icon": "search", "link": reverse_lazy("search")},
+                ],
+            },
+            {
+                "title": "Set-up",
+                "items": [
+                    {"title": "Jobs", "icon": "work", "link": reverse_lazy("admin:jobs_job_changelist")},
+                    {
+                        "title": "Throttle policies",
+                        "icon": "speed",
+                        "link": reverse_lazy("admin:jobs_throttlepolicy_changelist"),
+                    },
+                    {
+                        "title": "Repositories",
+                        "icon": "cloud_download",
+                        "link": reverse_lazy("admin:jobs_repositoryconnection_changelist"),
+                    },
+                    {
+                        "title": "Outputs",
+                        "icon": "output",
+                        "link": reverse_lazy("admin:jobs_outputconnection_changelist"),
+                    },
+                    {
+                        "title": "Users",
+                        "icon": "group",
+                        "link": reverse_lazy("admin:auth_user_changelist"),
+                        "permission": "crawlctl.adminsite.may_see_users",
+                    },
+                ],
+            },
+        ],
+    },
 }
-
-LANGUAGE_CODE = "en"
-TIME_ZONE = "UTC"
-USE_I18N = True
-USE_TZ = True
-
-STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
-# Served from the packages themselves: no collecting step between a clone and a page.
-WHITENOISE_USE_FINDERS = True
-WHITENOISE_AUTOREFRESH = DEBUG
 
 LOGGING_CONFIG = None
 logs.configure(

@@ -15,6 +15,7 @@ from django.forms import BaseInlineFormSet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
@@ -44,7 +45,8 @@ _SCOPES: Final = [
 class Lines(forms.CharField):
     """A list of texts, one a line."""
 
-    widget = UnfoldAdminTextareaWidget
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), **kwargs)
 
     def prepare_value(self, value: object) -> object:
         return "\n".join(value) if isinstance(value, list | tuple) else value
@@ -131,7 +133,8 @@ class JobForm(forms.ModelForm):  # type: ignore[type-arg]
             "outputs": _("To"),
             "max_documents": _("Documents a run, at most"),
         }
-        help_texts: ClassVar = {"max_documents": _("Empty: no limit.")}
+        help_texts: ClassVar = {"max_documents": _("Empty: no limit."), "outputs": ""}
+        widgets: ClassVar = {"outputs": UnfoldAdminCheckboxSelectMultipleWidget}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -63,9 +63,15 @@ def duration(value: dt.timedelta) -> str:
 
 
 def age(moment: dt.datetime, *, now: dt.datetime) -> str:
-    if now - moment < dt.timedelta(seconds=1):
+    """How long ago, in the largest unit that fits."""
+    seconds = int((now - moment).total_seconds())
+    if seconds < 1:
         return _("just now")
-    return _("%(duration)s ago") % {"duration": duration(now - moment)}
+    for unit, most in ((_("%(n)d s ago"), 60), (_("%(n)d min ago"), 60), (_("%(n)d h ago"), 48)):
+        if seconds < most:
+            return unit % {"n": seconds}
+        seconds //= most if most == 60 else 24
+    return _("%(n)d d ago") % {"n": seconds}
 
 
 def time_until(moment: dt.datetime, *, now: dt.datetime) -> str:
