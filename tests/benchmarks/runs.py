@@ -1,0 +1,190 @@
+"""One measured run: a crawler against a fresh synthetic site, and what both of them did."""
+
+import contextlib
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from crawlctl.demo.log import read_log
+from tests.benchmarks.databases import ROOT, Database
+from tests.benchmarks.meter import Meter, busy_seconds_of_machine, cpu_seconds_of_tree, tree_of
+
+HOSTS = 4
+CONNECTIONS = 64
+WORKERS = 2
+SCRAPY_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+
+# A crawler that asks for nothing for so long hangs, and is ended.
+_STALLED = 60.0
+_LOOK = 0.25
+_LINES_SHOWN = 20
+
+# Called a few times a second with the number of requests so far.
+Watch = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """
+    What came of it. Rates and counts are the site's own; CPU and memory are by kind of process.
+
+    `others_cores` is how many cores somebody else kept busy meanwhile. `defects` are sentences, none when
+    every page was fetched.
+    """
+
+    pages_a_second: float
+    requests: int
+    distinct: int
+    seconds: float
+    cpu_ms_a_page: dict[str, float]
+    peak_mib: dict[str, float]
+    others_cores: float
+    defects: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A running synthetic site."""
+
+    pages: int
+    start_url: str
+    log: Path
+    process: psutil.Process
+
+
+@contextlib.contextmanager
+def running_site(*, pages: int, directory: Path) -> Iterator[Site]:
+    """A site without traps, so that every request is a page, but for robots.txt."""
+    log = directory / "site.log"
+    command = [
+        *(sys.executable, "-m", "crawlctl.demo.site", "--attached", f"--pages={pages}", f"--hosts={HOSTS}"),
+        *("--traps=0", "--host-style=ports", f"--log={log}"),
+    ]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        start_url = json.loads(process.stdout.readline())["start_url"]
+        try:
+            yield Site(pages=pages, start_url=start_url, log=log, process=psutil.Process(process.pid))
+        finally:
+            process.terminate()
+
+
+def run_scrapy(*, pages: int, directory: Path, watch: Watch) -> Run:
+    """Scrapy with its queue on disk."""
+    with running_site(pages=pages, directory=directory) as site:
+        job = directory / "scrapy"
+        script = ROOT / "tests" / "benchmarks" / "scrapy_spider.py"
+        command = [str(SCRAPY_PYTHON), str(script), site.start_url, str(job), str(CONNECTIONS)]
+        return _measure(command, site=site, directory=directory, watch=watch, environment=None, database=None)
+
+
+def run_ours(*, pages: int, directory: Path, database: Database, output: str, watch: Watch) -> Run:
+    """`manage.py crawl` with its manager and workers, as users start it."""
+    with running_site(pages=pages, directory=directory) as site:
+        command = [
+            *(sys.executable, "manage.py", "crawl", site.start_url, "--scope=any", "--allow-private-networks"),
+            *(f"--connections-per-host={CONNECTIONS // HOSTS}", "--delay=0", f"--output={output}"),
+            *(f"--workers={WORKERS}", "--json", "--no-progress"),
+        ]
+        return _measure(
+            command, site=site, directory=directory, watch=watch, environment=database.environment, database=database
+        )
+
+
+def _measure(
+    command: Sequence[str],
+    *,
+    site: Site,
+    directory: Path,
+    watch: Watch,
+    environment: Mapping[str, str] | None,
+    database: Database | None,
+) -> Run:
+    said = directory / "said.txt"
+    servers = {"site": site.process} | ({"PostgreSQL": database.server} if database else {})
+    servers_before = {kind: cpu_seconds_of_tree(process) for kind, process in servers.items()}
+    children_before, busy_before, began_at = _seconds_of_children(), busy_seconds_of_machine(), time.monotonic()
+    with (
+        said.open("wb") as output,
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        crawler = psutil.Process(process.pid)
+        kinds = {kind: (lambda server=server: tree_of(server)) for kind, server in servers.items()}
+        kinds |= {"crawler": lambda: [crawler], "workers": lambda: tree_of(crawler)[1:]}
+        with Meter(kinds) as meter:
+            is_stalled = _wait(process, site=site, watch=watch)
+    busy = busy_seconds_of_machine() - busy_before
+    elapsed = time.monotonic() - began_at
+    command_seconds = _seconds_of_children() - children_before
+    cpu = {kind: cpu_seconds_of_tree(server) - servers_before[kind] for kind, server in servers.items()}
+    if database:
+        workers = meter.cpu_seconds("workers")
+        cpu |= {"workers": workers, "manager": command_seconds - workers}
+        peaks = {"manager": meter.peak_mib("crawler"), "workers": meter.peak_mib("workers")}
+    else:
+        cpu |= {"scrapy": command_seconds}
+        peaks = {"scrapy": meter.peak_mib("crawler")}
+    peaks |= {kind: meter.peak_mib(kind) for kind in servers}
+    defects = [f"it asked for nothing for {_STALLED:.0f} s and was ended"] if is_stalled else []
+    if process.returncode:
+        tail = said.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES_SHOWN:]
+        defects.append("\n".join([f"exit code {process.returncode}, and it said:", *tail]))
+    return _judged(
+        site, seconds=elapsed, cpu=cpu, peaks=peaks, others=(busy - sum(cpu.values())) / elapsed, defects=defects
+    )
+
+
+def _judged(
+    site: Site, *, seconds: float, cpu: dict[str, float], peaks: dict[str, float], others: float, defects: list[str]
+) -> Run:
+    """What the site's log says of the run, beside what it cost."""
+    # The site writes its log out ten times a second.
+    time.sleep(2 * _LOOK)
+    requests = [request for request in read_log(site.log) if request.path != "/robots.txt"]
+    distinct = {request.url for request in requests if request.status == 200}
+    if len(distinct) != site.pages:
+        defects.append(f"{len(distinct):,} of {site.pages:,} pages were fetched")
+    took = (requests[-1].time - requests[0].time) / 1e9 if len(requests) > 1 else 0.0
+    fetched = max(len(distinct), 1)
+    return Run(
+        pages_a_second=len(distinct) / took if took else 0.0,
+        requests=len(requests),
+        distinct=len(distinct),
+        seconds=seconds,
+        cpu_ms_a_page={kind: 1000 * used / fetched for kind, used in cpu.items()},
+        peak_mib=peaks,
+        others_cores=max(others, 0.0),
+        defects=tuple(defects),
+    )
+
+
+def _wait(process: "subprocess.Popen[bytes]", *, site: Site, watch: Watch) -> bool:
+    """Wait for the end of the crawler; returns whether it had to be ended."""
+    requests, last_request_at = 0, time.monotonic()
+    with site.log.open("rb") as log:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=_LOOK)
+                return False
+            if more := log.read().count(b"\n"):
+                requests, last_request_at = requests + more, time.monotonic()
+                watch(requests)
+            if time.monotonic() - last_request_at > _STALLED:
+                process.terminate()
+                return True
+
+
+def _seconds_of_children() -> float:
+    """CPU of the children that have ended and were waited for, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
