@@ -1,22 +1,29 @@
 """Stuffing: the owner of a group keeps its workers in documents."""
 
 import datetime as dt
+from collections.abc import Callable
+from functools import partial
 from typing import Final, LiteralString
 
 from jobs import channels
 from jobs.duties.context import Pass
 from jobs.queue.rows import named_rows
-from jobs.queue.stuff import GroupHeld, stuff, stuff_removals
+from jobs.queue.stuff import Stuffed, stuff, stuff_removals
 from jobs.queue.wake import notify, sweep_lanes
 from nodes.fences import FenceRefused
 
-# The groups of mine in which a lane is ready, the workers that live, and what is offered already.
+# The groups of mine in which a lane is ready, of those the ones with something to remove, the workers that
+# live, and what is offered already.
 _LOOK: Final[LiteralString] = """
-SELECT (SELECT coalesce(array_agg(DISTINCT seed.group_id), '{}')
-          FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
-         WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
-           AND job.pause = 'no' AND job.stop_request = 'none'
-           AND EXISTS (SELECT FROM jobs_lane AS lane WHERE lane.seed_id = seed.id AND lane.ready_at <= %(now)s)) AS groups,
+WITH ready AS MATERIALIZED (
+    SELECT DISTINCT seed.group_id, job.phase = 'active' AS to_process
+      FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
+     WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
+       AND job.pause = 'no' AND job.stop_request = 'none'
+       AND EXISTS (SELECT FROM jobs_lane AS lane WHERE lane.seed_id = seed.id AND lane.ready_at <= %(now)s)
+)
+SELECT (SELECT coalesce(array_agg(group_id), '{}') FROM ready WHERE to_process) AS to_process,
+       (SELECT coalesce(array_agg(group_id), '{}') FROM ready WHERE NOT to_process) AS to_remove,
        (SELECT coalesce(array_agg(id), '{}') FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
        (SELECT coalesce(sum(capacity), 0) FROM nodes_node
@@ -37,29 +44,30 @@ def stuff_groups(at: Pass) -> int:
             _LOOK, {"groups": [group.id for group in at.groups], "scope": at.scope, "now": at.now}
         ).fetchone()
     assert work is not None
-    if not work.groups or not work.workers:
+    if not work.workers:
         return 0
-    ready = [group for group in at.groups if group.id in set(work.groups)]
+    held = {group.id: group for group in at.groups}
     # Each group with ready lanes may always hold its share of the backlog.
-    room = max(work.capacity - work.offered, 0)
+    share = max(work.capacity - work.offered, 0) // max(1, len(work.to_process) + len(work.to_remove))
+    room = max(share, 1)
     offered = 0
-    for group in ready:
-        offered += _stuff_group(at, group, room=max(room // len(ready), 1), workers=len(work.workers))
+    for group in work.to_process:
+        offered += _unless_lost(partial(stuff, group=held[group], room=room, workers=len(work.workers)), at)
+    for group in work.to_remove:
+        offered += _unless_lost(partial(stuff_removals, group=held[group], room=room), at)
     if offered:
         notify(at.connection, channels.TAKE, at.scope)
     return offered
 
 
-def _stuff_group(at: Pass, group: GroupHeld, *, room: int, workers: int) -> int:
-    """One group; a group that was lost meanwhile is simply not ours any more."""
+def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:
+    """Stuff one group; a group that was lost meanwhile is simply not ours any more."""
     try:
-        stuffed = stuff(at.connection, manager=at.me, group=group, room=room, workers=workers, now=at.now)
-        removals = stuff_removals(at.connection, manager=at.me, group=group, room=room, now=at.now)
+        return stuffing(at.connection, manager=at.me, now=at.now).documents
     except FenceRefused as refused:
         if refused.fence == "group":
             return 0
         raise
-    return stuffed.documents + removals.documents
 
 
 def sweep(at: Pass) -> int:

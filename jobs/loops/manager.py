@@ -43,13 +43,13 @@ _PASS: Final = 0.2
 # Passes are not closer to each other: what came in between is done together.
 _BREATH: Final = 0.05
 # The cluster is looked at so often, and whenever a pass follows a wake-up of control.
-_LOOK: Final = 0.5
+_LOOK: Final = 1.0
 
 MAIN_DUTIES: Final = duties(
-    (allocate_groups, 0.5),
-    (prepare_runs, 0.5),
-    (withdraw_from_stopped_jobs, 0.5),
-    (release_lost_documents, 0.5),
+    (allocate_groups, 1.0),
+    (prepare_runs, 1.0),
+    (withdraw_from_stopped_jobs, 1.0),
+    (release_lost_documents, 1.0),
     (end_runs, 0.3),
     (begin_deleting, 1.0),
     (interrupt_dead_one_shots, 2.0),
@@ -158,8 +158,7 @@ class Manager:
 
     def _rest(self, moved: int) -> None:
         time.sleep(_BREATH)
-        if not moved:
-            self._woken.wait(_PASS)
+        self._woken.wait(_BREATH if moved else _PASS)
         self._woken.clear()
         django_connection.close_if_unusable_or_obsolete()
 
@@ -199,7 +198,8 @@ class Manager:
             logger.warning("no longer main: %s", refused)
             count_refused(connection, self._me.id)
             self._term = None
-        if moved:
+        if any(self._main.moved(duty) for duty in (allocate_groups, prepare_runs)):
+            # Groups were given, perhaps to this manager, or a run waits for its seeds.
             self._looked_at = float("-inf")
         return moved
 

@@ -36,7 +36,9 @@ from nodes.decisions.snapshot import NodeSeen
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
-_PROGRESS: Final = 0.25
+_PROGRESS: Final = 0.5
+# How soon the end of the job is noticed.
+_ASKING: Final = 0.15
 # A worker that dies is started again so often; a document that kills workers is given up before.
 _RESTARTS: Final = 20
 
@@ -77,6 +79,8 @@ class OneShot:
     _children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     _began_at: float = 0.0
     _shown_at: float = 0.0
+    _asked_at: float = 0.0
+    _connection: psycopg.Connection[Any] | None = None
 
     def interrupt(self) -> None:
         """Ask for a pause: what is in flight ends, the rest waits. Asked twice, nothing is waited for."""
@@ -127,6 +131,9 @@ class OneShot:
             self._children[index] = self._start_worker()
 
     def _is_over(self) -> bool:
+        if time.monotonic() - self._asked_at < _ASKING:
+            return False
+        self._asked_at = time.monotonic()
         job = Job.objects.get(pk=self.job_id)
         if job.phase == Phase.INACTIVE:
             return True
@@ -141,8 +148,9 @@ class OneShot:
 
     def _look(self) -> Progress:
         job = Job.objects.get(pk=self.job_id)
-        with psycopg.connect(database_dsn(), autocommit=True) as connection:
-            counts = counters.read_run(connection, job_id=job.pk, run_no=job.run_no)
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(database_dsn(), autocommit=True)
+        counts = counters.read_run(self._connection, job_id=job.pk, run_no=job.run_no)
         return Progress(counts, time.monotonic() - self._began_at)
 
     def _start_worker(self) -> "subprocess.Popen[bytes]":

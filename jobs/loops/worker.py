@@ -41,9 +41,11 @@ from nodes.identity import NodeIdentity
 logger = logging.getLogger(__name__)
 
 # A flush is begun by so many results, or when the oldest has waited long enough.
-_RESULTS_A_FLUSH: Final = 100
+_RESULTS_A_FLUSH: Final = 150
 # What a worker asks for when nobody tells it that something is there.
 _POLL: Final = 0.25
+# Turns that are followed here already are closed with the next flush, or after so long.
+_CLOSING_WAITS: Final = 0.1
 # Wake-ups are merged to so many a second for each process.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.1
 # Documents that are taken only when there is room for about as many.
@@ -132,6 +134,7 @@ class Worker:
         self._owes_wake_up = False
         self._stopped_jobs: set[int] = set()
         self._is_draining = False
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._indexes = False
 
     # --- Its life --------------------------------------------------------------------------------
@@ -366,9 +369,14 @@ class Worker:
             self._give_back_waiting_of(queue, lambda _claimed: True)
         if len(self._results) >= _RESULTS_A_FLUSH or not self._is_busy:
             self._something_to_flush.set()
-        elif len(self._results) == 1:
-            self._loop.call_later(self._settings.flush_after.total_seconds(), self._something_to_flush.set)
+        else:
+            self._flush_within(self._settings.flush_after.total_seconds())
         self._dispatch(queue)
+
+    @property
+    def _runs_out(self) -> bool:
+        """Whether so little waits here that the way to the next batch could become a pause."""
+        return sum(len(queue.waiting) for queue in self._bins.values()) < self._settings.capacity // 4
 
     @property
     def _is_busy(self) -> bool:
@@ -385,11 +393,27 @@ class Worker:
         self._something_to_flush.set()
 
     def _close_turns(self, queue: BinQueue) -> None:
-        # A bin that nobody knows yet stays closed to others until its robots.txt is stored.
         closed = queue.close_ended(now=self._loop.time())
-        if closed:
-            self._closed.extend(closed)
+        if not closed:
+            return
+        self._closed.extend(closed)
+        if queue.turns:
+            # Its successor goes on here: that the bin may be followed again can wait a moment.
+            self._flush_within(_CLOSING_WAITS)
+        else:
             self._something_to_flush.set()
+
+    def _flush_within(self, seconds: float) -> None:
+        """Write at this time from now at the latest."""
+        at = self._loop.time() + seconds
+        if self._flush_timer is None or self._flush_timer.when() > at:
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+            self._flush_timer = self._loop.call_at(at, self._on_flush_time)
+
+    def _on_flush_time(self) -> None:
+        self._flush_timer = None
+        self._something_to_flush.set()
 
     # --- Flushing --------------------------------------------------------------------------------
 
@@ -397,6 +421,9 @@ class Worker:
         while True:
             await self._something_to_flush.wait()
             self._something_to_flush.clear()
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+                self._flush_timer = None
             await self._write_everything()
 
     async def _write_everything(self) -> None:
@@ -455,7 +482,7 @@ class Worker:
         elif claimed.batch_id in self._left_in_batch:
             del self._left_in_batch[claimed.batch_id]
             self._done_batches.append(claimed.batch_id)
-            self._something_to_flush.set()
+            self._flush_within(self._settings.flush_after.total_seconds())
 
     def _write(
         self,
@@ -468,7 +495,6 @@ class Worker:
         now = self._clock.now(connection)
         flushed = flush.Flushed()
         returned = 0
-        woke = 0
         if results:
             lanes = self._open_lanes(connection, results)
             flushed = flush.flush(
@@ -480,13 +506,20 @@ class Worker:
                 now=now,
             )
             self._known.add(flushed.named)
-            woke = wake.wake_lanes(connection, ready=flushed.lanes, waiting=flushed.waiting_lanes, now=now)
             self._tell_of_hosts(connection, results)
         if given_back:
             returned = release.give_back(connection, worker=self._me.id, claims=given_back, now=now)
         done, self._done_batches = self._done_batches, []
-        close.close_turns(connection, turns=closed, batches=done)
-        self._owes_wake_up = self._owes_wake_up or bool(woke or closed or returned)
+        woke = close.close_turns(
+            connection,
+            turns=closed,
+            batches=done,
+            filled=flushed.lanes,
+            ripening=flushed.waiting_lanes,
+            now=now,
+        )
+        # Managers look by themselves some times a second: only who runs out of work calls them.
+        self._owes_wake_up = self._owes_wake_up or (bool(woke or returned) and self._runs_out)
         if self._owes_wake_up and time.monotonic() - self._last_wake_up >= _SECONDS_BETWEEN_WAKE_UPS:
             self._last_wake_up, self._owes_wake_up = time.monotonic(), False
             wake.notify(connection, channels.STUFF, self._me.scope)
@@ -550,7 +583,7 @@ class Worker:
                 )
             )
         except OutputError as error:
-            logger.exception("an output refused a removal: %s", error)
+            logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
             for job_id in jobs:
                 await self._database.run(partial(_stop_job, job_id=job_id, reason=str(error)))
             self._given_back.extend(claims)
@@ -621,7 +654,10 @@ def _stop_job(_connection: psycopg.Connection[Any], *, job_id: int, reason: str)
         for name in ("pause", "abort"):
             try:
                 make_transition(job_id, name, made_by="worker", now=dt.datetime.now(tz=dt.UTC), reason=reason)
-            except TransitionRefused:
+            except TransitionRefused as refused:
+                if "resume" in refused.allowed:
+                    # Another worker was faster.
+                    return
                 continue
             return
     except JobUnknown:

@@ -25,10 +25,18 @@ class Batch(models.Model):
         DELETE = "delete"
         NOTIFY = "notify"
 
-    group = models.ForeignKey("jobs.ThrottleGroup", on_delete=models.CASCADE, related_name="batches")
+    # Not enforced by the database, like those of turns: checks of rows that everybody locks, for rows that
+    # live for seconds. Who drops a group or a lane drops these first.
+    group = models.ForeignKey(
+        "jobs.ThrottleGroup", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="batches"
+    )
     node_scope = models.CharField(max_length=100)
-    manager = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
-    worker = models.ForeignKey("nodes.Node", null=True, on_delete=models.SET_NULL, related_name="+")
+    manager = models.ForeignKey(
+        "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, db_index=False, related_name="+"
+    )
+    worker = models.ForeignKey(
+        "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="+"
+    )
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
     state = models.CharField(max_length=10, choices=State.choices, default=State.AVAILABLE)
     documents = models.IntegerField()
@@ -52,10 +60,16 @@ class Turn(models.Model):
     that one closes and leaves it its own. `gap` is seconds between two starts.
     """
 
-    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="turns")
-    lane = models.ForeignKey("jobs.Lane", on_delete=models.CASCADE, related_name="turns")
-    bin = models.ForeignKey("jobs.Bin", on_delete=models.CASCADE, related_name="turns")
-    follows = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="followers")
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")
+    lane = models.ForeignKey(
+        "jobs.Lane", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="turns"
+    )
+    bin = models.ForeignKey(
+        "jobs.Bin", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="turns"
+    )
+    follows = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="followers"
+    )
     documents = models.IntegerField()
     requests = models.IntegerField()
     gap = models.FloatField()

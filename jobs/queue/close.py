@@ -5,7 +5,8 @@ A short transaction of its own, apart from the flush: a place is about requests,
 A turn that is followed leaves its requests to its follower, so the bin's sum stays what it is.
 """
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -22,7 +23,8 @@ class ClosedTurn:
     since_last_start: float | None
 
 
-# Locks: Bin by id, then Lane by id, then Turn.
+# Closes turns, wakes lanes (those of the bins that got a place, and those that got documents), and ends
+# batches of which no document is claimed. Locks: Bin by id, then Lane by id, then Batch and Turn.
 _CLOSE: Final[LiteralString] = """
 WITH given AS (
     SELECT * FROM unnest(%(turns)s::bigint[], %(since)s::float[]) AS given(id, since)
@@ -31,10 +33,17 @@ WITH given AS (
       FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
 ), bins AS MATERIALIZED (
     SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM closing) ORDER BY id FOR NO KEY UPDATE
-), lanes AS MATERIALIZED (
-    SELECT id FROM jobs_lane
-     WHERE bin_id IN (SELECT id FROM bins) AND ready_at > clock_timestamp()
-     ORDER BY id FOR NO KEY UPDATE
+), sleeping AS MATERIALIZED (
+    SELECT lane.id, coalesce(filled.at, clock_timestamp()) AS at
+      FROM jobs_lane AS lane
+      LEFT JOIN unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS filled(id, at) ON filled.id = lane.id
+     WHERE (lane.id = ANY(%(lanes)s) AND (lane.ready_at IS NULL OR lane.ready_at > filled.at))
+        OR (lane.bin_id IN (SELECT id FROM bins) AND lane.ready_at > clock_timestamp())
+     ORDER BY lane.id
+       FOR NO KEY UPDATE OF lane
+), woken AS (
+    UPDATE jobs_lane SET ready_at = least(jobs_lane.ready_at, sleeping.at) FROM sleeping WHERE jobs_lane.id = sleeping.id
+    RETURNING jobs_lane.id
 ), closed AS (
     UPDATE jobs_turn SET closed_at = clock_timestamp() WHERE id IN (SELECT id FROM closing)
 ), heirs AS (
@@ -42,21 +51,22 @@ WITH given AS (
       FROM closing
      WHERE heir.follows_id = closing.id AND heir.closed_at IS NULL AND heir.id NOT IN (SELECT id FROM closing)
     RETURNING heir.bin_id, closing.requests
-), woken AS (
-    UPDATE jobs_lane SET ready_at = clock_timestamp() WHERE id IN (SELECT id FROM lanes)
+), ended AS (
+    UPDATE jobs_batch SET state = 'done' WHERE id = ANY(%(batches)s) AND state = 'sent'
+), freed AS (
+    UPDATE jobs_bin AS bin
+       SET open_turns = bin.open_turns - freed.turns,
+           open_requests = bin.open_requests - freed.requests
+                         + coalesce((SELECT sum(heirs.requests) FROM heirs WHERE heirs.bin_id = bin.id), 0),
+           closed_at = clock_timestamp(),
+           not_before = greatest(bin.not_before, freed.opens_at)
+      FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests,
+                   max(clock_timestamp() + make_interval(secs => gap - since)) AS opens_at
+              FROM closing GROUP BY bin_id) AS freed
+     WHERE bin.id = freed.bin_id AND bin.id IN (SELECT id FROM bins)
 )
-UPDATE jobs_bin AS bin
-   SET open_turns = bin.open_turns - freed.turns,
-       open_requests = bin.open_requests - freed.requests
-                     + coalesce((SELECT sum(heirs.requests) FROM heirs WHERE heirs.bin_id = bin.id), 0),
-       closed_at = clock_timestamp(),
-       not_before = greatest(bin.not_before, freed.opens_at)
-  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests,
-               max(clock_timestamp() + make_interval(secs => gap - since)) AS opens_at
-          FROM closing GROUP BY bin_id) AS freed
- WHERE bin.id = freed.bin_id AND bin.id IN (SELECT id FROM bins)
+SELECT count(*) FROM woken
 """
-_DONE: Final[LiteralString] = "UPDATE jobs_batch SET state = 'done' WHERE id = ANY(%(batches)s) AND state = 'sent'"
 
 # What a host told of itself. Locks: Bin by id.
 _BACK_OFF: Final[LiteralString] = """
@@ -71,15 +81,36 @@ UPDATE jobs_bin SET is_known = true, "interval" = greatest("interval", %(interva
 
 @retried
 def close_turns(
-    connection: psycopg.Connection[Any], *, turns: Sequence[ClosedTurn], batches: Sequence[int] = ()
-) -> None:
-    """Give the places of these turns back to their bins; `batches` have no claimed document left."""
-    if turns:
-        connection.execute(
-            _CLOSE, {"turns": [turn.id for turn in turns], "since": [turn.since_last_start for turn in turns]}
-        )
-    if batches:
-        connection.execute(_DONE, {"batches": list(batches)})
+    connection: psycopg.Connection[Any],
+    *,
+    turns: Sequence[ClosedTurn] = (),
+    batches: Sequence[int] = (),
+    filled: Iterable[int] = (),
+    ripening: Sequence[tuple[int, dt.datetime]] = (),
+    now: dt.datetime,
+) -> int:
+    """
+    Give the places of `turns` back to their bins and wake who can use them; returns how many lanes slept.
+
+    `batches` have no claimed document left. `filled` lanes got documents in a flush that has committed;
+    `ripening` ones have documents that are due at a moment.
+    """
+    at = dict(ripening) | dict.fromkeys(filled, now)
+    if not (turns or batches or at):
+        return 0
+    lanes = sorted(at)
+    row = connection.execute(
+        _CLOSE,
+        {
+            "turns": [turn.id for turn in turns],
+            "since": [turn.since_last_start for turn in turns],
+            "batches": list(batches),
+            "lanes": lanes,
+            "at": [at[lane] for lane in lanes],
+        },
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def back_off(connection: psycopg.Connection[Any], *, lane_id: int, seconds: float) -> None:

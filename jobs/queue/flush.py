@@ -79,12 +79,17 @@ SELECT link.hash, link.job_id, link.is_redirect, link.targets
   JOIN jobs_outlinks AS link ON link.hash = source.hash AND link.job_id = source.job_id
 """
 
-# Locks: QueueItem by (hash, job), all that this flush will write and that exist.
+# Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job), all that this flush will write and
+# that exist.
 _LOCK: Final[LiteralString] = """
+WITH node AS MATERIALIZED (
+    SELECT id FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
+)
 SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
        item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
+ WHERE EXISTS (SELECT FROM node)
  ORDER BY item.hash, item.job_id
    FOR NO KEY UPDATE OF item
 """
@@ -215,13 +220,16 @@ def flush(
         FenceRefused: the worker was marked failed: nothing was written.
     """
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
-        hold_node(connection, worker)
         refunds = sorted({r.job.id for r in results if r.job.has_budget and not r.outcome.requested})
         if refunds:
+            hold_node(connection, worker)
             cursor.execute(_HOLD_BUDGETS, {"jobs": refunds})
         references = _references(cursor, results, is_known)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
-        rows = _lock(cursor, own | references.keys())
+        rows = _lock(cursor, own | references.keys(), worker=worker)
+        if not rows:
+            # Nothing was found: either because the fence is shut, or because nothing is there any more.
+            hold_node(connection, worker)
         counted = [r for r in results if _claim_holds(r, rows)]
         if len(counted) < len(results):
             # What a lost claim named is dropped with it.
@@ -237,7 +245,7 @@ def flush(
         planted = {(row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters())}
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
         if beaten:
-            _meet_the_others(cursor, beaten=beaten, references=references, now=now)
+            _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
         # Last, so that little can fail between an append to a file and the commit.
         removed = outputs.write(cursor, results=counted, now=now) if outputs else {}
         if removed:
@@ -313,9 +321,9 @@ def _references(
     return references
 
 
-def _lock(cursor: psycopg.Cursor[Any], keys: Iterable[Key]) -> dict[Key, Any]:
+def _lock(cursor: psycopg.Cursor[Any], keys: Iterable[Key], *, worker: uuid.UUID) -> dict[Key, Any]:
     ordered = sorted(keys)
-    facts = {"hashes": [key for key, _ in ordered], "jobs": [job for _, job in ordered]}
+    facts = {"worker": worker, "hashes": [key for key, _ in ordered], "jobs": [job for _, job in ordered]}
     return {(row.hash.hex, row.job_id): row for row in cursor.execute(_LOCK, facts)}
 
 
@@ -357,10 +365,15 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
 
 
 def _meet_the_others(
-    cursor: psycopg.Cursor[Any], *, beaten: list["_New"], references: dict[Key, _Named], now: dt.datetime
+    cursor: psycopg.Cursor[Any],
+    *,
+    beaten: list["_New"],
+    references: dict[Key, _Named],
+    worker: uuid.UUID,
+    now: dt.datetime,
 ) -> None:
     """Another flush inserted these first: a smaller depth of ours must still count."""
-    rows = _lock(cursor, {(named.hash, named.job_id) for named in beaten})
+    rows = _lock(cursor, {(named.hash, named.job_id) for named in beaten}, worker=worker)
     plan = _Plan(now=now)
     for key, row in rows.items():
         plan.reference(key, references[key], row, ended=None)

@@ -8,7 +8,7 @@ somebody else holds: those are skipped, and found again at the next pass.
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -51,10 +51,13 @@ class Stuffed:
     saw_everything: bool = True
 
 
-# The fences, the runnable jobs of the group, its ready lanes and their bins.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id. A locked row is checked again after a
-# lock wait, so each fence is judged as it stands when the lock is held.
-_FENCES: Final[LiteralString] = """
+# The fences, the runnable jobs of the group and their budgets, its ready lanes (oldest `ready_at` first),
+# their bins locked, then they.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id; the
+# last two skip what is locked. Each step reads the one before, which makes the order. A locked row is
+# checked again after a lock wait, so each fence is judged as it stands when the lock is held; what the
+# bins allow is read by the next statement.
+_HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node
      WHERE id = %(manager)s AND status IN ('running', 'draining')
@@ -64,33 +67,23 @@ WITH node AS MATERIALIZED (
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
        FOR SHARE
 ), runnable AS MATERIALIZED (
-    SELECT job.id, job.run_no, job.priority, job.max_documents, job.phase
+    SELECT job.id, job.run_no, job.priority, job.phase
       FROM jobs_job AS job
      WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
        AND job.pause = 'no' AND job."window" = 'inside' AND NOT job.resuming AND job.connectors_ready
        AND job.stop_request = 'none' AND job.phase = ANY(%(phases)s)
      ORDER BY job.id
        FOR SHARE
-)
-SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
-       (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs
-"""
-
-# Locks: Budget by job. Only jobs with a document limit have one.
-_BUDGETS: Final[LiteralString] = """
-SELECT job_id, most - admitted AS left_over
-  FROM jobs_budget WHERE job_id = ANY(%(jobs)s)
- ORDER BY job_id
-   FOR NO KEY UPDATE
-"""
-
-# Ready lanes, oldest `ready_at` first, their bins locked, then they.
-# Locks: Bin by id, Lane by id; both skip what is locked.
-_LANES: Final[LiteralString] = f"""
-WITH ready AS MATERIALIZED (
+), budget AS MATERIALIZED (
+    SELECT job_id, most - admitted AS left_over FROM jobs_budget
+     WHERE job_id IN (SELECT id FROM runnable WHERE phase = 'active')
+     ORDER BY job_id
+       FOR NO KEY UPDATE
+), ready AS MATERIALIZED (
     SELECT lane.id, lane.bin_id, seed.job_id
       FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
-     WHERE seed.group_id = %(group)s AND seed.job_id = ANY(%(jobs)s) AND lane.ready_at <= %(now)s
+     WHERE seed.group_id = (SELECT id FROM held) AND seed.job_id IN (SELECT id FROM runnable)
+       AND lane.ready_at <= %(now)s AND (SELECT count(*) FROM budget) >= 0
      ORDER BY lane.ready_at LIMIT {_LANES_A_PASS}
 ), bin AS MATERIALIZED (
     SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
@@ -103,8 +96,12 @@ WITH ready AS MATERIALIZED (
      ORDER BY lane.id
        FOR NO KEY UPDATE SKIP LOCKED
 )
-SELECT locked.id, locked.bin_id, ready.job_id, locked.served_at, (SELECT count(*) FROM ready) AS found
-  FROM locked JOIN ready USING (id)
+SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
+       (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
+       (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
+       (SELECT count(*) FROM ready) AS found,
+       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at)), '[]')
+          FROM locked JOIN ready USING (id)) AS lanes
 """
 
 # What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
@@ -162,8 +159,9 @@ WITH wanted AS (
                       FOR NO KEY UPDATE SKIP LOCKED) AS due) AS due
      WHERE item.hash = due.hash AND item.job_id = due.job_id
 )
-SELECT wanted.place, item.hash, item.job_id, item.seq, item.losses, item.admitted_run
-  FROM wanted CROSS JOIN LATERAL (
+SELECT wanted.place, item.hash, item.job_id, item.seq, item.losses, item.admitted_run, fresh.batches
+  FROM (SELECT array_agg(nextval('jobs_batch_id_seq')) AS batches FROM generate_series(1, %(most_batches)s)) AS fresh
+ CROSS JOIN wanted CROSS JOIN LATERAL (
        SELECT hash, job_id, seq, losses, admitted_run
          FROM jobs_queueitem AS due
         WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = 0 AND seq IS NOT NULL
@@ -190,17 +188,17 @@ SELECT lane_id,
   FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(below)s::bigint[]) AS looked(lane_id, run_no, below)
 """
 
+# The batches of an offer, with ids that were drawn before: an id is its documents' claim token.
 _OFFER: Final[LiteralString] = """
-INSERT INTO jobs_batch (group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at)
-SELECT %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, 'available', documents, %(now)s
-  FROM unnest(%(workers)s::uuid[], %(documents)s::int[]) WITH ORDINALITY AS offered(worker, documents, place)
- ORDER BY place
-RETURNING id
+INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at)
+SELECT id, %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, 'available', documents, %(now)s
+  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_documents)s::int[]) AS offered(id, worker, documents)
 """
+_DRAW_IDS: Final[LiteralString] = "SELECT nextval('jobs_batch_id_seq') AS id FROM generate_series(1, %(count)s)"
 
 # Everything that an offer changes, in rows that this transaction holds.
 _WRITE: Final[LiteralString] = f"""
-WITH claimed AS (
+WITH offered AS ({_OFFER}), claimed AS (
     UPDATE jobs_queueitem AS item
        SET stage = {Stage.ACTIVE:d}, batch_id = taken.batch_id, admitted_run = item.run_no, rescan = false
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
@@ -270,6 +268,7 @@ UPDATE jobs_queueitem AS item
 """
 
 _NEVER: Final = 1 << 62
+_EVERY_RUN: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +276,20 @@ class _Job:
     id: int
     run_no: int
     priority: int
-    max_documents: int | None
     phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a stuffing transaction holds. `budgets` are what jobs with a limit may still admit."""
+
+    group: GroupHeld
+    manager: uuid.UUID
+    scope: str
+    jobs: dict[int, _Job]
+    budgets: dict[int, int]
+    lanes: list[LaneSeen]
+    is_all: bool
 
 
 @retried
@@ -298,39 +309,13 @@ def stuff(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     with connection.transaction(), named_rows(connection) as cursor:
-        scope, jobs = _hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE])
-        if not jobs or room <= 0:
+        held = _hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
+        if not held.lanes or room <= 0:
             return Stuffed()
-        limited = [job.id for job in jobs.values() if job.max_documents is not None]
-        budgets: dict[int, int] = {}
-        if limited:
-            budgets = {row.job_id: row.left_over for row in cursor.execute(_BUDGETS, {"jobs": limited})}
-        found = cursor.execute(_LANES, {"group": group.id, "jobs": list(jobs), "now": now}).fetchall()
-        if not found:
-            return Stuffed()
-        lanes = [LaneSeen(row.id, row.bin_id, row.job_id, jobs[row.job_id].priority, row.served_at) for row in found]
-        turns, waiting = plan_turns(
-            bins=_read_bins(cursor, group=group, bins={lane.bin_id for lane in lanes}, now=now),
-            lanes=lanes,
-            workers=workers,
-            now=now,
-        )
+        turns, waiting = plan_turns(bins=_read_bins(cursor, held, now=now), lanes=held.lanes, workers=workers, now=now)
         turns = _within(turns, room=room)
-        chosen = _choose(cursor, turns=turns, jobs=jobs, budgets=budgets, now=now)
-        return _offer(
-            cursor,
-            manager=manager,
-            group=group,
-            scope=scope,
-            jobs=jobs,
-            lanes=lanes,
-            chosen=chosen,
-            waiting=waiting,
-            tried={plan.lane.id for plan in turns},
-            budgets=budgets,
-            now=now,
-            saw_everything=found[0].found < _LANES_A_PASS and len(turns) == len(chosen),
-        )
+        chosen, ids = _choose(cursor, held, turns=turns, now=now)
+        return _offer(cursor, held, turns=turns, chosen=chosen, ids=ids, waiting=waiting, now=now)
 
 
 @retried
@@ -344,80 +329,102 @@ def stuff_removals(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     offered = batches = 0
-    with connection.transaction(), named_rows(connection) as cursor:
-        scope, jobs = _hold(cursor, manager=manager, group=group, phases=[Phase.SHUTTING_DOWN, Phase.DELETING])
-        if not jobs:
-            return Stuffed()
-        for kind, phase, stage in (
-            (Batch.Kind.CLEAN, Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
-            (Batch.Kind.DELETE, Phase.DELETING, Stage.BEING_DELETED),
-        ):
-            of_phase = [job.id for job in jobs.values() if job.phase == phase]
-            if not of_phase:
-                continue
-            lanes = cursor.execute(_LANES, {"group": group.id, "jobs": of_phase, "now": now}).fetchall()
-            if not lanes:
-                continue
-            rows = cursor.execute(
-                _REMOVABLE,
-                {
-                    "lanes": [lane.id for lane in lanes],
-                    "jobs": [lane.job_id for lane in lanes],
-                    "before": [jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else 2**31 - 1 for lane in lanes],
-                    "most": max(1, min(_REMOVALS_A_BATCH, room // len(lanes))),
-                },
-            ).fetchall()
-            chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
-            ids = _insert_batches(
-                cursor,
-                manager=manager,
-                group=group,
-                scope=scope,
-                kind=kind,
-                workers=[None] * len(chunks),
-                documents=[len(chunk) for chunk in chunks],
-                now=now,
-            )
-            given = {row.lane_id for row in rows}
-            cursor.execute(
-                _CLAIM_REMOVALS,
-                {
-                    "count_jobs": [row.job_id for row in rows],
-                    "count_lanes": [row.lane_id for row in rows],
-                    "runs": [row.run_no for row in rows],
-                    "stages": [row.stage for row in rows],
-                    "outcomes": [row.outcome for row in rows],
-                    "codes": [row.result_code for row in rows],
-                    "hashes": [row.hash for row in rows],
-                    "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
-                    "stage": int(stage),
-                    "empty": [lane.id for lane in lanes if lane.id not in given],
-                    "now": now,
-                },
-            )
-            offered, batches = offered + len(rows), batches + len(ids)
+    for kind, phase, stage in (
+        (Batch.Kind.CLEAN, Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
+        (Batch.Kind.DELETE, Phase.DELETING, Stage.BEING_DELETED),
+    ):
+        with connection.transaction(), named_rows(connection) as cursor:
+            held = _hold(cursor, manager=manager, group=group, phases=[phase], now=now)
+            if held.lanes:
+                stuffed = _offer_removals(cursor, held, kind=kind, stage=stage, room=room, now=now)
+                offered, batches = offered + stuffed.documents, batches + stuffed.batches
     return Stuffed(documents=offered, batches=batches)
 
 
+def _offer_removals(
+    cursor: psycopg.Cursor[Any], held: _Held, *, kind: Batch.Kind, stage: Stage, room: int, now: dt.datetime
+) -> Stuffed:
+    lanes = held.lanes
+    before = [held.jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else _EVERY_RUN for lane in lanes]
+    rows = cursor.execute(
+        _REMOVABLE,
+        {
+            "lanes": [lane.id for lane in lanes],
+            "jobs": [lane.job_id for lane in lanes],
+            "before": before,
+            "most": max(1, min(_REMOVALS_A_BATCH, room // len(lanes))),
+        },
+    ).fetchall()
+    chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
+    ids = [row.id for row in cursor.execute(_DRAW_IDS, {"count": len(chunks)})]
+    cursor.execute(
+        _OFFER,
+        {
+            "group": held.group.id,
+            "scope": held.scope,
+            "manager": held.manager,
+            "kind": kind.value,
+            "offer_ids": ids,
+            "offer_workers": [None] * len(ids),
+            "offer_documents": [len(chunk) for chunk in chunks],
+            "now": now,
+        },
+    )
+    given = {row.lane_id for row in rows}
+    cursor.execute(
+        _CLAIM_REMOVALS,
+        {
+            "count_jobs": [row.job_id for row in rows],
+            "count_lanes": [row.lane_id for row in rows],
+            "runs": [row.run_no for row in rows],
+            "stages": [row.stage for row in rows],
+            "outcomes": [row.outcome for row in rows],
+            "codes": [row.result_code for row in rows],
+            "hashes": [row.hash for row in rows],
+            "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
+            "stage": int(stage),
+            "empty": [lane.id for lane in lanes if lane.id not in given],
+            "now": now,
+        },
+    )
+    return Stuffed(documents=len(rows), batches=len(ids))
+
+
 def _hold(
-    cursor: psycopg.Cursor[Any], *, manager: uuid.UUID, group: GroupHeld, phases: Sequence[Phase]
-) -> tuple[str, dict[int, _Job]]:
-    """Take the fences; return the group's scope and its jobs that may be worked on."""
+    cursor: psycopg.Cursor[Any],
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    phases: Sequence[Phase],
+    now: dt.datetime,
+) -> _Held:
+    """Take the fences, and lock what is ready of the group's jobs in these phases."""
     row = cursor.execute(
-        _FENCES, {"manager": manager, "group": group.id, "epoch": group.epoch, "phases": list(phases)}
+        _HOLD, {"manager": manager, "group": group.id, "epoch": group.epoch, "phases": list(phases), "now": now}
     ).fetchone()
     assert row is not None
     if not row.nodes:
         raise FenceRefused("node", node=str(manager))
     if row.scope is None:
         raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
-    return row.scope, {facts["id"]: _Job(**facts) for facts in row.jobs}
+    jobs = {facts["id"]: _Job(**facts) for facts in row.jobs}
+    return _Held(
+        group=group,
+        manager=manager,
+        scope=row.scope,
+        jobs=jobs,
+        budgets={facts["job_id"]: facts["left_over"] for facts in row.budgets},
+        lanes=[
+            LaneSeen(lane, bin_id, job, jobs[job].priority, dt.datetime.fromisoformat(served) if served else None)
+            for lane, bin_id, job, served in row.lanes
+        ],
+        is_all=row.found < _LANES_A_PASS,
+    )
 
 
-def _read_bins(
-    cursor: psycopg.Cursor[Any], *, group: GroupHeld, bins: Iterable[int], now: dt.datetime
-) -> list[BinSeen]:
-    rows = cursor.execute(_BINS, {"group": group.id, "bins": list(bins), "now": now})
+def _read_bins(cursor: psycopg.Cursor[Any], held: _Held, *, now: dt.datetime) -> list[BinSeen]:
+    bins = sorted({lane.bin_id for lane in held.lanes})
+    rows = cursor.execute(_BINS, {"group": held.group.id, "bins": bins, "now": now})
     return [
         BinSeen(
             id=row.id,
@@ -449,21 +456,17 @@ def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
 
 
 def _choose(
-    cursor: psycopg.Cursor[Any],
-    *,
-    turns: list[TurnPlan],
-    jobs: dict[int, _Job],
-    budgets: dict[int, int],
-    now: dt.datetime,
-) -> list[tuple[TurnPlan, list[Any]]]:
+    cursor: psycopg.Cursor[Any], held: _Held, *, turns: list[TurnPlan], now: dt.datetime
+) -> tuple[list[tuple[TurnPlan, list[Any]]], list[int]]:
     """
-    Read the documents of each planned turn; turns that stay empty are left out.
+    Read the documents of each planned turn; turns that stay empty are left out. Also draws batch ids.
 
-    `budgets` is reduced by the documents that are admitted. A document that was lost with its worker
+    The budgets are reduced by the documents that are admitted. A document that was lost with its worker
     again and again makes a turn of its own.
     """
     if not turns:
-        return []
+        return [], []
+    jobs, budgets = held.jobs, held.budgets
     # Several turns of one lane read it once, and share what was found.
     wants: dict[int, int] = {}
     for plan in turns:
@@ -477,9 +480,11 @@ def _choose(
             "runs": [jobs[lanes[lane].job_id].run_no for lane in wants],
             "counts": list(wants.values()),
             "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
+            "most_batches": len(turns),
             "now": now,
         },
     ).fetchall()
+    ids = list(rows[0].batches) if rows else []
     order = list(wants)
     found: dict[int, list[Any]] = {lane: [] for lane in order}
     for row in rows:
@@ -500,7 +505,7 @@ def _choose(
         for row in queue:
             if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
                 budgets[row.job_id] += 1
-    return chosen
+    return chosen, ids
 
 
 def _below(job_id: int, budgets: dict[int, int]) -> int:
@@ -519,34 +524,20 @@ def _up_to_a_suspect(documents: list[Any]) -> list[Any]:
 
 def _offer(
     cursor: psycopg.Cursor[Any],
+    held: _Held,
     *,
-    manager: uuid.UUID,
-    group: GroupHeld,
-    scope: str,
-    jobs: dict[int, _Job],
-    lanes: list[LaneSeen],
+    turns: list[TurnPlan],
     chosen: list[tuple[TurnPlan, list[Any]]],
+    ids: list[int],
     waiting: list[NoPlace],
-    tried: set[int],
-    budgets: dict[int, int],
     now: dt.datetime,
-    saw_everything: bool,
 ) -> Stuffed:
+    """Write what was chosen as batches, and when each lane is to be looked at again."""
+    jobs, budgets = held.jobs, held.budgets
     packed = _pack(chosen)
-    ids = _insert_batches(
-        cursor,
-        manager=manager,
-        group=group,
-        scope=scope,
-        kind=Batch.Kind.PROCESS,
-        workers=[turns[0][0].follows.worker if turns[0][0].follows else None for turns in packed],
-        documents=[sum(len(documents) for _, documents in turns) for turns in packed],
-        now=now,
-    )
-    rows = [(batch, plan, documents) for batch, turns in zip(ids, packed, strict=True) for plan, documents in turns]
-    left = _what_is_left(
-        cursor, lanes=lanes, jobs=jobs, chosen=chosen, waiting=waiting, tried=tried, budgets=budgets, now=now
-    )
+    ids = ids[: len(packed)]
+    rows = [(batch, plan, documents) for batch, pack in zip(ids, packed, strict=True) for plan, documents in pack]
+    left = _what_is_left(cursor, held, chosen=chosen, waiting=waiting, tried={plan.lane.id for plan in turns}, now=now)
     admitted: dict[int, int] = {}
     for _, _, documents in rows:
         for document in documents:
@@ -556,6 +547,13 @@ def _offer(
         cursor.execute(
             _WRITE,
             {
+                "group": held.group.id,
+                "scope": held.scope,
+                "manager": held.manager,
+                "kind": Batch.Kind.PROCESS.value,
+                "offer_ids": ids,
+                "offer_workers": [pack[0][0].follows.worker if pack[0][0].follows else None for pack in packed],
+                "offer_documents": [sum(len(documents) for _, documents in pack) for pack in packed],
                 "hashes": [document.hash for _, _, documents in rows for document in documents],
                 "jobs": [document.job_id for _, _, documents in rows for document in documents],
                 "batches": [batch for batch, _, documents in rows for _ in documents],
@@ -583,7 +581,7 @@ def _offer(
         documents=sum(len(documents) for _, _, documents in rows),
         batches=len(ids),
         workers=frozenset(plan.follows.worker for _, plan, _ in rows if plan.follows and plan.follows.worker),
-        saw_everything=saw_everything,
+        saw_everything=held.is_all and len(turns) == len(chosen),
     )
 
 
@@ -607,16 +605,15 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
 
 def _what_is_left(
     cursor: psycopg.Cursor[Any],
+    held: _Held,
     *,
-    lanes: list[LaneSeen],
-    jobs: dict[int, _Job],
     chosen: list[tuple[TurnPlan, list[Any]]],
     waiting: list[NoPlace],
     tried: set[int],
-    budgets: dict[int, int],
     now: dt.datetime,
 ) -> list[tuple[int, dt.datetime | None, int | None, bool]]:
     """For each lane that was looked at: (lane, its next ready_at, its new head, was it served)."""
+    lanes, jobs, budgets = held.lanes, held.jobs, held.budgets
     given: dict[int, int] = {}
     last: dict[int, int] = {}
     planned: dict[int, int] = {}
@@ -656,32 +653,3 @@ def _what_is_left(
 
 # A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
 _LOOK_AGAIN: Final = dt.timedelta(seconds=2)
-
-
-def _insert_batches(
-    cursor: psycopg.Cursor[Any],
-    *,
-    manager: uuid.UUID,
-    group: GroupHeld,
-    scope: str,
-    kind: Batch.Kind,
-    workers: Sequence[uuid.UUID | None],
-    documents: Sequence[int],
-    now: dt.datetime,
-) -> list[int]:
-    """Insert the batches of an offer in order; returns their ids, which are the claim tokens."""
-    if not documents:
-        return []
-    rows = cursor.execute(
-        _OFFER,
-        {
-            "group": group.id,
-            "scope": scope,
-            "manager": manager,
-            "workers": list(workers),
-            "documents": list(documents),
-            "kind": str(kind),
-            "now": now,
-        },
-    )
-    return [row.id for row in rows]

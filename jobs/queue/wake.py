@@ -1,5 +1,5 @@
 """
-Wake-ups: a notification that something may be ready, and the lanes that may hand something out.
+Wake-ups: a notification that something may be ready, and a look at lanes whose wake-up was lost.
 
 A NOTIFY inside a commit takes a lock for the whole instance, so nothing here runs inside one of the
 queue's transactions: it follows their commit, merged by the loop that sends it. Everybody also polls,
@@ -7,23 +7,12 @@ so a lost wake-up costs latency, never progress.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
 
 from jobs.queue.order import FIRST_FRESH
-
-# Lanes that got something new: those that are awake already are left alone. Locks: Lane by id.
-_WAKE_LANES: Final[LiteralString] = """
-UPDATE jobs_lane AS lane SET ready_at = woken.at
-  FROM (SELECT locked.id, given.at
-          FROM unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS given(id, at)
-          JOIN LATERAL (SELECT id FROM jobs_lane
-                         WHERE id = given.id AND (ready_at IS NULL OR ready_at > given.at)
-                           FOR NO KEY UPDATE) AS locked ON true) AS woken
- WHERE lane.id = woken.id
-"""
 
 # Lanes that went dormant not long ago and hold something all the same: a wake-up was lost.
 _SWEEP: Final[LiteralString] = """
@@ -45,21 +34,6 @@ WITH lost AS MATERIALIZED (
 )
 UPDATE jobs_lane SET ready_at = %(now)s, head = 0 FROM lost WHERE jobs_lane.id = lost.id
 """
-
-
-def wake_lanes(
-    connection: psycopg.Connection[Any],
-    *,
-    ready: Iterable[int],
-    waiting: Sequence[tuple[int, dt.datetime]] = (),
-    now: dt.datetime,
-) -> int:
-    """Wake lanes that got documents (`ready`, or due at a moment: `waiting`); returns how many slept."""
-    at = dict(waiting) | dict.fromkeys(ready, now)
-    if not at:
-        return 0
-    lanes = sorted(at)
-    return connection.execute(_WAKE_LANES, {"lanes": lanes, "at": [at[lane] for lane in lanes]}).rowcount
 
 
 def sweep_lanes(
