@@ -47,7 +47,7 @@ class Command(BaseCommand):
                 supervisor.start(
                     *(services.worker(number) for number in range(1, workers + 1)), services.web_server(listener)
                 )
-                self.stdout.write(f"The web server is at {webserver.address_of(listener)} (Ctrl-C ends everything).")
+                self.stdout.write(f"web interface: {webserver.address_of(listener)} (Ctrl-C ends everything)")
                 self.stdout.flush()
                 while not stop_request.was_made:
                     supervisor.tend()

@@ -3,6 +3,7 @@
 import argparse
 import datetime as dt
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -101,6 +102,7 @@ class Command(BaseCommand):
         self._stop_request = StopRequest(supervisor)
         self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR) / "demo")
         make_database_ready()
+        self._refuse_other_machines()
         try:
             with demo_job.only_demo():
                 sys.exit(self._perform(wanted))
@@ -120,7 +122,7 @@ class Command(BaseCommand):
             with webserver.listen(host="127.0.0.1", port=wanted.port) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, listener=listener)
                 address = webserver.address_of(listener)
-                self._print(f"{address} is the web server's address")
+                self._print(f"web interface: {address}")
                 self._print(ensure_administrator(renew=True))
                 self._wait_for_nodes(since)
                 demo_job.start_job(job, now=timezone.now())
@@ -136,11 +138,14 @@ class Command(BaseCommand):
     def _end(self, wanted: _Wanted, job: Job, plan: SitePlan, *, since: dt.datetime, address: str) -> int:
         self._wait_for_index(job, plan)
         self._wait_for_beats(since, after=read_clock())
-        job = Job.objects.filter(pk=job.pk).first() or job
-        show_end(Console(), job, since=since)
+        ended = Job.objects.filter(pk=job.pk).first()
+        if ended is not None:
+            show_end(Console(), ended, since=since)
+        elif wanted.exits:
+            raise CommandError(f"Job {job.name} was deleted: there is nothing to compare.", returncode=1)
         if wanted.exits:
             return self._judge(job, plan)
-        self._print(f"{address} stays up: start the job again there, or end the demo with Ctrl-C.")
+        self._print(f"web interface: {address} (it stays up: start the job again there, or end the demo with Ctrl-C)")
         self._wait_until(lambda: False, every=_LOOK)
         raise AssertionError("waits until it is asked to stop")
 
@@ -155,6 +160,19 @@ class Command(BaseCommand):
         _explain(report)
         self._print(report.as_json())
         return 0 if report.is_exact else 1
+
+    @staticmethod
+    def _refuse_other_machines() -> None:
+        """The site is on loopback addresses, so a worker elsewhere would crawl its own machine."""
+        beaten_since = read_clock() - settings.CRAWLCTL_NODE_TIMEOUT
+        alive = Node.objects.filter(scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, heartbeat_at__gt=beaten_since)
+        elsewhere = alive.exclude(host=socket.gethostname()).first()
+        if elsewhere is not None:
+            raise CommandError(
+                f"The {elsewhere} on {elsewhere.host} works on this database, and could not reach the demo's site: "
+                "give the demo a database of its own.",
+                returncode=2,
+            )
 
     # --- Waiting -----------------------------------------------------------------------------------
 

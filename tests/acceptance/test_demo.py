@@ -1,0 +1,120 @@
+"""`manage.py demo` and `manage.py run` as people start them, and what is left when they have ended."""
+
+import json
+import re
+import signal
+import urllib.request
+
+import psutil
+import pytest
+
+from tests.processes import wait_for
+
+
+@pytest.fixture
+def start(machine):
+    """Starts a command with a `var` directory of its own, by which all of its processes are known."""
+
+    def start(*arguments):
+        return machine.start(*arguments, CRAWLCTL_VAR=str(machine.directory / "var"))
+
+    yield start
+    wait_for(lambda: not processes_in(machine.directory), saying="everything has ended")
+
+
+def processes_in(directory):
+    """The processes whose environment names this directory, whoever their parents are by now."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("CRAWLCTL_VAR") == str(directory / "var") and process.status() != "zombie":
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def node(directory, name):
+    """The process of a node, by its name."""
+    return next((process for process in processes_in(directory) if name in process.cmdline()), None)
+
+
+def report_of(demo):
+    assert demo.wait() == 0, demo.out + demo.err
+    assert "Traceback" not in demo.err
+    return json.loads(demo.out.splitlines()[-1])
+
+
+def count_requests(directory):
+    log = directory / "var" / "demo" / "site.log"
+    return len(log.read_bytes().splitlines()) if log.exists() else 0
+
+
+def address_in(command):
+    """Where its web server is, once it has said so."""
+    return wait_for(
+        lambda: re.search(r"^web interface: (http://127\.0\.0\.1:\d+)", command.out, re.MULTILINE), saying="address"
+    )[1]
+
+
+def test_a_demo_is_exact_and_so_is_the_next_one(machine, start):
+    first = report_of(start("demo", "--exit", "--pages", "120"))
+    second = report_of(start("demo", "--exit", "--pages", "80", "--hosts", "2"))
+
+    log = str(machine.directory / "var" / "demo" / "site.log")
+    assert first == {"site_log": log, "expected": 120, "fetched": 120, "indexed": 120, "missing": 0, "extra": 0}
+    assert second == {"site_log": log, "expected": 80, "fetched": 80, "indexed": 80, "missing": 0, "extra": 0}
+
+
+def test_a_demo_outlives_a_killed_worker_and_stays_up_until_it_is_interrupted(machine, start):
+    demo = start("demo", "--pages", "300")
+    wait_for(lambda: count_requests(machine.directory) > 60, saying="it crawls")
+
+    node(machine.directory, "worker-1").kill()
+
+    wait_for(lambda: "finished after" in demo.out, saying=f"it has ended: {demo.err}")
+    assert machine.database.documents()[2, "200"] == 300
+    assert "worker-1 was ended by SIGKILL" in demo.err
+    assert re.search(r"^administrator: admin password: \S+$", demo.out, re.MULTILINE)
+    with urllib.request.urlopen(address_in(demo), timeout=10) as page:
+        assert page.status == 200
+    demo.send(signal.SIGINT)
+    assert demo.wait() == 130
+    assert "Traceback" not in demo.err
+
+
+def test_nothing_survives_a_demo_that_is_killed_and_the_next_one_does_not_go_on_with_it(machine, start):
+    demo = start("demo", "--pages", "300")
+    wait_for(lambda: count_requests(machine.directory) > 20, saying="it crawls")
+    demo.kill()
+    wait_for(lambda: not processes_in(machine.directory), saying="its processes have ended")
+
+    report = report_of(start("demo", "--exit", "--pages", "60"))
+
+    assert (report["missing"], report["extra"]) == (0, 0)
+
+
+def test_a_second_demo_on_one_database_is_refused(machine, start):
+    demo = start("demo", "--pages", "300")
+    address_in(demo)
+
+    second = start("demo", "--exit")
+
+    assert second.wait() == 2
+    assert "A demo runs on this database already" in second.err
+    demo.send(signal.SIGTERM)
+    assert demo.wait() == 0
+
+
+def test_run_serves_what_it_has_started_until_it_is_told_to_end(machine, start):
+    run = start("run", "--workers", "1")
+    with urllib.request.urlopen(address_in(run), timeout=30) as page:
+        assert page.status == 200
+    running = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
+    wait_for(lambda: machine.database.value(running) == 2, saying="a manager and a worker")
+
+    run.send(signal.SIGTERM)
+
+    assert run.wait() == 0
+    assert "Traceback" not in run.err
+    assert machine.database.value("SELECT count(*) FROM nodes_node WHERE status = 'stopped'") == 2
