@@ -152,7 +152,7 @@ UNFOLD = {
             {
                 "title": "Watch",
                 "items": [
-                    {"title": "Overview", "icon": "monitoring", "link": reverse_lazy("overview")},
+                    {"title": "Overview", "icon": "monitoring", "link": reverse_lazy("overview"), "active": False},
                     {"title": "Documents", "icon": "description", "link": reverse_lazy("documents")},
                     {"title": "Nodes", "icon": "dns", "link": reverse_lazy("nodes")},
                     {"title": "Search", "icon": "search", "link": reverse_lazy("search")},
@@ -254,4 +254,6 @@ CRAWLCTL_FLUSH_AFTER = env.seconds("CRAWLCTL_FLUSH_AFTER", default=0.2)
 
 # --- The web -----------------------------------------------------------------------------------
 
-CRAWLCTL_USER_AGENT = env.text("CRAWLCTL_USER_AGENT", default="crawlctl/0.1 (+https://crawlctl.invalid/bot)")
+# How the crawler names itself where a job says nothing else; robots.txt is read for its first word. Name a
+# page or an address of yours in it: a site that is troubled must be able to reach you.
+CRAWLCTL_USER_AGENT = env.text("CRAWLCTL_USER_AGENT", default="crawlctl/0.1")

@@ -1,0 +1,402 @@
+"""Live pages: who may follow, what is sent and when, and what happens when the database goes away."""
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+import pytest_asyncio
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from django.contrib.auth.models import Group
+from django.contrib.sessions.models import Session
+from django.db import connections
+from django.test import Client
+from django.utils import timezone
+
+from crawlctl.asgi import application
+from crawlctl.live import bridge as bridge_module
+from crawlctl.live.bridge import stop_bridge
+from crawlctl.live.consumers import NOT_ALLOWED, NOT_LOGGED_IN, TOO_BIG, TOO_MUCH
+from jobs import control
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import CounterDelta, Job
+from tests.api import make_job, make_user, set_phase
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OURS = b"http://127.0.0.1"
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def bridge_ends():
+    yield
+    await stop_bridge()
+    await sync_to_async(connections.close_all)()
+
+
+def _log_in(*roles):
+    client = Client()
+    user = make_user(*roles)
+    client.force_login(user)
+    return user, client.cookies["sessionid"].value
+
+
+log_in = sync_to_async(_log_in)
+in_thread = sync_to_async
+
+
+class Socket(ApplicationCommunicator):
+    """A browser's end of the web socket. (That of channels needs another server than ours.)"""
+
+    async def open(self):
+        """Shake hands; whether the server let us in."""
+        await self.send_input({"type": "websocket.connect"})
+        return (await self.receive_output(timeout=5))["type"] == "websocket.accept"
+
+    async def send_text(self, text):
+        await self.send_input({"type": "websocket.receive", "text": text})
+
+    async def send_frame(self, frame):
+        await self.send_text(json.dumps(frame))
+
+    async def receive_frame(self, timeout=5.0):
+        message = await self.receive_output(timeout=timeout)
+        assert message["type"] == "websocket.send", message
+        return json.loads(message["text"])
+
+    async def close(self):
+        if not self.future.done():
+            await self.send_input({"type": "websocket.disconnect", "code": 1001})
+            await self.wait(timeout=5)
+
+
+@asynccontextmanager
+async def opened(session="", *, origin=OURS):
+    """A socket of a page; closed at the end."""
+    headers = [(b"host", b"127.0.0.1"), (b"cookie", f"sessionid={session}".encode())]
+    headers += [(b"origin", origin)] if origin else []
+    socket = Socket(application, {"type": "websocket", "path": "/live/", "query_string": b"", "headers": headers})
+    socket.is_accepted = await socket.open()
+    yield socket
+    await socket.close()
+
+
+async def follow(socket, topic, *, visible=True):
+    await socket.send_frame({"type": "follow", "topic": topic, "visible": visible})
+
+
+async def next_frame(socket, kind, *, within=5.0):
+    """The next frame of this kind; others are passed over."""
+    async with asyncio.timeout(within):
+        while True:
+            frame = await socket.receive_frame(within)
+            if frame["type"] == kind:
+                return frame
+
+
+async def cells_where(socket, condition, *, within):
+    async with asyncio.timeout(within):
+        while True:
+            cells = (await next_frame(socket, "screen", within=within))["cells"]
+            if condition(cells):
+                return cells
+
+
+async def close_code(socket, *, within=5.0):
+    """The code with which the server closes; frames before it are passed over."""
+    async with asyncio.timeout(within):
+        while True:
+            message = await socket.receive_output(timeout=within)
+            if message["type"] == "websocket.close":
+                return message["code"]
+
+
+@sync_to_async
+def add_documents(job, amount):
+    CounterDelta.objects.create(
+        job_id=job.pk,
+        lane_id=1,
+        run_no=job.run_no,
+        measure="stage",
+        stage=Stage.DONE,
+        outcome=1,
+        code="200",
+        amount=amount,
+    )
+
+
+@sync_to_async
+def running_job(name="manual"):
+    job = make_job(name)
+    set_phase(job, phase=Phase.ACTIVE)
+    return job
+
+
+# --- What is sent --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["overview", "nodes"])
+async def test_who_follows_is_sent_the_whole_screen(topic):
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await follow(socket, topic)
+
+        assert (await next_frame(socket, "screen"))["cells"]
+
+
+async def test_a_number_arrives_within_two_seconds_of_its_change():
+    _, session = await log_in("viewer")
+    job = await running_job()
+
+    async with opened(session) as socket:
+        await follow(socket, f"job-{job.pk}")
+        await next_frame(socket, "screen")
+        await add_documents(job, 4321)
+
+        await cells_where(socket, lambda cells: cells["indexed"] == "4,321", within=2.0)
+
+
+async def test_screens_come_at_most_once_a_second():
+    _, session = await log_in("viewer")
+    job = await running_job()
+
+    async with opened(session) as socket:
+        await follow(socket, "overview")
+        arrived = []
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            await add_documents(job, 1)
+            while not socket.output_queue.empty():
+                if (await socket.receive_frame())["type"] == "screen":
+                    arrived.append(time.monotonic())
+
+    assert 3 <= len(arrived) <= 5
+    # The first is the answer to following; what a busy machine delays is nearer to the next one.
+    assert all(later - earlier > 0.8 for earlier, later in zip(arrived[1:], arrived[2:], strict=False))
+
+
+async def test_nothing_is_sent_while_hidden_and_the_present_screen_when_visible_again():
+    _, session = await log_in("viewer")
+    job = await running_job()
+
+    async with opened(session) as socket:
+        await follow(socket, "overview")
+        await next_frame(socket, "screen")
+        await socket.send_frame({"type": "hidden"})
+        await asyncio.sleep(0.3)
+        while not socket.output_queue.empty():
+            await socket.receive_frame()
+        await add_documents(job, 77)
+
+        assert await socket.receive_nothing(timeout=3)
+        await socket.send_frame({"type": "visible"})
+        await cells_where(socket, lambda cells: cells["indexed"] == "77", within=1.0)
+
+
+async def test_two_pages_of_one_topic_cost_one_reading(monkeypatch):
+    reads = []
+    read_screen = bridge_module.read_screen
+    monkeypatch.setattr(bridge_module, "read_screen", lambda name: (reads.append(name), read_screen(name))[1])
+    _, session = await log_in("viewer")
+
+    async with opened(session) as one, opened(session) as two:
+        await follow(one, "nodes")
+        await next_frame(one, "screen")
+        await follow(two, "nodes")
+        await next_frame(two, "screen")
+        began, before = time.monotonic(), len(reads)
+        await asyncio.sleep(3)
+
+    assert len(reads) - before <= (time.monotonic() - began) + 1
+
+
+async def test_a_control_event_shows_at_once():
+    _, session = await log_in("viewer")
+    job = await in_thread(make_job)()
+
+    async with opened(session) as socket:
+        await follow(socket, f"job-{job.pk}")
+        await next_frame(socket, "screen")
+        # Quiet for longer than a second, so that no other change holds it up.
+        await next_frame(socket, "beat")
+        await in_thread(control.start)(job.pk, made_by="a test", now=timezone.now())
+
+        cells = await cells_where(socket, lambda cells: cells["status"] == "Starting up", within=2.0)
+
+    assert [action["key"] for action in cells["actions"]] == ["abort"]
+
+
+async def test_a_beat_comes_every_two_seconds():
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        for _ in range(2):
+            assert not (await next_frame(socket, "beat", within=3.0))["stalled"]
+
+
+async def test_a_page_of_a_job_that_goes_is_told():
+    _, session = await log_in("viewer")
+    job = await in_thread(make_job)()
+
+    async with opened(session) as socket:
+        await follow(socket, f"job-{job.pk}")
+        await next_frame(socket, "screen")
+        await in_thread(Job.objects.filter(pk=job.pk).delete)()
+
+        assert await next_frame(socket, "gone", within=3.0)
+
+
+async def test_it_goes_on_when_the_database_has_cut_every_connection(connection):
+    _, session = await log_in("viewer")
+    job = await running_job()
+
+    async with opened(session) as socket:
+        await follow(socket, "overview")
+        await next_frame(socket, "screen")
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        connection.execute(cut)
+        # By the plain connection: the ORM's own was cut too.
+        connection.execute(
+            "INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)"
+            " VALUES (%s, 1, 0, 'stage', 2, 1, '200', 9)",
+            [job.pk],
+        )
+
+        await cells_where(socket, lambda cells: cells["indexed"] == "9", within=10.0)
+
+
+# --- Who may follow ------------------------------------------------------------------------------
+
+
+async def test_without_a_login_the_socket_closes():
+    async with opened() as socket:
+        assert await close_code(socket) == NOT_LOGGED_IN
+
+
+async def test_without_a_role_the_socket_closes():
+    _, session = await log_in()
+
+    async with opened(session) as socket:
+        assert await close_code(socket) == NOT_ALLOWED
+
+
+@pytest.mark.parametrize("origin", [b"http://elsewhere.test", b"", b"null"])
+async def test_a_foreign_page_is_not_let_in(origin):
+    _, session = await log_in("viewer")
+
+    async with opened(session, origin=origin) as socket:
+        assert not socket.is_accepted
+
+
+async def test_another_port_of_our_host_is_a_foreign_page():
+    _, session = await log_in("viewer")
+
+    async with opened(session, origin=b"http://127.0.0.1:9999") as socket:
+        assert await close_code(socket) == NOT_ALLOWED
+
+
+async def test_after_a_logout_the_socket_closes():
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await follow(socket, "overview")
+        await next_frame(socket, "screen")
+        await in_thread(Session.objects.all().delete)()
+
+        assert await close_code(socket) == NOT_LOGGED_IN
+
+
+async def test_with_the_role_the_socket_goes():
+    user, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await follow(socket, "overview")
+        await next_frame(socket, "screen")
+        await in_thread(user.groups.remove)(await in_thread(Group.objects.get)(name="viewer"))
+
+        assert await close_code(socket) == NOT_ALLOWED
+
+
+# --- What pages must not send --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"type": "follow"}',
+        '{"type": "follow", "topic": "job-0", "visible": true}',
+        '{"type": "follow", "topic": "job-1;--", "visible": true}',
+        '{"type": "follow", "topic": ["overview"], "visible": true}',
+        '{"type": "follow", "topic": "overview", "visible": "yes"}',
+        '{"type": "screen.changed"}',
+        "\ud7ff\u0000",
+    ],
+)
+async def test_a_frame_that_means_nothing_gets_an_error_and_the_socket_stays(frame):
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await socket.send_text(frame)
+        assert await next_frame(socket, "error")
+
+        await follow(socket, "overview")
+        assert await next_frame(socket, "screen")
+
+
+@pytest.mark.parametrize("facts", [{"text": json.dumps({"type": "x" * 2000})}, {"bytes": b"{}"}])
+async def test_a_frame_that_is_too_big_or_no_text_closes_the_socket(facts):
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await socket.send_input({"type": "websocket.receive", **facts})
+
+        assert await close_code(socket) == TOO_BIG
+
+
+async def test_a_flood_closes_the_socket():
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        for _ in range(50):
+            await socket.send_frame({"type": "visible"})
+
+        assert await close_code(socket) == TOO_MUCH
+
+
+async def test_a_job_that_never_was_is_gone():
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await follow(socket, "job-4242")
+
+        assert await next_frame(socket, "gone")
+
+
+async def test_the_server_starts_and_stops_what_it_needs(connection):
+    started, stopped = asyncio.Event(), asyncio.Event()
+    messages = asyncio.Queue()
+    await messages.put({"type": "lifespan.startup"})
+
+    async def answer(message):
+        (started if message["type"] == "lifespan.startup.complete" else stopped).set()
+
+    server = asyncio.create_task(application({"type": "lifespan"}, messages.get, answer))
+    await asyncio.wait_for(started.wait(), 5)
+    listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'crawlctl live'"
+    async with asyncio.timeout(5):
+        while connection.execute(listening).fetchone() != (1,):
+            await asyncio.sleep(0.05)
+    await messages.put({"type": "lifespan.shutdown"})
+    await asyncio.wait_for(stopped.wait(), 5)
+    await server
+
+    async with asyncio.timeout(5):
+        while connection.execute(listening).fetchone() != (0,):
+            await asyncio.sleep(0.05)

@@ -1,0 +1,526 @@
+"""The pages: who sees them, what they say, and which buttons they offer."""
+
+import uuid
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from jobs.connectors.repository.web.urls import hash_of
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
+from jobs.models import Bin, Counter, IndexedDocument, Job, Lane, Outcome, OutLinks, OutputConnection, QueueItem
+from jobs.queries.documents import STATES
+from nodes.models import MainTerm
+from tests.api import NOON, make_documents, make_job, make_node, make_user, set_phase
+
+pytestmark = pytest.mark.django_db
+
+PAGES = ("/", "/documents/", "/nodes/", "/search/")
+
+
+def page_client(*roles):
+    client = Client()
+    client.force_login(make_user(*roles))
+    return client
+
+
+def count(job, amount, *, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200", host="docs.test"):
+    """Let counters say that so many documents of a host stand there."""
+    bin_, _ = Bin.objects.get_or_create(namespace="web", name=host)
+    lane, _ = Lane.objects.get_or_create(seed=job.seeds.get(), bin=bin_)
+    Counter.objects.create(
+        job_id=job.pk,
+        lane_id=lane.pk,
+        run_no=job.run_no,
+        measure="stage",
+        stage=stage,
+        outcome=outcome,
+        code=code,
+        amount=amount,
+    )
+
+
+def make_document(job, url, **facts):
+    (document,) = make_documents(job, 1, **facts)
+    QueueItem.objects.filter(hash=document.hash).update(hash=uuid.UUID(hash_of(url)), identifier=url)
+    return QueueItem.objects.get(identifier=url)
+
+
+# --- Who sees what -------------------------------------------------------------------------------
+
+
+def _own_paths():
+    """Each address of the pages, with something in the place of its variables."""
+
+    def walk(patterns, prefix=""):
+        for pattern in patterns:
+            if isinstance(pattern, URLResolver) and "api" not in str(pattern.pattern):
+                yield from walk(pattern.url_patterns, prefix + str(pattern.pattern))
+            elif isinstance(pattern, URLPattern):
+                yield prefix + str(pattern.pattern)
+
+    values = {"<int:job_id>": "1", "<document_key:document_hash>": "0" * 32}
+    for path in walk(get_resolver().url_patterns):
+        for name, value in values.items():
+            path = path.replace(name, value)  # noqa: PLW2901
+        if "<" not in path and "(" not in path and "^" not in path:
+            yield f"/{path}"
+
+
+@pytest.mark.parametrize("path", sorted(set(_own_paths()) - {"/login/", "/logout/", "/admin/login/", "/admin/logout/"}))
+def test_without_a_login_every_page_leads_to_the_login(client, path):
+    response = client.get(path)
+
+    assert response.status_code == 302
+    assert response["Location"].startswith("/login/") or "/admin/login/" in response["Location"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_user_without_a_role_is_refused(path):
+    assert page_client().get(path).status_code == 403
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("role", ["viewer", "operator", "administrator"])
+def test_every_role_sees_every_page_while_there_is_nothing(role, path):
+    assert page_client(role).get(path).status_code == 200
+
+
+def test_the_set_up_is_open_to_roles_and_closed_to_others():
+    assert page_client("administrator").get("/admin/jobs/job/add/").status_code == 200
+    assert page_client("viewer").get("/admin/jobs/job/add/").status_code == 403
+    assert page_client().get("/admin/jobs/job/add/").status_code == 302
+
+
+def test_logging_in_leads_to_the_overview_and_logging_out_takes_a_post(client):
+    make_user("viewer", name="vera", password="a long phrase of hers")
+
+    logged_in = client.post("/login/", {"username": "vera", "password": "a long phrase of hers"})
+
+    assert logged_in["Location"] == "/"
+    assert client.get("/logout/").status_code == 405
+    assert client.post("/logout/")["Location"] == "/login/"
+    assert client.get("/").status_code == 302
+
+
+def test_own_pages_run_nothing_but_their_own_files():
+    response = page_client("viewer").get("/")
+
+    policy = response["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert b"style=" not in response.content
+    assert b"<script>" not in response.content
+
+
+def test_what_pages_load_is_there():
+    for name in ("css/crawlctl.css", "css/icon.svg", "js/live.js", "js/screen.js"):
+        assert finders.find(name)
+
+
+# --- Buttons -------------------------------------------------------------------------------------
+
+_STATES = {
+    "at rest": {"phase": Phase.INACTIVE},
+    "running": {"phase": Phase.ACTIVE},
+    "paused": {"phase": Phase.ACTIVE, "pause": Pause.PAUSED},
+    "terminating": {"phase": Phase.SHUTTING_DOWN},
+    "being deleted": {"phase": Phase.DELETING},
+}
+
+
+def _buttons(html):
+    shown = html.replace("\n", " ")
+    while "<template>" in shown:
+        # The innermost one: templates of rows have templates of buttons inside.
+        end = shown.index("</template>")
+        begin = shown.rindex("<template>", 0, end)
+        shown = shown[:begin] + shown[end + len("</template>") :]
+    return {
+        piece.split('value="')[1].split('"')[0]
+        for piece in shown.split('<button name="transition"')[1:]
+        if 'value="' in piece
+    }
+
+
+@pytest.mark.parametrize("state", _STATES)
+def test_a_job_offers_exactly_the_legal_buttons(state):
+    job = make_job()
+    set_phase(job, **_STATES[state])
+    job.refresh_from_db()
+
+    html = page_client("administrator").get(f"/jobs/{job.pk}/").content.decode()
+
+    from jobs.lifecycle.job import allowed_transitions
+    from jobs.lifecycle.table import Owner
+
+    assert _buttons(html) == {row.name for row in allowed_transitions(job.state, owner=Owner.OPERATOR)}
+
+
+@pytest.mark.parametrize(
+    ("role", "buttons"), [("viewer", set()), ("operator", {"start"}), ("administrator", {"start", "delete"})]
+)
+def test_buttons_are_for_those_who_may(role, buttons):
+    job = make_job()
+
+    assert _buttons(page_client(role).get(f"/jobs/{job.pk}/").content.decode()) == buttons
+
+
+def test_a_button_makes_its_transition_and_leads_back():
+    job = make_job()
+
+    response = page_client("operator").post(
+        f"/jobs/{job.pk}/transition/", {"transition": "start", "next": "/"}, follow=True
+    )
+
+    job.refresh_from_db()
+    assert job.phase == Phase.READY_FOR_STARTUP
+    assert response.redirect_chain == [("/", 302)]
+    assert "manual: Starting up." in response.content.decode()
+
+
+def test_a_refused_transition_says_its_sentence_and_changes_nothing():
+    job = make_job()
+
+    response = page_client("operator").post(f"/jobs/{job.pk}/transition/", {"transition": "pause"}, follow=True)
+
+    job.refresh_from_db()
+    assert job.phase == Phase.INACTIVE
+    assert "cannot pause while it is “Not running”" in response.content.decode()
+
+
+@pytest.mark.parametrize("name", ["start", "pause", "resume", "abort", "delete"])
+def test_no_transition_follows_from_a_get_nor_from_a_role_that_may_not(name):
+    job = make_job()
+    viewer = page_client("viewer")
+
+    assert viewer.get(f"/jobs/{job.pk}/transition/", {"transition": name}).status_code == 405
+    assert viewer.post(f"/jobs/{job.pk}/transition/", {"transition": name}).status_code == 403
+    job.refresh_from_db()
+    assert job.phase == Phase.INACTIVE
+
+
+def test_an_operator_may_not_delete():
+    job = make_job()
+
+    assert page_client("operator").post(f"/jobs/{job.pk}/transition/", {"transition": "delete"}).status_code == 403
+
+
+def test_a_post_without_a_token_is_refused():
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("operator"))
+    job = make_job()
+
+    assert client.post(f"/jobs/{job.pk}/transition/", {"transition": "start"}).status_code == 403
+
+
+@pytest.mark.parametrize("name", sorted(set(TRANSITIONS) - {"start", "pause", "resume", "abort", "delete"}))
+def test_what_only_a_loop_may_do_is_no_action(name):
+    job = make_job()
+
+    assert page_client("administrator").post(f"/jobs/{job.pk}/transition/", {"transition": name}).status_code == 404
+
+
+def test_a_button_does_not_lead_to_another_site():
+    job = make_job()
+
+    response = page_client("operator").post(
+        f"/jobs/{job.pk}/transition/", {"transition": "start", "next": "https://elsewhere.test/"}
+    )
+
+    assert response["Location"] == f"/jobs/{job.pk}/"
+
+
+# --- What the pages say --------------------------------------------------------------------------
+
+
+def test_the_overview_counts_the_documents_of_running_jobs_by_state():
+    job = make_job()
+    set_phase(job, phase=Phase.ACTIVE)
+    count(job, 1200)
+    count(job, 34, outcome=Outcome.FAILED, code="404")
+    count(job, 5, stage=Stage.PENDING, outcome=0, code="")
+
+    html = page_client("viewer").get("/").content.decode()
+
+    assert '<dd data-cell="indexed">1,200</dd>' in html
+    assert '<dd data-cell="failed">34</dd>' in html
+    assert '<dd data-cell="waiting">5</dd>' in html
+
+
+@pytest.mark.parametrize(
+    ("nodes", "headline"),
+    [((), "Jobs stand still"), (("manager",), "Jobs stand still"), (("manager", "worker"), "Waiting for hosts")],
+)
+def test_the_overview_says_why_nothing_moves(nodes, headline):
+    job = make_job()
+    set_phase(job, phase=Phase.ACTIVE)
+    count(job, 5, stage=Stage.PENDING, outcome=0, code="")
+    for kind in nodes:
+        make_node(f"a {kind}", kind=kind)
+
+    assert headline in page_client("viewer").get("/").content.decode()
+
+
+def test_a_job_shows_failing_codes_with_their_meaning_and_where_they_are():
+    job = make_job()
+    count(job, 7, outcome=Outcome.FAILED, code="DNS")
+
+    html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
+
+    assert "name could not be resolved" in html
+    assert f"/documents/?job={job.pk}&amp;code=DNS" in html
+
+
+def test_a_job_shows_each_host_with_its_pace_and_back_off():
+    job = make_job()
+    set_phase(job, phase=Phase.ACTIVE)
+    count(job, 3, stage=Stage.PENDING, outcome=0, code="", host="slow.test")
+    Bin.objects.filter(name="slow.test").update(interval=7, back_off_until="2100-01-01T00:00Z")
+
+    html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
+
+    assert "slow.test" in html
+    assert "7 s apart (robots.txt)" in html
+    assert "backs off" in html
+
+
+def test_the_nodes_say_who_is_main_and_what_was_refused():
+    main = make_node("the first", kind="manager")
+    MainTerm.objects.update_or_create(scope=main.scope, defaults={"main": main, "term": 3, "since": NOON})
+    make_node("a worker", refused_writes=12, capacity=256)
+
+    html = page_client("viewer").get("/nodes/").content.decode()
+
+    assert 'data-cell="role">main<' in html
+    assert ">12<" in html
+    assert 'data-cell="limit">256<' in html
+
+
+def test_an_unknown_job_or_document_is_not_found():
+    client = page_client("viewer")
+    job = make_job()
+
+    assert client.get("/jobs/99999999999999999999/").status_code == 404
+    assert client.get("/jobs/4242/").status_code == 404
+    assert client.get(f"/documents/{job.pk}/{'0' * 32}/").status_code == 404
+
+
+def test_what_was_crawled_cannot_become_markup():
+    job = make_job()
+    make_document(job, "http://docs.test/%3Cscript%3E<script>alert(1)</script>")
+
+    html = page_client("viewer").get("/documents/").content.decode()
+
+    assert "<script>alert" not in html
+
+
+# --- Documents -----------------------------------------------------------------------------------
+
+
+def test_documents_are_listed_a_page_at_a_time_each_once():
+    job = make_job()
+    every = {document.identifier for document in make_documents(job, 120)}
+    client = page_client("viewer")
+
+    seen, address = [], "/documents/"
+    while address:
+        response = client.get(address)
+        seen += [row["identifier"] for row in response.context["rows"]]
+        address = response.context["next_query"] and f"/documents/?{response.context['next_query']}"
+
+    assert len(seen) == 120
+    assert set(seen) == every
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_each_state_can_be_asked_for(state):
+    assert page_client("viewer").get("/documents/", {"state": state}).status_code == 200
+
+
+def test_documents_are_filtered_by_job_host_state_and_code():
+    job, other = make_job(), make_job("other")
+    make_documents(job, 2, host="a.test")
+    make_documents(other, 3, host="a.test")
+    make_documents(job, 4, host="b.test", outcome=Outcome.FAILED, result_code="404")
+    count(job, 4, outcome=Outcome.FAILED, code="404", host="b.test")
+    client = page_client("viewer")
+
+    def found(**filters):
+        return len(client.get("/documents/", filters).context["rows"])
+
+    assert found(job=job.pk) == 6
+    assert found(host="a.test") == 5
+    assert found(job=job.pk, host="a.test") == 2
+    assert found(state="failed") == 4
+    assert found(job=job.pk, code="404") == 4
+    assert found(code="500") == 0
+
+
+def test_a_document_is_found_by_its_address_in_any_spelling():
+    make_document(make_job(), "http://docs.test/a")
+
+    response = page_client("viewer").get("/documents/", {"address": "HTTP://docs.test:80/./a#there"})
+
+    assert [row["identifier"] for row in response.context["rows"]] == ["http://docs.test/a"]
+
+
+@pytest.mark.parametrize(
+    "query", ["after=nonsense", "state=odd", "job=x", "job=99999999999999999999", "host=%00", "address=%00"]
+)
+def test_odd_filters_get_a_page(query):
+    assert page_client("viewer").get(f"/documents/?{query}").status_code == 200
+
+
+def _story(document):
+    return page_client("viewer").get(f"/documents/{document.job_id}/{document.hash.hex}/").content.decode()
+
+
+def test_the_story_of_an_indexed_document_says_who_holds_it():
+    document = make_document(make_job(), "http://docs.test/a")
+    output = OutputConnection.objects.get(name="index")
+    IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
+
+    assert "It is in the index: index holds it." in _story(document)
+
+
+def test_the_story_of_an_excluded_document_says_why():
+    document = make_document(make_job(), "http://docs.test/a", outcome=Outcome.EXCLUDED, result_code="ROBOTS")
+
+    html = _story(document)
+
+    assert "It is not in the index." in html
+    assert "robots.txt does not allow it" in html
+
+
+def test_the_story_of_a_failed_document_that_is_still_held_says_so():
+    document = make_document(make_job(), "http://docs.test/a", outcome=Outcome.FAILED, result_code="500")
+    output = OutputConnection.objects.get(name="index")
+    IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
+
+    assert "the index keeps the last version" in _story(document)
+
+
+def test_the_story_of_a_waiting_document_says_what_it_waits_for():
+    job = make_job()
+    document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
+
+    assert "It waits, because the job is “Not running”." in _story(document)
+
+
+def test_the_story_shows_links_and_those_the_job_does_not_know():
+    job = make_job()
+    document = make_document(job, "http://docs.test/a")
+    target = make_document(job, "http://docs.test/b")
+    OutLinks.objects.create(hash=document.hash, job=job, targets=[target.hash, uuid.uuid4()])
+
+    html = _story(document)
+
+    assert f"/documents/{job.pk}/{target.hash.hex}/" in html
+    assert "not known to the job" in html
+
+
+# --- Set-up --------------------------------------------------------------------------------------
+
+
+def _job_form(**facts):
+    output, _ = OutputConnection.objects.get_or_create(name="index", connector="search")
+    from jobs.models import RepositoryConnection
+
+    repository, _ = RepositoryConnection.objects.get_or_create(name="the web")
+    return {
+        "name": "manual",
+        "repository": repository.pk,
+        "outputs": [output.pk],
+        "priority": 5,
+        "scope": "domain",
+        "seeds-TOTAL_FORMS": 1,
+        "seeds-INITIAL_FORMS": 0,
+        "seeds-0-urls": "http://docs.test/\nhttp://docs.test/more",
+        **facts,
+    }
+
+
+def test_a_job_with_its_seeds_is_made_in_the_browser():
+    response = page_client("administrator").post("/admin/jobs/job/add/", _job_form(include="a+\nb+"))
+
+    assert response.status_code == 302, response.context["errors"]
+    job = Job.objects.get(name="manual")
+    assert job.specification == {"scope": "domain", "include": ["a+", "b+"]}
+    assert [seed.urls for seed in job.seeds.all()] == [["http://docs.test/", "http://docs.test/more"]]
+    assert job.events.get().message == "was created"
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"seeds-0-urls": ""}, "This field is required."),
+        ({"seeds-0-urls": "gopher://docs.test/"}, "gopher://docs.test/"),
+        ({"include": "a("}, "missing"),
+        ({"max_documents": "-1"}, "greater than or equal to"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts, sentence):
+    response = page_client("administrator").post("/admin/jobs/job/add/", _job_form(**facts))
+
+    assert response.status_code == 200
+    assert sentence in response.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_a_job_is_changed_in_the_browser():
+    job = make_job()
+    seed = job.seeds.get()
+    changed = _job_form(
+        name="handbook",
+        max_documents=10,
+        **{"seeds-INITIAL_FORMS": 1, "seeds-0-id": seed.pk, "seeds-0-job": job.pk, "seeds-0-urls": "http://docs.test/"},
+    )
+
+    response = page_client("administrator").post(f"/admin/jobs/job/{job.pk}/change/", changed)
+
+    job.refresh_from_db()
+    assert response.status_code == 302
+    assert (job.name, job.max_documents, job.specification) == ("handbook", 10, {"scope": "domain"})
+    assert job.seeds.get().pk == seed.pk
+
+
+def test_a_running_job_cannot_be_changed_in_the_browser():
+    job = make_job()
+    set_phase(job, phase=Phase.ACTIVE)
+
+    assert page_client("administrator").post(f"/admin/jobs/job/{job.pk}/change/", _job_form()).status_code == 403
+
+
+@pytest.mark.parametrize("role", ["operator", "administrator"])
+def test_jobs_are_started_from_their_list(role):
+    job = make_job()
+
+    page_client(role).post("/admin/jobs/job/", {"action": "start", "_selected_action": [job.pk]})
+
+    job.refresh_from_db()
+    assert job.phase == Phase.READY_FOR_STARTUP
+
+
+def test_an_output_is_made_in_the_browser_and_a_wrong_one_is_not():
+    client = page_client("administrator")
+    address = "/admin/jobs/outputconnection/add/"
+
+    wrong = client.post(address, {"name": "file", "connector": "jsonl", "configuration": "{}"})
+    right = client.post(address, {"name": "file", "connector": "jsonl", "configuration": '{"path": "/tmp/x.jsonl"}'})
+
+    assert "missing" in wrong.content.decode()
+    assert right.status_code == 302
+    assert OutputConnection.objects.get().configuration == {"path": "/tmp/x.jsonl"}
+
+
+def test_a_policy_is_made_in_the_browser():
+    from jobs.models import ThrottlePolicy
+
+    page_client("administrator").post(
+        "/admin/jobs/throttlepolicy/add/", {"name": "gentle", "open_requests": 1, "min_gap": "2.5"}
+    )
+
+    assert ThrottlePolicy.objects.get().min_gap == 2.5
