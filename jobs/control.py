@@ -15,6 +15,7 @@ from django.db import transaction
 
 from jobs import journal
 from jobs.connectors.repository.registry import check_specification
+from jobs.connectors.repository.web.urls import without_userinfo
 from jobs.lifecycle.job import Phase
 from jobs.models import Budget, Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
@@ -49,10 +50,14 @@ class InvalidJob(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SeedWanted:
-    """A seed as an operator names it."""
+    """A seed as an operator names it. A password in an address is never stored: it would be shown again."""
 
     urls: tuple[str, ...]
     policy: ThrottlePolicy | None = None
+
+    @property
+    def stored_urls(self) -> list[str]:
+        return [without_userinfo(url.strip()) for url in self.urls]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +220,8 @@ def _check(
         problems["outputs"] = ["A job needs an output; choose “null” to keep nothing."]
     if max_documents is not None and not 1 <= max_documents < 2**53:
         problems["max_documents"] = [f"{max_documents} documents is no limit; write a whole number from 1 on."]
+    if "seeds" in specification:
+        problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
     found, warnings = check_specification(repository, specification=specification, seeds=urls)
     problems.update(found)
     if problems:
@@ -223,7 +230,7 @@ def _check(
 
 
 def _plant(job: Job, seeds: Sequence[SeedWanted]) -> None:
-    Seed.objects.bulk_create(Seed(job=job, urls=list(seed.urls), policy=seed.policy) for seed in seeds)
+    Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy) for seed in seeds)
 
 
 def _replant(job: Job, seeds: Sequence[SeedWanted], *, now: dt.datetime) -> None:
@@ -237,10 +244,10 @@ def _replant(job: Job, seeds: Sequence[SeedWanted], *, now: dt.datetime) -> None
             new.append(wanted)
             continue
         kept.add(match.pk)
-        if match.urls != list(wanted.urls) or match.policy != wanted.policy:
+        if match.urls != wanted.stored_urls or match.policy != wanted.policy:
             if match.policy != wanted.policy:
                 match.group = None
-            match.urls, match.policy = list(wanted.urls), wanted.policy
+            match.urls, match.policy = wanted.stored_urls, wanted.policy
             match.save()
     job.seeds.filter(removed_at=None).exclude(pk__in=kept).update(removed_at=now)
     _plant(job, new)

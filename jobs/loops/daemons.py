@@ -2,12 +2,9 @@
 
 import asyncio
 import os
-import select
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
@@ -18,6 +15,7 @@ from django.db import connection as django_connection
 from jobs.loops.database import database_dsn
 from jobs.loops.manager import Manager, ManagerSettings
 from jobs.loops.worker import Worker, WorkerSettings
+from nodes.attachment import call_when_orphaned
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
@@ -68,7 +66,7 @@ async def _run_worker(worker: Worker, *, attached: bool) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, asked)
     if attached:
-        _when_orphaned(lambda: loop.call_soon_threadsafe(stop.set))
+        call_when_orphaned(lambda: loop.call_soon_threadsafe(stop.set))
     await worker.run(stop=stop, hurry=hurry)
 
 
@@ -85,13 +83,14 @@ def run_manager(*, name: str, address: str = "", attached: bool = False) -> None
     def asked(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             _exit_soon()
+        # Nothing that the loop itself waits on or holds may be touched here: a handler runs between any two
+        # of its instructions, also while it has the lock. The next pass sees the flag, soon enough.
         stop.set()
-        manager.wake()
 
     for number in _SIGNALS:
         signal.signal(number, asked)
     if attached:
-        _when_orphaned(lambda: asked(signal.SIGTERM, None))
+        call_when_orphaned(lambda: asked(signal.SIGTERM, None))
     manager.run(should_stop=stop.is_set)
 
 
@@ -117,15 +116,3 @@ def _exit_soon() -> None:
     timer = threading.Timer(_HURRY, lambda: os._exit(0))
     timer.daemon = True
     timer.start()
-
-
-def _when_orphaned(act: Callable[[], object]) -> None:
-    """Call `act` once standard input closes: the process that holds its other end is gone."""
-
-    def wait() -> None:
-        select.select([sys.stdin], [], [])
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        act()
-
-    threading.Thread(target=wait, name="orphaned", daemon=True).start()

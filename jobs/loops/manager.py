@@ -135,10 +135,6 @@ class Manager:
             self._work.close()
             django_connection.close()
 
-    def wake(self) -> None:
-        """Begin the next pass at once."""
-        self._woken.set()
-
     _groups: tuple[GroupHeld, ...] = ()
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:

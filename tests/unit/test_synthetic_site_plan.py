@@ -209,6 +209,17 @@ def test_the_children_of_an_only_parent_have_no_other_link(pages):
         (lambda: SITE.at_revision(1, Revision(broken=1000)), "the pages are 0 to 999"),
         (lambda: SITE.at_revision(1, Revision(change=95, gone=20)).changes, "only .* are left for that"),
     ],
+    ids=[
+        "no page",
+        "no host",
+        "too many traps",
+        "a negative change",
+        "too many gone",
+        "not a number",
+        "a revision skipped",
+        "a page that is not there",
+        "more than there is",
+    ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(make, sentence):
     with pytest.raises(ValueError, match=sentence):

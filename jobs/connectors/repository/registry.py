@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.conf import settings
+
 from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.repository.web.specification import BadSpecification, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, canonical
@@ -27,7 +29,8 @@ def web_specification(
     Raises:
         BadSpecification: an unknown key, or a value of another type.
     """
-    return WebSpecification.from_json({**repository_configuration, **specification, "seeds": list(seeds)})
+    defaults = {"user_agent": settings.CRAWLCTL_USER_AGENT}
+    return WebSpecification.from_json({**defaults, **repository_configuration, **specification, "seeds": list(seeds)})
 
 
 def check_specification(

@@ -35,8 +35,8 @@ class WebSpecification:
     robots_wait: float = 60.0
 
     def __post_init__(self) -> None:
-        if self.max_depth is not None and self.max_depth < 0:
-            raise BadSpecification("max_depth", "must not be negative")
+        if self.max_depth is not None and not 0 <= self.max_depth < 2**31:
+            raise BadSpecification("max_depth", "must be a whole number from 0 to 2147483647")
         if not 0 <= self.robots_wait <= 86_400:
             raise BadSpecification("robots_wait", "must be from 0 to 86400 seconds")
         if not self.user_agent.strip() or not self.user_agent.isprintable() or not self.user_agent.isascii():
