@@ -354,6 +354,7 @@ class Worker:
         except asyncio.CancelledError:
             # The worker stops, or may no longer trust that it is a member: somebody will read it again.
             queue.end(turn)
+            self._close_turns(queue)
             self._given_back.append(claimed)
             self._something_to_flush.set()
             return
