@@ -22,7 +22,8 @@ def interrupt_dead_one_shots(at: Pass) -> int:
     Leave the jobs of one-shots without a live node paused; returns how many.
 
     The cluster's main does this for scopes that have no manager: their workers' documents go back, and
-    whoever resumes the job finds it at rest.
+    whoever resumes the job finds it at rest. A scope that has never had a node is one that is just
+    about to: who resumes a job gives it a new scope before he registers there.
     """
     if at.scope != CLUSTER_SCOPE:
         return 0
@@ -30,6 +31,7 @@ def interrupt_dead_one_shots(at: Pass) -> int:
         """
             SELECT job.id, job.node_scope FROM jobs_job AS job
              WHERE job.node_scope <> %s AND job.phase = 'active' AND job.pause <> 'paused' AND job.stop_request = 'none'
+               AND EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = job.node_scope)
                AND NOT EXISTS (SELECT FROM nodes_node AS node
                                 WHERE node.scope = job.node_scope AND node.status IN ('starting', 'running', 'draining'))
             """,
