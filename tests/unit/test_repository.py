@@ -1,0 +1,54 @@
+"""The repository itself: documents that are printed from code, and lists that must be whole."""
+
+import re
+from pathlib import Path
+
+from jobs.lifecycle import diagram
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def settings_named_in(text: str) -> set[str]:
+    return set(re.findall(r"\b(?:CRAWLCTL_[A-Z_]+|DATABASE_URL)\b", text))
+
+
+def test_the_lifecycle_page_is_what_the_tables_print():
+    assert read("docs/lifecycle.md") == diagram.page()
+
+
+def test_every_setting_is_in_the_example_and_every_example_is_a_setting():
+    read_by_settings = set(re.findall(r'env\.\w+\(\s*"(\w+)"', read("crawlctl/settings.py")))
+
+    assert settings_named_in(read(".env.example")) == read_by_settings
+
+
+def test_every_command_is_in_the_operating_manual():
+    commands = {path.stem for path in ROOT.glob("*/management/commands/[a-z]*.py")}
+    commands |= {path.stem for path in ROOT.glob("crawlctl/*/management/commands/[a-z]*.py")}
+
+    for command in commands:
+        assert f"manage.py {command}" in read("docs/operating.md"), command
+
+
+def test_every_top_level_folder_has_its_line_in_the_architecture():
+    folders = {path.parent.name for path in ROOT.glob("*/*") if not path.parent.name.startswith(".")} - {"var"}
+
+    for folder in folders:
+        assert f"{folder}/" in read("ARCHITECTURE.md"), folder
+
+
+def test_every_connector_is_documented():
+    connectors = {path.parent.name for path in ROOT.glob("jobs/connectors/repository/*/connector.py")}
+    connectors |= {path.stem for path in ROOT.glob("jobs/connectors/output/*.py")} & {"search", "jsonl", "null"}
+
+    for connector in connectors:
+        assert connector in read("docs/connectors.md"), connector
+
+
+def test_no_requirement_names_where_it_is_fetched_from():
+    for path in ROOT.glob("requirements*.txt"):
+        assert "://" not in path.read_text(), path.name
