@@ -74,8 +74,12 @@ UPDATE jobs_bin
    SET back_off_until = greatest(back_off_until, clock_timestamp() + make_interval(secs => %(seconds)s))
  WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
 """
+# The request that told of the interval is the first that it counts from, and its own turn did not know it.
 _KNOWN: Final[LiteralString] = """
-UPDATE jobs_bin SET is_known = true, "interval" = greatest("interval", %(interval)s) WHERE id = %(bin)s
+UPDATE jobs_bin
+   SET is_known = true, "interval" = greatest("interval", %(interval)s),
+       not_before = greatest(not_before, clock_timestamp() + make_interval(secs => %(interval)s))
+ WHERE id = %(bin)s
 """
 
 
