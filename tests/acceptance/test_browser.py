@@ -1,0 +1,265 @@
+"""A real browser on a real cluster: everything that a person does, and what a page must never do."""
+
+import re
+import time
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.processes import wait_for
+
+pytestmark = pytest.mark.debian("chromium")
+
+PASSWORD = "a long phrase of the administrator"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
+
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+
+
+@pytest.fixture
+def browser(chromium, machine):
+    """Begun after the machine and ended before it: its event loop runs in this thread, where Django wants none."""
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=list(_QUIET))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def web(machine):
+    """The address of a cluster with one worker and its web server."""
+    return _address(machine.start("run", "--workers", 1, "--port", 8310, CRAWLCTL_ADMIN_PASSWORD=PASSWORD))
+
+
+def _address(command):
+    said = wait_for(
+        lambda: re.search(r"http://127\.0\.0\.1:\d+", command.out), saying="the web server's address is told"
+    )
+    return said[0]
+
+
+@contextmanager
+def visitor(browser, web, **options):
+    """A logged-in administrator's page, that must neither complain nor ask anybody else."""
+    context = browser.new_context(base_url=web, **options)
+    page = context.new_page()
+    page.complaints = []
+    page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on(
+        "console", lambda line: page.complaints.append(line.text) if "Content Security Policy" in line.text else None
+    )
+    page.on("request", lambda request: None if request.url.startswith(web) else page.complaints.append(request.url))
+    page.goto("/login/")
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(f"{web}/")
+    yield page
+    assert page.complaints == []
+    context.close()
+
+
+def save(page, address, **fields):
+    """Fill a form of the set-up pages and save it."""
+    page.goto(address)
+    for name, value in fields.items():
+        element = page.locator(f"#id_{name.replace('__', '-')}")
+        if element.evaluate("element => element.tagName") == "SELECT":
+            element.select_option(label=value)
+        elif value is True:
+            element.check(force=True)
+        else:
+            element.fill(str(value))
+    page.locator("button[name=_save]").click()
+    expect(page).not_to_have_url(re.compile("/add/$"))
+
+
+def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
+    """Make everything that a job needs, and the job, in the browser."""
+    save(page, "/admin/jobs/throttlepolicy/add/", name="brisk", open_requests=2, min_gap=min_gap)
+    save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="web", configuration="{}")
+    save(page, "/admin/jobs/outputconnection/add/", name="index", connector="Search index", configuration="{}")
+    save(
+        page,
+        "/admin/jobs/job/add/",
+        name=name,
+        repository="the web",
+        outputs_0=True,
+        allow_private_networks=True,
+        seeds__0__urls=seed,
+        seeds__0__policy="brisk",
+    )
+
+
+def cell(page, name):
+    return page.locator(f"main [data-cell={name}]").first
+
+
+def amount(page, name):
+    return int(cell(page, name).text_content().replace(",", ""))
+
+
+def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(browser, web, serve):
+    site = serve(pages=300, hosts=1, traps=0)
+    with visitor(browser, web) as page:
+        set_up_job(page, site.start_url)
+        page.goto("/")
+        page.get_by_role("link", name="Site").click()
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_load_state("networkidle")
+
+        # Numbers move, and nothing is asked for meanwhile.
+        requests = []
+        page.on("request", lambda request: requests.append(request.url))
+        first = wait_for(lambda: amount(page, "processed"), saying="a document is processed")
+        wait_for(lambda: amount(page, "processed") > first, saying="the number moves")
+        assert requests == []
+        expect(cell(page, "status")).to_have_text("Running")
+
+        # The button came by itself, too.
+        page.get_by_role("button", name="Pause").click()
+        expect(cell(page, "status")).to_have_text("Paused", timeout=4000)
+        expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+        asked = site.count_requests()
+        standing = amount(page, "processed")
+
+        page.get_by_role("button", name="Resume").click()
+        wait_for(lambda: amount(page, "processed") > standing, saying="it goes on")
+        assert site.count_requests() > asked
+
+        page.get_by_role("button", name="Abort").click()
+        expect(cell(page, "status")).to_have_text("Not running", timeout=10000)
+        expect(cell(page, "run")).to_contain_text("aborted")
+
+
+def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser, web, machine):
+    database = machine.database
+    fill(database)
+    phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "java_script_enabled": False}
+
+    with visitor(browser, web, **phone) as page:
+        for address in ("/", f"/jobs/{job_id(database)}/", "/documents/", "/nodes/", "/search/?q=hostile"):
+            page.goto(address)
+            expect(page.locator("main")).not_to_be_empty()
+            assert page.locator("html").bounding_box()["width"] <= 390
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.goto("/")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator(".message")).to_contain_text("Starting up")
+
+
+def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, machine):
+    database = machine.database
+    key = fill(database)
+
+    with visitor(browser, web) as page:
+        for address in (
+            "/documents/",
+            f"/documents/{job_id(database)}/{key}/",
+            "/search/?q=hostile",
+            f"/jobs/{job_id(database)}/",
+        ):
+            page.goto(address)
+            expect(page.locator("main")).to_contain_text("alert(1)")
+        page.goto("/search/?q=hostile")
+        expect(page.locator("mark").first).to_have_text("hostile")
+    # `visitor` has seen no dialog, no request elsewhere, and no refusal by the policy.
+
+
+def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine):
+    second = machine.start("serve", "--port", 8350)
+    address = _address(second)
+    with visitor(browser, address) as page:
+        fill(machine.database)
+        expect(page.get_by_role("link", name=re.compile("alert"))).to_be_visible(timeout=3000)
+
+        second.kill()
+        cut = time.monotonic()
+        expect(page.locator("#banner")).to_be_visible(timeout=5000)
+        assert time.monotonic() - cut < 5
+        machine.database.rows("UPDATE jobs_job SET name = 'renamed meanwhile' RETURNING id")
+        machine.start("serve", "--port", address.rpartition(":")[2])
+
+        expect(page.get_by_role("link", name="renamed meanwhile")).to_be_visible(timeout=30000)
+        expect(page.locator("#banner")).to_be_hidden()
+
+
+# --- A small world, written over a plain connection: the browser's loop runs in this thread --------
+
+
+def fill(database):
+    """A job and one document, both with hostile names; returns the document's key."""
+    from jobs.connectors.repository.web.urls import hash_of
+
+    url = f"http://hostile.test/{HOSTILE}"
+    key = hash_of(url)
+    (repository,) = database.rows(
+        "INSERT INTO jobs_repositoryconnection (name, connector, configuration) VALUES ('web of fill', 'web', '{}') RETURNING id"
+    )
+    (output,) = database.rows(
+        "INSERT INTO jobs_outputconnection (name, connector, configuration) VALUES ('index of fill', 'search', '{}') RETURNING id"
+    )
+    (job,) = database.rows(
+        """
+        INSERT INTO jobs_job (name, repository_id, specification, specification_version, priority, node_scope, phase, pause,
+                              "window", stop_request, resuming, seeding, minimal, connectors_ready, run_no, scan, run_end,
+                              reason, created_at)
+        VALUES (%s, %s, '{}', 1, 5, 'cluster', 'inactive', 'no', 'inside', 'none', false, false, false, true, 0, 'full', '',
+                %s, now()) RETURNING id
+        """,
+        HOSTILE,
+        repository.id,
+        HOSTILE,
+    )
+    database.rows(
+        "INSERT INTO jobs_job_outputs (job_id, outputconnection_id) VALUES (%s, %s) RETURNING id", job.id, output.id
+    )
+    (seed,) = database.rows(
+        "INSERT INTO jobs_seed (job_id, urls, seeded_run) VALUES (%s, ARRAY[%s], 0) RETURNING id", job.id, url
+    )
+    (bin_,) = database.rows(
+        """
+        INSERT INTO jobs_bin (namespace, name, interval, is_known, open_turns, open_requests)
+        VALUES ('web', %s, 0, true, 0, 0) RETURNING id
+        """,
+        HOSTILE,
+    )
+    (lane,) = database.rows(
+        "INSERT INTO jobs_lane (seed_id, bin_id, head) VALUES (%s, %s, 0) RETURNING id", seed.id, bin_.id
+    )
+    database.rows(
+        """
+        INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth,
+                                    outcome, result_code)
+        VALUES (%s, %s, %s, %s, 2, false, false, 0, 0, 0, 1, '200') RETURNING hash
+        """,
+        key,
+        job.id,
+        lane.id,
+        url,
+    )
+    database.rows(
+        """
+        INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language, fetched_at,
+                                         written_at, vector)
+        VALUES (%s, %s, %s, %s, '', %s, 'text/html', 'en', now(), now(), to_tsvector('simple', 'hostile')) RETURNING hash
+        """,
+        output.id,
+        key,
+        url,
+        HOSTILE,
+        f"hostile {HOSTILE}",
+    )
+    return key
+
+
+def job_id(database):
+    return database.value("SELECT id FROM jobs_job")
