@@ -125,7 +125,7 @@ class Worker:
         self._given_back: list[Claimed] = []
         self._closed: list[close.ClosedTurn] = []
         self._left_in_batch: dict[int, int] = {}
-        self._unknown_bins: dict[int, str] = {}
+        self._unknown_lanes: set[int] = set()
         self._done_batches: list[int] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -289,7 +289,7 @@ class Worker:
         for turn in taken.turns:
             queue = self._bins.setdefault(turn.bin_id, BinQueue(turn.bin_id))
             if not turn.is_known:
-                self._unknown_bins[turn.bin_id] = turn.bin
+                self._unknown_lanes.update(claimed.lane_id for claimed in turn.documents)
             queue.add(turn, now=now)
             self._close_turns(queue)
             self._dispatch(queue)
@@ -555,18 +555,15 @@ class Worker:
                 },
                 lifetime=_ROBOTS_LIFETIME,
             )
-        if not (self._unknown_bins or any(outcome.back_off for _, _, outcome in results)):
-            return
-        bin_of = {name: bin_id for bin_id, name in self._unknown_bins.items()}
         for claimed, job, outcome in results:
-            name = job.connector.bin_of(claimed.document.identifier)
             if outcome.ending == Ending.RETRY and outcome.back_off > 0:
                 close.back_off(connection, lane_id=claimed.lane_id, seconds=outcome.back_off)
-            elif name in bin_of and outcome.code != "ROBOTS_UNREACHABLE":
-                token = product_token(job.specification.user_agent)
-                delay = self._robots.crawl_delay(origin_of(claimed.document.identifier), token=token)
-                close.know(connection, bin_id=bin_of[name], interval=delay or 0.0)
-                self._unknown_bins.pop(bin_of[name], None)
+                continue
+            origin = _origin(claimed) if fetched or claimed.lane_id in self._unknown_lanes else ""
+            if origin in fetched or claimed.lane_id in self._unknown_lanes:
+                self._unknown_lanes.discard(claimed.lane_id)
+                delay = self._robots.crawl_delay(origin, token=product_token(job.specification.user_agent))
+                close.know(connection, lane_id=claimed.lane_id, interval=delay or (0.0 if origin in fetched else None))
 
     async def _remove(self, claims: list[Claimed]) -> None:
         """Take documents out of the outputs and out of the queue."""

@@ -105,7 +105,7 @@ class Summary:
 def summary(job: Job, progress: Progress, *, was_interrupted: bool) -> Summary:
     """How the job's run ended, or was left."""
     if job.phase != Phase.INACTIVE:
-        reason = "interrupted" if was_interrupted or not job.reason else "error:OUTPUT"
+        reason = "interrupted" if was_interrupted or not job.reason else "error:PAUSED"
     elif job.run_end == RunEnd.ABORTED:
         reason = "error:ABORTED"
     elif job.run_end == RunEnd.ERROR:

@@ -96,7 +96,7 @@ class Seed(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="seeds")
     urls = ArrayField(models.TextField(), help_text="One or more addresses to start from.")
     policy = models.ForeignKey(
-        "jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.PROTECT, related_name="seeds"
+        "jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.RESTRICT, related_name="seeds"
     )
     group = models.ForeignKey(
         "jobs.ThrottleGroup", null=True, blank=True, on_delete=models.SET_NULL, related_name="seeds"

@@ -77,9 +77,9 @@ UPDATE jobs_bin
 # The request that told of the interval is the first that it counts from, and its own turn did not know it.
 _KNOWN: Final[LiteralString] = """
 UPDATE jobs_bin
-   SET is_known = true, "interval" = greatest("interval", %(interval)s),
-       not_before = greatest(not_before, clock_timestamp() + make_interval(secs => %(interval)s))
- WHERE id = %(bin)s
+   SET is_known = true, "interval" = coalesce(%(interval)s, "interval"),
+       not_before = greatest(not_before, clock_timestamp() + make_interval(secs => coalesce(%(interval)s, 0)))
+ WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
 """
 
 
@@ -122,6 +122,10 @@ def back_off(connection: psycopg.Connection[Any], *, lane_id: int, seconds: floa
     connection.execute(_BACK_OFF, {"lane": lane_id, "seconds": seconds})
 
 
-def know(connection: psycopg.Connection[Any], *, bin_id: int, interval: float) -> None:
-    """The host's robots.txt has been asked for: from now on several documents may be handed out at once."""
-    connection.execute(_KNOWN, {"bin": bin_id, "interval": interval})
+def know(connection: psycopg.Connection[Any], *, lane_id: int, interval: float | None) -> None:
+    """
+    The host of this lane's bin has been asked for its robots.txt: it may be given several documents at once.
+
+    `interval` is the crawl-delay that it asks for, in seconds; None leaves what it said before.
+    """
+    connection.execute(_KNOWN, {"lane": lane_id, "interval": interval})

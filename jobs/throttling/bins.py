@@ -18,6 +18,8 @@ from typing import Final
 LONGEST_TURN: Final = dt.timedelta(seconds=10)
 # Documents of one turn where only open requests limit: enough to bridge the way to its successor.
 DOCUMENTS_A_TURN: Final = 32
+# How long before its first start a turn may be handed out.
+_LEAD: Final = dt.timedelta(seconds=1)
 # Who finds the lane of another owner first in line leaves the place to it for so long.
 COURTESY: Final = dt.timedelta(seconds=2)
 
@@ -123,8 +125,13 @@ def _rank(lane: LaneSeen) -> tuple[int, float, int]:
 
 
 def _opens_at(seen: BinSeen) -> dt.datetime | None:
-    """The earliest moment of a next turn; None when at once. `not_before` is kept by the turn's worker."""
-    return seen.back_off_until
+    """
+    The earliest moment of a next turn; None when at once.
+
+    The turn's worker keeps `not_before` to the millisecond, so a turn may leave a little ahead of it.
+    """
+    moments = [moment for moment in (seen.back_off_until, seen.not_before and seen.not_before - _LEAD) if moment]
+    return max(moments, default=None)
 
 
 def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> bool:

@@ -3,7 +3,8 @@ From what a page writes in `href` to the documents it names, at the cost of a di
 
 Of the links of a crawl 97 % have been met before, spelled the same way from the same place. The table
 keeps what became of each spelling: a ready `Reference`, or None where the address is bad or outside
-of the job. Ready references are values and shared between all pages that name them.
+of the job. Ready references are values and shared between all pages that name them. Fragments are
+dropped first, so that all places of one document are one spelling.
 
 What a spelling means depends on the page only as far as it must: not at all for one that begins with
 http:// or https://, on the origin for one that begins with a slash, else on the page's directory. One
@@ -52,6 +53,8 @@ class LinkTable:
         anywhere, at_origin, in_directory = self._tables_of(base)
         found: dict[str, Reference] = {}
         for href in hrefs:
+            if "#" in href:
+                href = _without_fragment(href)  # noqa: PLW2901 - the same document is meant
             if not href or href[0] in "?#" or href[0] <= " " or len(href) > _LONGEST_KEPT:
                 reference = self._resolve_unkept(href.strip(_BLANKS), base=base, depth=depth)
             else:
@@ -104,6 +107,12 @@ class LinkTable:
     def _rotate_if_full(self) -> None:
         if self._size >= self._capacity:
             self._old, self._young, self._size = self._young, {}, 0
+
+
+def _without_fragment(href: str) -> str:
+    """The address without its fragment, unless a blank comes before it: that is part of the path until then."""
+    end = href.index("#")
+    return href[:end] if end and href[end - 1] > " " else href
 
 
 def _at_depth(reference: Reference, depth: int) -> Reference:
