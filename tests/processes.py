@@ -347,7 +347,7 @@ class Machine:
         """Start a crawl of a loopback site, at full speed, into a file of JSON lines."""
         target = f"jsonl:{output}" if output else "null"
         usual = ("--allow-private-networks", "--connections-per-host", 8, "--output", target, "--json")
-        return self.start("crawl", *arguments, *usual, **environment)
+        return self.start("crawl", *usual, *arguments, **environment)
 
     def crawl(self, *arguments, output=None, **environment):
         """Crawl to the end."""

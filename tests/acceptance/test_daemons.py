@@ -1,0 +1,276 @@
+"""Managers and workers as processes of one cluster: killed, frozen, drained, and told what to do."""
+
+import signal
+import time
+from collections import Counter
+
+import pytest
+from django.utils import timezone
+
+from jobs import control
+from jobs.models import Job
+from tests.factories import make_job, make_output, make_policy
+from tests.processes import QUICK_HEARTS, ended, held_by, read_lines, wait_for
+
+CLAIMED_AT_MOST = 256
+
+
+class Cluster:
+    """The daemons of one test, and the job that they work on."""
+
+    def __init__(self, machine):
+        self.machine, self.database = machine, machine.database
+        self.output = machine.directory / "pages.jsonl"
+
+    def start(self, *kinds, **environment):
+        """Start daemons and wait until they are at work; returns their processes."""
+        started = [self.machine.start(kind, **(QUICK_HEARTS | environment)) for kind in kinds]
+        for daemon in started:
+            wait_for(lambda daemon=daemon: self.node_of(daemon).status == "running", saying=f"{daemon.name} works")
+        return started
+
+    def node_of(self, daemon):
+        found = self.database.rows("SELECT * FROM nodes_node WHERE pid = %s", daemon.pid)
+        assert found or not daemon.has_ended, daemon.err
+        return found[0] if found else _Absent
+
+    def main(self, *managers):
+        """The one of the managers that is main."""
+        main_id = wait_for(
+            lambda: self.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned"),
+            saying="there is a main",
+        )
+        return next(manager for manager in managers if self.node_of(manager).id == main_id)
+
+    def make_job(self, site, **policy):
+        return make_job(
+            "site",
+            urls=[site.start_url],
+            policy=make_policy(**policy),
+            output=make_output(self.output),
+            specification={"scope": "any"},
+        )
+
+    def start_job(self, job):
+        control.start(job.pk, made_by="a test", now=timezone.now())
+
+    def wait_for_end(self, job, within=60):
+        """Return why the run ended."""
+        wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=within, saying="the job has ended")
+        return Job.objects.get(pk=job.pk).run_end
+
+    def counted(self, job):
+        """How many documents the counters of the job say there are, by (stage, result code)."""
+        rows = self.database.rows(
+            """
+            SELECT stage, code, sum(amount) AS amount
+              FROM (SELECT job_id, measure, stage, code, amount FROM jobs_counter
+                     UNION ALL SELECT job_id, measure, stage, code, amount FROM jobs_counterdelta) AS both_
+             WHERE job_id = %s AND measure = 'stage' GROUP BY stage, code HAVING sum(amount) <> 0
+            """,
+            job.pk,
+        )
+        return {(row.stage, row.code): row.amount for row in rows}
+
+
+class _Absent:
+    status = "absent"
+
+
+@pytest.fixture
+def cluster(machine):
+    return Cluster(machine)
+
+
+def undisturbed(site):
+    """The documents of a run that nothing happened to, by (stage, result code)."""
+    traps = Counter(trap for page in range(site.plan.pages) for trap in site.plan.outline(page).traps)
+    codes = {"200": site.plan.pages, "404": traps["missing"], "REDIRECT": traps["redirect"], "ROBOTS": traps["private"]}
+    return {(2, code): count for code, count in codes.items() if count}
+
+
+def assert_undisturbed(cluster, job, site):
+    """Queue, outputs and counts are those of a run that nothing happened to."""
+    assert cluster.database.documents() == undisturbed(site)
+    assert cluster.counted(job) == undisturbed(site)
+    assert held_by(cluster.output) == site.documents
+
+
+def refetches(site):
+    """How many requests were more than the plan asks for."""
+    flaky = sum(site.plan.outline(page).is_flaky for page in range(site.plan.pages))
+    requests = Counter(request.url for request in site.requests())
+    return sum(requests.values()) - len(requests) - flaky
+
+
+# --- Killed and frozen ---------------------------------------------------------------------------
+
+
+def test_nothing_is_lost_with_a_killed_worker_nor_with_a_killed_main(cluster, serve):
+    site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
+    first, second, worker, _ = cluster.start("runmanager", "runmanager", "runworker", "runworker")
+    job = cluster.make_job(site)
+
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 70, saying="the crawl is under way")
+    worker.kill()
+    wait_for(lambda: site.count_requests() > 150, saying="the crawl goes on")
+    cluster.main(first, second).kill()
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert 0 < refetches(site) <= CLAIMED_AT_MOST
+    statuses = Counter(row.status for row in cluster.database.rows("SELECT status FROM nodes_node"))
+    assert statuses == {"running": 2, "failed": 2}
+
+
+def test_a_worker_that_wakes_after_it_was_failed_changes_nothing(cluster, serve):
+    site = serve(pages=250, hosts=2, traps=3, latency_ms=60)
+    _, frozen, _ = cluster.start("runmanager", "runworker", "runworker")
+    job = cluster.make_job(site)
+
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 80, saying="the crawl is under way")
+    frozen.send(signal.SIGSTOP)
+    wait_for(lambda: cluster.node_of(frozen).status == "failed", saying="the frozen worker is failed")
+    frozen.send(signal.SIGCONT)
+
+    assert frozen.wait() == 1
+    assert cluster.node_of(frozen).refused_writes > 0
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) <= CLAIMED_AT_MOST
+
+
+def test_the_job_of_a_dead_one_shot_is_left_paused_and_can_be_resumed(cluster, serve):
+    site = serve(pages=150, hosts=2, traps=0, latency_ms=60)
+    cluster.start("runmanager")
+    crawl = cluster.machine.start_crawl(site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTS)
+    wait_for(lambda: site.count_requests() > 50, saying="the crawl is under way")
+
+    crawl.kill_with_children()
+
+    job = wait_for(lambda: Job.objects.filter(pause="paused").first(), saying="the job is at rest")
+    assert job.reason == "its process is gone"
+    assert cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE batch_id IS NOT NULL") == 0
+    assert ended(cluster.machine.start("crawl", "--resume", "--json")).counts["indexed"] == 150
+    assert held_by(cluster.output) == site.documents
+
+
+# --- Asked to stop -------------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster, serve):
+    site = serve(pages=40, traps=0, latency_ms=1000)
+    _, worker = cluster.start("runmanager", "runworker")
+    node = cluster.node_of(worker)
+    job = cluster.make_job(site, open_requests=8)
+
+    def claimed():
+        return cluster.database.value(
+            """
+            SELECT count(*) FROM jobs_queueitem AS item JOIN jobs_batch AS batch ON batch.id = item.batch_id
+             WHERE batch.worker_id = %s AND batch.state = 'sent'
+            """,
+            node.id,
+        )
+
+    cluster.start_job(job)
+    wait_for(lambda: claimed() > 16, saying="the worker has more than it can have begun")
+    worker.send(signal.SIGTERM)
+
+    wait_for(lambda: claimed() <= 8, within=1, saying="what had not begun is back")
+    cluster.start("runworker")
+    assert worker.wait(10) == 0
+    assert cluster.node_of(worker).status == "stopped"
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) == 0
+
+
+def test_a_second_signal_ends_a_daemon_at_once_and_loses_nothing(cluster, serve):
+    site = serve(pages=30, traps=0, latency_ms=500)
+    manager, worker = cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site, open_requests=4)
+
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 4, saying="requests are open")
+    worker.send(signal.SIGTERM)
+    wait_for(lambda: cluster.node_of(worker).status != "running", saying="the first signal was heard")
+    worker.send(signal.SIGTERM)
+    asked_at = time.monotonic()
+
+    assert worker.wait() == 0
+    assert time.monotonic() - asked_at < 1.2
+    cluster.start("runworker")
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    manager.send(signal.SIGTERM)
+    assert manager.wait(10) == 0
+
+
+# --- Told what to do -----------------------------------------------------------------------------
+
+
+def wait_for_pause(database, job):
+    wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
+    return database.value(
+        """
+        SELECT extract(epoch FROM rest.at - asked.at)::float
+          FROM jobs_jobevent AS asked, jobs_jobevent AS rest
+         WHERE asked.kind = 'pause' AND rest.kind = 'come_to_rest' AND rest.id > asked.id
+         ORDER BY asked.id DESC LIMIT 1
+        """
+    )
+
+
+def test_a_job_without_a_worker_is_paused_within_two_seconds(cluster, serve):
+    site = serve(pages=10, traps=0)
+    cluster.start("runmanager")
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    wait_for(lambda: Job.objects.get(pk=job.pk).phase == "active", saying="the job runs")
+
+    control.pause(job.pk, made_by="a test", now=timezone.now())
+
+    assert wait_for_pause(cluster.database, job) < 2
+
+
+def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serve):
+    site = serve(pages=200, hosts=2, traps=0, latency_ms=100)
+    (_, worker) = cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site)
+
+    def verb(name):
+        getattr(control, name)(job.pk, made_by="a test", now=timezone.now())
+
+    # Pause: the requests in flight end, and no other begins.
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+    verb("pause")
+    assert wait_for_pause(cluster.database, job) < 2 + 0.1
+    asked = site.lines
+    beaten_at = cluster.node_of(worker).heartbeat_at
+    wait_for(lambda: (cluster.node_of(worker).heartbeat_at - beaten_at).total_seconds() > 1, saying="time goes by")
+    assert site.lines == asked < 200
+
+    # Resume: to the exact end.
+    verb("resume")
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) == 0
+
+    # Abort: what the run has not reached stays where it is.
+    asked = site.lines
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > asked + 40, saying="the second run is under way")
+    verb("abort")
+    assert cluster.wait_for_end(job) == "aborted"
+    assert held_by(cluster.output) == site.documents
+
+    # Delete: everything goes.
+    verb("delete")
+    wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is gone")
+    assert held_by(cluster.output) == set()
+    assert len([line for line in read_lines(cluster.output) if line["action"] == "delete"]) == 200
+    assert cluster.database.documents() == {}

@@ -1,0 +1,93 @@
+"""Politeness by the site's own log: starts are never closer, nor more requests open, than is allowed."""
+
+from itertools import pairwise
+
+from django.utils import timezone
+
+from crawlctl.demo.log import read_log
+from jobs import control
+from jobs.models import Job
+from tests.factories import make_job, make_policy
+from tests.processes import wait_for
+
+# Seconds by which the site may see two starts closer than they were.
+TOLERANCE = 0.02
+
+
+def closest(requests):
+    """The least time between two starts at one host, in seconds."""
+    by_host = {}
+    for request in requests:
+        by_host.setdefault(request.host, []).append(request.time)
+    return min((later - earlier) / 1e9 for times in by_host.values() for earlier, later in pairwise(times))
+
+
+def everything(site):
+    """All that the site was asked for, robots.txt too."""
+    assert site.lines
+    return list(read_log(site.log))
+
+
+def test_starts_keep_their_distance_whatever_worker_makes_them(machine, serve):
+    site = serve(pages=40, hosts=2, traps=3)
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--delay", 0.15, "--workers", 2)
+
+    assert crawl.counts["indexed"] == 40
+    assert closest(everything(site)) > 0.15 - TOLERANCE
+
+
+def test_no_more_requests_are_open_than_allowed(machine, serve):
+    site = serve(pages=120, hosts=2, traps=0, latency_ms=30)
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--connections-per-host", 4, "--workers", 2)
+
+    assert crawl.counts["indexed"] == 120
+    assert 2 <= max(request.open_requests for request in everything(site)) <= 4
+
+
+def test_the_delay_that_robots_txt_asks_for_is_kept(machine, serve):
+    site = serve(pages=15, traps=0, crawl_delay=0.3)
+
+    crawl = machine.crawl(site.start_url, "--delay", 0)
+
+    assert crawl.counts["indexed"] == 15
+    assert closest(site.requests()) > 0.3 - TOLERANCE
+
+
+def test_a_busy_host_is_left_alone_for_as_long_as_it_says(machine, serve):
+    site = serve(pages=30, hosts=2, traps=0, busy="1:2:1")
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--connections-per-host", 1)
+
+    assert (crawl.code, crawl.codes) == (0, {"200": 30})
+    busy = [request for request in site.requests() if request.host.startswith("127.0.0.2")]
+    assert [request.status for request in busy].count(429) == 2
+    for refused, following in pairwise(busy):
+        assert refused.status == 200 or (following.time - refused.time) / 1e9 > 1 - TOLERANCE
+
+
+def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share(machine, serve):
+    site = serve(pages=60, traps=0, latency_ms=30)
+    pages = [site.plan.url(page) for page in range(60)]
+    gentle, eager = make_policy(open_requests=1, min_gap=0.2), make_policy(open_requests=4, min_gap=0.02)
+    # Lists of pages and no links: by its address one sees for whom a page was asked for.
+    facts = {"specification": {"max_depth": 0}}
+    strict_job = make_job(urls=pages[:14], policy=gentle, **facts)
+    eager_job = make_job(urls=pages[14:], policy=eager, **facts)
+    for daemon in ("runmanager", "runmanager", "runworker", "runworker"):
+        machine.start(daemon)
+
+    for job in (strict_job, eager_job):
+        control.start(job.pk, made_by="a test", now=timezone.now())
+        wait_for(lambda job=job: Job.objects.get(pk=job.pk).phase == "active", saying="the job runs")
+    wait_for(lambda: not Job.objects.exclude(phase="inactive").exists(), saying="both have ended")
+
+    requests = site.requests()
+    assert sorted(request.url for request in requests) == sorted(pages)
+    of_strict = [place for place, request in enumerate(requests) if request.url in pages[:14]]
+    shared = requests[of_strict[0] : of_strict[-1] + 1]
+    assert len(shared) > 20
+    assert closest(shared) > 0.2 - TOLERANCE
+    assert max(request.open_requests for request in shared) == 1
+    assert len({row.owner_id for row in machine.database.rows("SELECT owner_id FROM jobs_throttlegroup")}) == 2

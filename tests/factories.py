@@ -1,0 +1,185 @@
+"""
+Rows for tests, made as the program itself would make them: jobs through `jobs.control`, the rest by the ORM.
+
+Everything has a usual value, so that a test names only what it is about.
+"""
+
+import itertools
+import uuid
+from dataclasses import dataclass
+
+from jobs import control
+from jobs.connectors.repository.base import Content, Ending, Outcome, Reference
+from jobs.control import SeedWanted
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import (
+    Bin,
+    BinLimit,
+    Budget,
+    Job,
+    Lane,
+    OutputConnection,
+    QueueItem,
+    RepositoryConnection,
+    Seed,
+    ThrottleGroup,
+    ThrottlePolicy,
+)
+from jobs.queue.flush import JobFacts, Result
+from jobs.queue.order import FIRST_FRESH
+from jobs.queue.stuff import GroupHeld
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE
+from tests.cluster import NOON
+
+_numbers = itertools.count(1)
+
+
+# --- Configuration -------------------------------------------------------------------------------
+
+
+def make_policy(name=None, **facts):
+    """A policy that holds nobody up: 8 open requests, no gap."""
+    usual = {"open_requests": 8, "min_gap": 0.0}
+    return ThrottlePolicy.objects.create(name=name or f"policy {next(_numbers)}", **(usual | facts))
+
+
+def make_output(path=None):
+    """A file of JSON lines, or an output that keeps nothing."""
+    name, connector, configuration = (
+        (f"jsonl:{path}", "jsonl", {"path": str(path)}) if path is not None else ("null", "null", {})
+    )
+    facts = {"connector": connector, "configuration": configuration}
+    return OutputConnection.objects.get_or_create(name=name, defaults=facts)[0]
+
+
+def make_job(name=None, *, urls=("http://a.example/",), policy=None, output=None, specification=None, **facts):
+    """A job with one seed, not running. Give `output` a connection; else the job keeps nothing."""
+    return control.create_job(
+        name=name or f"job {next(_numbers)}",
+        repository=RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})[0],
+        outputs=[output or make_output()],
+        seeds=[SeedWanted(tuple(urls), policy)],
+        specification={"allow_private_networks": True} | (specification or {}),
+        made_by="a test",
+        now=NOON,
+        **facts,
+    ).job
+
+
+# --- The queue -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A job in the middle of a run, and the group of its seed as its owner holds it."""
+
+    job: Job
+    seed: Seed
+    group: GroupHeld
+    manager: NodeIdentity
+
+    @property
+    def facts(self):
+        return facts_of(self.job)
+
+
+def make_running_job(manager, *, policy=None, run_no=1, **facts):
+    """A job whose run is active, its group owned by the manager."""
+    job = make_job(policy=policy, **facts)
+    Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, run_no=run_no, started_at=NOON)
+    job.refresh_from_db()
+    if job.max_documents is not None:
+        Budget.objects.create(job=job, run_no=run_no, most=job.max_documents)
+    seed = job.seeds.get()
+    group = make_group(seed, owner=manager)
+    return RunningJob(job, seed, group, manager)
+
+
+def make_group(seed, *, owner, scope=CLUSTER_SCOPE):
+    """The group that the seed is in, owned by a manager; seeds of one policy share it."""
+    belongs_to = {"policy": seed.policy} if seed.policy else {"seed": seed}
+    group, _ = ThrottleGroup.objects.get_or_create(
+        **belongs_to, node_scope=scope, defaults={"owner_id": owner.id, "epoch": 1, "state": "owned"}
+    )
+    seed.group = group
+    seed.save()
+    return GroupHeld(group.pk, group.epoch)
+
+
+def make_bin(name="a.example", *, is_known=True, **facts):
+    return Bin.objects.get_or_create(namespace="web", name=name, defaults={"is_known": is_known, **facts})[0]
+
+
+def make_lane(seed, host="a.example", *, ready_at=NOON, **facts):
+    """The lane of a seed in a host's bin, ready since noon, with the limits that its policy brings."""
+    bin_ = make_bin(host)
+    if seed.policy:
+        BinLimit.objects.get_or_create(bin=bin_, policy=seed.policy, job=seed.job)
+    return Lane.objects.create(seed=seed, bin=bin_, ready_at=ready_at, **facts)
+
+
+def hash_of(name):
+    """A hash that is spread as those of real documents are."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, str(name))
+
+
+def make_documents(lane, names, **facts):
+    """Due documents of a lane, one for each name (a number of them stands for 0, 1, ...), in this order."""
+    names = range(names) if isinstance(names, int) else names
+    job = lane.seed.job
+    usual = {"stage": Stage.PENDING, "run_no": job.run_no}
+    due = facts.get("stage", Stage.PENDING) == Stage.PENDING and "check_time" not in facts
+    return QueueItem.objects.bulk_create(
+        QueueItem(
+            hash=hash_of(name),
+            job=job,
+            lane=lane,
+            identifier=f"http://{lane.bin.name}/{name}",
+            **({"seq": FIRST_FRESH + next(_numbers)} if due else {}),
+            **(usual | facts),
+        )
+        for name in names
+    )
+
+
+def facts_of(job, **facts):
+    """What a worker's flush knows of a job."""
+    usual = {
+        "id": job.pk,
+        "run_no": job.run_no,
+        "tracks_depth": False,
+        "max_depth": None,
+        "has_budget": job.max_documents is not None,
+        "outputs": tuple(job.outputs.exclude(connector="null").order_by("pk").values_list("pk", flat=True)),
+    }
+    return JobFacts(**(usual | facts))
+
+
+# --- Outcomes ------------------------------------------------------------------------------------
+
+
+def make_reference(name, *, host="a.example", depth=1, redirects=0):
+    return Reference(
+        hash=hash_of(name).hex, identifier=f"http://{host}/{name}", bin=host, depth=depth, redirects=redirects
+    )
+
+
+def make_outcome(claimed, *, names=(), ending=Ending.INDEXED, code="200", text="text", **facts):
+    """What a page came to that was read and that names these, by name or as references."""
+    document = claimed.document
+    content = Content(document.identifier, "title", "", text, "text/html", "en") if ending == Ending.INDEXED else None
+    usual = {
+        "requested": True,
+        "version": f"1:{text}" if content else "",
+        "content": content,
+        "references": [name if isinstance(name, Reference) else make_reference(name) for name in names],
+    }
+    return Outcome(document, ending, code, **(usual | facts))
+
+
+def make_result(claimed, job, *, lanes=(), **outcome):
+    """An outcome with its claim; `lanes` are those in which what it names comes to stand."""
+    by_bin = {(lane.seed_id, lane.bin.name): lane.pk for lane in lanes}
+    return Result(claimed, facts_of(job), make_outcome(claimed, **outcome), by_bin)
