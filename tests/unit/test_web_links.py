@@ -9,7 +9,7 @@ from jobs.connectors.repository.web.urls import BadUrl, canonical, hash_of
 
 BASES = ["http://a.example/", "http://a.example/b/c.html?q=/x/", "https://a.example/b/", "http://b.example:8080/b/"]
 HREFS = ["/", "x", "./x", "/x", "//c.example/x", "http://c.example/x", "https:x", "?x", "#x", "", " /x", "\n?y", "../x",
-         "HTTP://C.example/X", "javascript:x", "mailto:a@b", "http://c.example:0/", "x#y", "\\x", "/x?y#z"]  # fmt: skip
+         "HTTP://C.example/X", "javascript:x", "mailto:a@b", "http://c.example:0/", "x#y", "\\x", "/x?y#z", "/x #y", "?x #", " #y", "http://c.example#/x"]  # fmt: skip
 
 
 def make_table(*, admits=lambda url: True, capacity=1000):
@@ -78,6 +78,14 @@ def test_the_table_is_bounded():
 
     kept = sum(len(t) for generation in (table._young, table._old) for t in generation.values())
     assert kept <= 2 * (100 + 20)
+
+
+def test_places_of_one_document_are_one_spelling():
+    table = make_table()
+
+    urls(table, ["/x", "/x#a", "/x#b", "/x#"], "http://a.example/")
+
+    assert table._size == 1
 
 
 def test_long_spellings_are_read_but_not_kept():
