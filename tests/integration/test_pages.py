@@ -1,5 +1,6 @@
 """The pages: who sees them, what they say, and which buttons they offer."""
 
+import re
 import uuid
 
 import pytest
@@ -132,17 +133,13 @@ _STATES = {
 
 
 def _buttons(html):
-    shown = html.replace("\n", " ")
+    shown = html
     while "<template>" in shown:
         # The innermost one: templates of rows have templates of buttons inside.
         end = shown.index("</template>")
         begin = shown.rindex("<template>", 0, end)
         shown = shown[:begin] + shown[end + len("</template>") :]
-    return {
-        piece.split('value="')[1].split('"')[0]
-        for piece in shown.split('<button name="transition"')[1:]
-        if 'value="' in piece
-    }
+    return set(re.findall(r'<button[^>]* name="transition"[^>]* value="([^"]+)"', shown))
 
 
 @pytest.mark.parametrize("state", _STATES)
@@ -245,9 +242,9 @@ def test_the_overview_counts_the_documents_of_running_jobs_by_state():
 
     html = page_client("viewer").get("/").content.decode()
 
-    assert '<dd data-cell="indexed">1,200</dd>' in html
-    assert '<dd data-cell="failed">34</dd>' in html
-    assert '<dd data-cell="waiting">5</dd>' in html
+    assert 'data-cell="indexed">1,200<' in html
+    assert 'data-cell="failed">34<' in html
+    assert 'data-cell="waiting">5<' in html
 
 
 @pytest.mark.parametrize(
