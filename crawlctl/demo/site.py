@@ -14,8 +14,7 @@ import os
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from crawlctl.demo.listening import HostStyle, listen, origin_of
 from crawlctl.demo.log import RequestLog
 from crawlctl.demo.plan import SitePlan
 from crawlctl.demo.server import Behaviour, BusyHost, Connection, Site
+from nodes.attachment import call_when_orphaned
 
 # How old the log's file may be: short for who reads it while the site runs, long beside one write.
 _FLUSH_INTERVAL = 0.1
@@ -65,7 +65,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if attached:
-        _call_when_stdin_ends(partial(loop.call_soon_threadsafe, stop.set))
+        call_when_orphaned(partial(_set, stop, loop=loop))
     for host, listener in enumerate(listeners):
         await loop.create_server(partial(Connection, site=site, host=host), sock=listener)
     sys.stdout.write(json.dumps(_describe(plan, listeners)) + "\n")
@@ -83,22 +83,10 @@ def _describe(plan: SitePlan, listeners: Sequence[socket.socket]) -> dict[str, o
     return {"start_url": plan.start_url, "origins": plan.origins, "hosts": hosts, "ports": ports}
 
 
-def _call_when_stdin_ends(callback: Callable[[], object]) -> None:
-    """
-    Call `callback` when whoever holds the other end of our standard input is gone.
-
-    In a thread, because epoll cannot wait for a file or /dev/null; and by descriptor, because a
-    thread that sleeps in sys.stdin holds its lock when the interpreter ends, which is fatal.
-    """
-
-    def read_to_the_end() -> None:
-        while os.read(0, 4096):
-            pass
-        # The loop is closed if the site stopped for another reason at the same moment.
-        with suppress(RuntimeError):
-            callback()
-
-    threading.Thread(target=read_to_the_end, name="stdin", daemon=True).start()
+def _set(stop: asyncio.Event, *, loop: asyncio.AbstractEventLoop) -> None:
+    # The loop is closed if the site stopped for another reason at the same moment.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(stop.set)
 
 
 def _parser() -> argparse.ArgumentParser:
