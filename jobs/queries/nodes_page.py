@@ -55,6 +55,10 @@ class NodeLine:
     refused_writes: int
     progress: Mapping[str, Any]
 
+    def is_silent(self, *, now: dt.datetime) -> bool:
+        """It has not beaten for longer than it may: soon somebody marks it failed, or nobody is there to do so."""
+        return self.is_live and (now - self.heartbeat_at).total_seconds() > self.timeout
+
 
 @dataclass(frozen=True, slots=True)
 class NodeEventLine:

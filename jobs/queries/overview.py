@@ -61,11 +61,18 @@ class JobLine:
     def runs(self) -> bool:
         return self.state.phase != Phase.INACTIVE
 
+    @property
+    def average(self) -> float | None:
+        """Documents a second over a run that has ended."""
+        if not self.started_at or not self.ended_at or self.ended_at <= self.started_at:
+            return None
+        return self.counts.processed / (self.ended_at - self.started_at).total_seconds()
+
 
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
     """
-    `totals` and `history` are of the jobs that run. `next_ready_at` is when the first waiting lane of
+    `totals` and `history` are of the jobs that run; of the last runs of all when none does. `next_ready_at` is when the first waiting lane of
     a running job may hand something out. `search_behind_since` is when the oldest text was written
     that cannot be found yet.
     """
@@ -80,19 +87,21 @@ class OverviewPage:
     search_behind_since: dt.datetime | None
 
 
-def read_overview() -> OverviewPage:
+def read_overview(*, now: dt.datetime) -> OverviewPage:
     """Read the page, in a handful of queries whatever the size of the crawl."""
     running_first = Case(When(phase=Phase.INACTIVE, then=Value(1)), default=Value(0), output_field=IntegerField())
     jobs = job_lines(
         Job.objects.order_by(running_first, Coalesce("started_at", "created_at").desc(), "id")[:_JOBS_SHOWN]
     )
     running = [job for job in jobs if job.runs]
-    totals = add_up(job.counts for job in running)
+    totals = add_up(job.counts for job in running or jobs)
     rates = [job.rate for job in running if job.rate is not None]
     rate = sum(rates) if rates else None
     nodes = read_live_nodes()
     return OverviewPage(
-        movement=_judge(running, nodes=nodes, totals=totals, rate=rate),
+        movement=_judge(
+            running, nodes=[node for node in nodes if not node.is_silent(now=now)], totals=totals, rate=rate
+        ),
         jobs=jobs,
         totals=totals,
         rate=rate,

@@ -586,20 +586,25 @@ def _offer(
 
 
 def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:
-    """Turns into batches: small turns together, successors with those of the same worker, suspects alone."""
+    """
+    Turns into batches: small turns together, successors with those of the same worker, suspects alone.
+
+    New turns of one bin are for different workers, so they never share a batch.
+    """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
-    open_batches: dict[uuid.UUID | None, tuple[list[tuple[TurnPlan, list[Any]]], int]] = {}
+    filling: dict[uuid.UUID | None, list[tuple[TurnPlan, list[Any]]]] = {}
     for plan, documents in chosen:
         if documents[0].losses >= _SUSPECT_LOSSES:
             packed.append([(plan, documents)])
             continue
         worker = plan.follows.worker if plan.follows else None
-        batch, size = open_batches.get(worker, ([], 0))
-        if not batch or size + len(documents) > _DOCUMENTS_A_BATCH or (worker is None and plan.requests > 1):
-            batch, size = [], 0
+        batch = filling.get(worker)
+        size = sum(len(some) for _, some in batch or ())
+        same_bin = worker is None and any(other.lane.bin_id == plan.lane.bin_id for other, _ in batch or ())
+        if batch is None or same_bin or size + len(documents) > _DOCUMENTS_A_BATCH:
+            batch = filling[worker] = []
             packed.append(batch)
         batch.append((plan, documents))
-        open_batches[worker] = (batch, size + len(documents))
     return packed
 
 

@@ -19,18 +19,31 @@ from nodes.fences import FenceRefused
 # How long a batch may be out before its worker is asked about it.
 _DEADLINE: Final = dt.timedelta(minutes=10)
 
-# The oldest batches that are offered to everybody or to this worker, as many as there is room for;
-# one always, when the worker has nothing. Locks: Node KEY SHARE, then Batch, skipping what is locked.
+# The batches that are kept for this worker, and of those for everybody its share: the oldest, as many as
+# there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
+# turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked.
 _TAKE: Final[LiteralString] = """
 WITH node AS MATERIALIZED (
     SELECT id, scope FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
-), offered AS MATERIALIZED (
+), kept AS MATERIALIZED (
     SELECT id, documents FROM jobs_batch
-     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND (worker_id IS NULL OR worker_id = %(worker)s)
-     ORDER BY worker_id IS NULL, id LIMIT 64
+     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id = %(worker)s
+     ORDER BY id LIMIT 64
        FOR NO KEY UPDATE SKIP LOCKED
+), open AS MATERIALIZED (
+    SELECT id, documents FROM jobs_batch
+     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL
+     ORDER BY id
+     LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, (
+                   SELECT count(*) FROM nodes_node AS other, node
+                    WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))))
+              FROM jobs_batch
+             WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL)
+       FOR NO KEY UPDATE SKIP LOCKED
+), offered AS (
+    SELECT 0 AS turn, id, documents FROM kept UNION ALL SELECT 1, id, documents FROM open
 ), fitting AS (
-    SELECT id FROM (SELECT id, documents, sum(documents) OVER (ORDER BY id) AS total FROM offered) AS running
+    SELECT id FROM (SELECT id, documents, sum(documents) OVER (ORDER BY turn, id) AS total FROM offered) AS running
      WHERE total <= %(room)s OR (%(idle)s AND total = documents)
 ), taken AS (
     UPDATE jobs_batch AS batch

@@ -42,7 +42,11 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
         **_movement(page, now=now),
         **_picture(page.history),
         **_counts(page.totals),
-        "rate": words.rate(page.rate),
+        "rate": words.rate(0.0 if page.movement == Movement.IDLE else page.rate),
+        "rate_says": _("documents a second"),
+        "states": _("Documents of the last runs")
+        if page.movement == Movement.IDLE
+        else _("Documents of the runs under way"),
         "jobs_running": words.number(sum(job.runs for job in page.jobs)),
         "managers": words.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
         "workers": words.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
@@ -60,6 +64,8 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **_job_row(job, now=now),
         **_picture(page.history),
         **_counts(job.counts),
+        "rate": words.rate(job.rate if job.runs else job.average),
+        "rate_says": _("documents a second") if job.runs else _("documents a second, on average"),
         "size": words.size(job.counts.bytes),
         "left": _time_left(job),
         "share": words.share(job.counts.processed, job.counts.processed + job.counts.waiting),

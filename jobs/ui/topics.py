@@ -37,7 +37,7 @@ def read_screen(name: str) -> Record:
     """
     at = read_clock()
     if name == "overview":
-        return overview_screen(read_overview(), now=at)
+        return overview_screen(read_overview(now=at), now=at)
     if name == "nodes":
         return nodes_screen(read_nodes_page(), now=at)
     match = _JOB.fullmatch(name)

@@ -54,7 +54,8 @@ def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
 @page
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    screen = screens.overview_screen(read_overview(), now=read_clock())
+    now = read_clock()
+    screen = screens.overview_screen(read_overview(now=now), now=now)
     return render(request, "ui/overview.html", {"screen": screen, "topic": "overview"})
 
 

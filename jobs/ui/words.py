@@ -34,7 +34,7 @@ def rate(value: float | None) -> str:
     """Documents a second."""
     if value is None:
         return UNKNOWN
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
 
 
 def size(amount: int) -> str:
