@@ -9,8 +9,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
 # Django must know its settings, and the apps must be loaded, before the models that live pages read.
 from channels.routing import ProtocolTypeRouter
 from django.core.asgi import get_asgi_application
+from django.db import connections
 
 _pages = get_asgi_application()
+
+# Here each request has a thread of its own, that ends with it: a connection kept for the next request
+# would be nobody's, and stay open until somebody collects the garbage.
+connections.settings["default"]["CONN_MAX_AGE"] = 0
 
 from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402
 from crawlctl.live.routing import websocket_application  # noqa: E402

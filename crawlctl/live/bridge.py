@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import psycopg
 from channels.layers import get_channel_layer
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connections
+from django.db import connections
 
 from jobs import channels
 from jobs.loops.database import database_dsn
@@ -83,7 +83,7 @@ class Bridge:
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Return what `work` returns in the thread that has this process's connection for live pages."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _on_fresh_connection, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, work)
 
     def watch(self, name: str, *, channel: str) -> None:
         """
@@ -191,9 +191,10 @@ def group_of(topic: str) -> str:
     return f"live.{topic}"
 
 
-def _on_fresh_connection(work: Callable[[], _T]) -> _T:
-    close_old_connections()
+def _with_connection(work: Callable[[], _T]) -> _T:
+    """Run `work` on this thread's connection, which is kept; after an error the next one gets a new connection."""
     try:
         return work()
-    finally:
-        close_old_connections()
+    except DatabaseError:
+        connections.close_all()
+        raise

@@ -1,5 +1,6 @@
 """The pages: who sees them, what they say, and which buttons they offer."""
 
+import datetime as dt
 import re
 import uuid
 
@@ -7,6 +8,7 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 
 from jobs.connectors.repository.web.urls import hash_of
 from jobs.lifecycle.document import Stage
@@ -256,9 +258,29 @@ def test_the_overview_says_why_nothing_moves(nodes, headline):
     set_phase(job, phase=Phase.ACTIVE)
     count(job, 5, stage=Stage.PENDING, outcome=0, code="")
     for kind in nodes:
-        make_node(f"a {kind}", kind=kind)
+        make_node(f"a {kind}", kind=kind, heartbeat_at=timezone.now())
 
     assert headline in page_client("viewer").get("/").content.decode()
+
+
+def test_the_overview_takes_nodes_that_fell_silent_for_dead():
+    job = make_job()
+    set_phase(job, phase=Phase.ACTIVE)
+    for kind in ("manager", "worker"):
+        make_node(f"a {kind}", kind=kind, heartbeat_at=NOON)
+
+    assert "Jobs stand still" in page_client("viewer").get("/").content.decode()
+
+
+def test_a_run_that_has_ended_shows_its_average_rate():
+    job = make_job()
+    set_phase(job, started_at=NOON, ended_at=NOON + dt.timedelta(seconds=10), run_end="finished")
+    count(job, 250)
+
+    html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
+
+    assert 'data-cell="rate">25<' in html
+    assert "documents a second, on average" in html
 
 
 def test_a_job_shows_failing_codes_with_their_meaning_and_where_they_are():

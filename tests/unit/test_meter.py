@@ -1,0 +1,83 @@
+"""The memory of rates: what it says, and what it does not pretend to know."""
+
+import pytest
+
+from jobs.queries.meter import STEP, STEPS, Meter, add_histories
+
+JOB = 7
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def meter(clock):
+    return Meter(clock=clock)
+
+
+def watch(meter, clock, *, seconds, rate, start=0, run_no=1):
+    """Read once a second for so long; returns what was processed at the end."""
+    for second in range(seconds + 1):
+        meter.observe(job_id=JOB, run_no=run_no, processed=start + rate * second)
+        clock.now += 1
+    clock.now -= 1
+    return start + rate * seconds
+
+
+def test_a_rate_is_not_known_before_there_are_two_readings(meter):
+    assert meter.rate(JOB) is None
+
+    meter.observe(job_id=JOB, run_no=1, processed=500)
+
+    assert meter.rate(JOB) is None
+
+
+def test_a_rate_is_that_of_the_last_seconds(meter, clock):
+    done = watch(meter, clock, seconds=20, rate=100)
+    clock.now += 1
+    watch(meter, clock, seconds=20, rate=10, start=done)
+
+    assert meter.rate(JOB) == 10
+
+
+def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
+    watch(meter, clock, seconds=20, rate=100)
+
+    clock.now += 60
+
+    assert meter.rate(JOB) is None
+
+
+def test_a_new_run_begins_anew(meter, clock):
+    watch(meter, clock, seconds=20, rate=100)
+
+    meter.observe(job_id=JOB, run_no=2, processed=0)
+
+    assert meter.rate(JOB) is None
+
+
+def test_a_history_shows_the_rate_where_somebody_looked_and_nothing_elsewhere(meter, clock):
+    watch(meter, clock, seconds=int(4 * STEP), rate=50)
+
+    history = meter.history(JOB)
+
+    assert len(history) == STEPS
+    assert history[-4:] == pytest.approx([50] * 4)
+    assert history[: STEPS - 5] == [None] * (STEPS - 5)
+
+
+def test_histories_add_up_step_by_step():
+    known, unknown = [1.0] * STEPS, [None] * STEPS
+
+    assert add_histories([known, known, unknown]) == [2.0] * STEPS
+    assert add_histories([unknown]) == unknown
