@@ -98,6 +98,19 @@ UPDATE jobs_bin AS bin
   FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap FROM closing GROUP BY bin_id) AS freed
  WHERE bin.id = freed.bin_id AND bin.id IN (SELECT id FROM locked)
 """
+# Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
+# last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
+_HELD_BY_LOST_WORKERS: Final[LiteralString] = """
+WITH held AS (
+    SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent'
+     UNION
+    SELECT batch.id, batch.worker_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+     WHERE turn.closed_at IS NULL AND batch.node_scope = %(scope)s AND batch.state = 'done'
+)
+SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_id
+ WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
+ ORDER BY held.id LIMIT %(most)s
+"""
 # Followers of turns that never ended have nobody to get their requests from: they are let go as well.
 _FOLLOWERS: Final[LiteralString] = """
 SELECT DISTINCT follower.batch_id
@@ -221,23 +234,14 @@ def release_of_lost_workers(
     connection: psycopg.Connection[Any], *, scope: str, term: TermHeld, now: dt.datetime
 ) -> int:
     """
-    Give back what failed and stopped workers of a scope still claim, in chunks; returns how many documents.
+    Give back what failed and stopped workers of a scope still hold, in chunks; returns how many documents.
 
     Each chunk stands on its own: a main that dies in between leaves the rest to the next one.
     """
     released = 0
     while True:
         batches = [
-            row[0]
-            for row in connection.execute(
-                """
-                SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
-                 WHERE batch.node_scope = %s AND batch.state = 'sent'
-                   AND (node.id IS NULL OR node.status IN ('failed', 'stopped'))
-                 ORDER BY batch.id LIMIT %s
-                """,
-                (scope, _BATCHES_A_CHUNK),
-            )
+            row[0] for row in connection.execute(_HELD_BY_LOST_WORKERS, {"scope": scope, "most": _BATCHES_A_CHUNK})
         ]
         if not batches:
             return released
