@@ -7,6 +7,7 @@ Everything has a usual value, so that a test names only what it is about.
 import itertools
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 
 from jobs import control
 from jobs.connectors.repository.base import Content, Ending, Outcome, Reference
@@ -80,8 +81,9 @@ class RunningJob:
     group: GroupHeld
     manager: NodeIdentity
 
-    @property
+    @cached_property
     def facts(self):
+        """What a worker's flush knows of the job."""
         return facts_of(self.job)
 
 
@@ -179,7 +181,7 @@ def make_outcome(claimed, *, names=(), ending=Ending.INDEXED, code="200", text="
     return Outcome(document, ending, code, **(usual | facts))
 
 
-def make_result(claimed, job, *, lanes=(), **outcome):
+def make_result(claimed, facts, *, lanes=(), **outcome):
     """An outcome with its claim; `lanes` are those in which what it names comes to stand."""
     by_bin = {(lane.seed_id, lane.bin.name): lane.pk for lane in lanes}
-    return Result(claimed, facts_of(job), make_outcome(claimed, **outcome), by_bin)
+    return Result(claimed, facts, make_outcome(claimed, **outcome), by_bin)

@@ -1,0 +1,512 @@
+"""Two transactions at once: whichever comes first, the queue is as if they had come one after the other."""
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import psycopg
+import pytest
+from django.db import connection as django_connection
+
+from jobs import control
+from jobs.connectors.repository.base import Ending
+from jobs.lifecycle.document import Stage
+from jobs.loops.outputs import JobOutputs
+from jobs.models import Batch, Bin, CounterDelta, IndexedDocument, Lane, OutLinks, QueueItem
+from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.flush import flush
+from jobs.queue.release import give_back, release_of_lost_workers
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from nodes import membership
+from nodes.fences import FenceRefused
+from tests.cluster import NOON, elect_main, fall_silent, register_node, wait_until
+from tests.factories import (
+    facts_of,
+    hash_of,
+    make_documents,
+    make_lane,
+    make_output,
+    make_policy,
+    make_reference,
+    make_result,
+    make_running_job,
+)
+
+
+@pytest.fixture
+def manager(connection):
+    return register_node(connection, "manager")
+
+
+@pytest.fixture
+def worker(connection):
+    return register_node(connection, "worker")
+
+
+@pytest.fixture
+def running(manager):
+    """A job in the middle of its run."""
+    return make_running_job(manager, policy=make_policy(open_requests=1000))
+
+
+def stuff_all(connection, running, *, workers=1, room=1000):
+    return stuff(connection, manager=running.manager.id, group=running.group, room=room, workers=workers, now=NOON)
+
+
+def take_all(connection, worker, *, room=1000):
+    """The documents that the worker is given."""
+    taken = take(connection, worker=worker.id, room=room, idle=True, now=NOON)
+    return [claimed for turn in taken.turns for claimed in turn.documents]
+
+
+def flush_all(connection, worker, results, **facts):
+    return flush(connection, worker=worker.id, results=results, now=NOON, **facts)
+
+
+def close_open_turns(connection):
+    rows = connection.execute("SELECT id FROM jobs_turn WHERE closed_at IS NULL")
+    close_turns(connection, turns=[ClosedTurn(turn, None) for (turn,) in rows], now=NOON)
+
+
+def stages():
+    return sorted(QueueItem.objects.values_list("stage", flat=True))
+
+
+class Rival:
+    """A call that another thread makes meanwhile, and that comes to stand behind a lock of `connection`."""
+
+    def __init__(self, watcher, connection):
+        self._watcher, self._holder = watcher, connection.info.backend_pid
+        self._pool = ThreadPoolExecutor(1)
+        self._future = None
+
+    def waits_in(self, call, *arguments, **facts):
+        """Begin the call, and return once it waits."""
+        self._future = self._pool.submit(call, *arguments, **facts)
+        wait_until(lambda: self._is_blocked() or self._future.done())
+        assert not self._future.done(), f"it did not wait: {self._future}"
+
+    def result(self):
+        return self._future.result(10)
+
+    def end(self):
+        self._pool.shutdown()
+
+    def _is_blocked(self):
+        query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid)))"
+        return self._watcher.execute(query, [self._holder]).fetchone()[0]
+
+
+@pytest.fixture
+def rival(dsn, connection):
+    with psycopg.connect(dsn, autocommit=True) as watcher:
+        made = Rival(watcher, connection)
+        yield made
+        made.end()
+
+
+# --- Stuffing against who takes the right to it away ---------------------------------------------
+
+
+def test_stuffing_waits_for_the_marking_of_its_node_and_is_refused(connection, other_connection, rival, running):
+    make_documents(make_lane(running.seed), 3)
+
+    with connection.transaction():
+        connection.execute("SELECT 1 FROM nodes_node WHERE id = %s FOR UPDATE", [running.manager.id])
+        rival.waits_in(stuff_all, other_connection, running)
+        connection.execute(
+            "UPDATE nodes_node SET status = 'failed', reason = 'a test', stopped_at = now() WHERE id = %s",
+            [running.manager.id],
+        )
+
+    with pytest.raises(FenceRefused, match="node fence"):
+        rival.result()
+    assert stages() == [Stage.PENDING] * 3
+    assert not Batch.objects.exists()
+
+
+def test_marking_a_node_failed_waits_for_its_stuffing(connection, other_connection, rival, running):
+    main = register_node(connection, "manager")
+    term = elect_main(connection, main)
+    verdict = fall_silent(connection, running.manager)
+    make_documents(make_lane(running.seed), 3)
+
+    with connection.transaction():
+        assert stuff_all(connection, running).documents == 3
+        # Sessions of a failed node are ended first; this one is not known to be its.
+        rival.waits_in(membership.mark_failed, other_connection, verdict=verdict, term=term)
+
+    assert rival.result()
+    assert stages() == [Stage.ACTIVE] * 3
+
+
+def test_a_manager_that_lost_its_group_while_it_waited_stuffs_nothing(connection, other_connection, rival, running):
+    make_documents(make_lane(running.seed), 3)
+
+    with connection.transaction():
+        connection.execute("UPDATE jobs_throttlegroup SET epoch = epoch + 1")
+        rival.waits_in(stuff_all, other_connection, running)
+
+    with pytest.raises(FenceRefused, match="group fence"):
+        rival.result()
+    assert stages() == [Stage.PENDING] * 3
+
+
+def test_a_group_moves_only_after_the_stuffing_under_its_old_epoch(connection, other_connection, rival, running):
+    make_documents(make_lane(running.seed), 3)
+
+    with connection.transaction():
+        stuff_all(connection, running)
+        rival.waits_in(other_connection.execute, "UPDATE jobs_throttlegroup SET epoch = epoch + 1")
+
+    rival.result()
+    assert stages() == [Stage.ACTIVE] * 3
+    with pytest.raises(FenceRefused, match="group fence"):
+        stuff_all(connection, running)
+
+
+@pytest.mark.parametrize("verb", ["pause", "abort"])
+def test_what_stops_a_job_waits_for_stuffing_and_nothing_is_stuffed_after_it(
+    connection, other_connection, rival, running, verb
+):
+    lane = make_lane(running.seed)
+    make_documents(lane, 3)
+
+    with connection.transaction():
+        stuff_all(connection, running)
+        rival.waits_in(_ask, verb, running.job.pk)
+    rival.result()
+
+    assert stages() == [Stage.ACTIVE] * 3
+    make_documents(lane, ["later"])
+    Lane.objects.update(ready_at=NOON)
+    assert stuff_all(connection, running).documents == 0
+
+
+def _ask(verb, job_id):
+    try:
+        getattr(control, verb)(job_id, made_by="a test", now=NOON)
+    finally:
+        django_connection.close()
+
+
+def test_stuffing_that_waited_for_a_pause_offers_nothing(connection, other_connection, rival, running):
+    make_documents(make_lane(running.seed), 3)
+
+    with connection.transaction():
+        connection.execute("UPDATE jobs_job SET pause = 'pausing' WHERE id = %s", [running.job.pk])
+        rival.waits_in(stuff_all, other_connection, running)
+
+    assert rival.result().documents == 0
+    assert stages() == [Stage.PENDING] * 3
+
+
+# --- Two stuffers --------------------------------------------------------------------------------
+
+
+def test_two_stuffers_of_one_group_share_its_documents(connection, other_connection, running):
+    make_documents(make_lane(running.seed, "a.example"), [f"a{n}" for n in range(20)])
+    make_documents(make_lane(running.seed, "b.example"), [f"b{n}" for n in range(20)])
+
+    with connection.transaction():
+        first = stuff_all(connection, running, room=1)
+        # It skips the bins that the first looks at, and does not wait for them.
+        assert stuff_all(other_connection, running).documents == 0
+    second = stuff_all(other_connection, running)
+
+    assert (first.documents, second.documents) == (20, 20)
+    assert QueueItem.objects.filter(stage=Stage.ACTIVE).count() == 40
+    assert sum(Batch.objects.values_list("documents", flat=True)) == 40
+
+
+def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_connection, manager, worker):
+    policy = make_policy(open_requests=1000)
+    first, second = make_running_job(manager, policy=policy), make_running_job(manager, policy=make_policy())
+    for running in (first, second):
+        make_documents(make_lane(running.seed), 10)
+
+    with connection.transaction():
+        stuff_all(connection, first)
+        # The bin is locked, so the second job's stuffer finds nothing to do now.
+        assert stuff_all(other_connection, second).documents == 0
+    Lane.objects.update(ready_at=NOON)
+    assert stuff_all(other_connection, second).documents == 0
+
+    for claimed in take_all(connection, worker):
+        flush_all(connection, worker, [make_result(claimed, first.facts)])
+    close_open_turns(connection)
+    Lane.objects.update(ready_at=NOON)
+    assert stuff_all(other_connection, second).documents == 10
+
+
+def test_concurrent_stuffers_never_exceed_a_budget(dsn, manager):
+    running = make_running_job(manager, policy=make_policy(open_requests=1000), max_documents=50)
+    for host in range(8):
+        make_documents(make_lane(running.seed, f"h{host}.example"), [f"{host}/{n}" for n in range(20)])
+    barrier = threading.Barrier(4)
+
+    def stuff_often():
+        with psycopg.connect(dsn, autocommit=True) as mine:
+            barrier.wait()
+            return sum(stuff_all(mine, running, room=7).documents for _ in range(10))
+
+    with ThreadPoolExecutor(4) as pool:
+        admitted = sum(future.result() for future in [pool.submit(stuff_often) for _ in range(4)])
+
+    assert admitted == 50
+    assert QueueItem.objects.filter(stage=Stage.ACTIVE).count() == 50
+    running.job.budget.refresh_from_db()
+    assert running.job.budget.admitted == 50
+
+
+# --- Taking --------------------------------------------------------------------------------------
+
+
+def test_two_workers_take_different_batches(dsn, connection, running, worker):
+    for host in range(12):
+        make_documents(make_lane(running.seed, f"h{host}.example"), [f"{host}/{n}" for n in range(40)])
+    stuff_all(connection, running)
+    workers = [worker, register_node(connection, "worker")]
+    barrier = threading.Barrier(2)
+
+    def take_until_nothing_is_left(mine):
+        with psycopg.connect(dsn, autocommit=True) as own:
+            barrier.wait()
+            claims = []
+            while found := take_all(own, mine, room=64):
+                claims += found
+            return [claimed.document.hash for claimed in claims]
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(take_until_nothing_is_left, workers)
+
+    assert not set(first) & set(second)
+    assert len(first) + len(second) == QueueItem.objects.filter(stage=Stage.ACTIVE).count() == 12 * 32
+    assert not Batch.objects.filter(state="available").exists()
+
+
+def test_who_locks_a_batch_keeps_it_from_others(connection, other_connection, running, worker):
+    make_documents(make_lane(running.seed), 5)
+    stuff_all(connection, running)
+    rival = register_node(connection, "worker")
+
+    with connection.transaction():
+        assert len(take_all(connection, worker)) == 5
+        assert take_all(other_connection, rival) == []
+
+    assert take_all(other_connection, rival) == []
+
+
+# --- Late outcomes -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def writing(manager, tmp_path):
+    """A job that writes to a file."""
+    return make_running_job(manager, policy=make_policy(open_requests=1000), output=make_output(tmp_path / "out.jsonl"))
+
+
+def test_an_outcome_after_its_release_changes_nothing(connection, writing, worker, tmp_path):
+    lane = make_lane(writing.seed)
+    make_documents(lane, ["late"])
+    stuff_all(connection, writing)
+    (claimed,) = take_all(connection, worker)
+    give_back(connection, worker=worker.id, claims=[claimed], now=NOON)
+    before = _everything(connection)
+
+    result = make_result(claimed, writing.facts, names=["found"], lanes=[lane])
+    flushed = flush_all(connection, worker, [result], outputs=JobOutputs())
+
+    assert (flushed.written, flushed.refused, flushed.lanes) == (0, 1, frozenset())
+    assert _everything(connection) == before
+    assert not (tmp_path / "out.jsonl").exists()
+    assert not IndexedDocument.objects.exists()
+
+
+def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the_document(connection, writing, worker):
+    main = register_node(connection, "manager")
+    term = elect_main(connection, main)
+    lane = make_lane(writing.seed)
+    make_documents(lane, ["late"])
+    stuff_all(connection, writing)
+    (lost,) = take_all(connection, worker)
+    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    assert release_of_lost_workers(connection, scope="cluster", term=term, now=NOON) == 1
+    stuff_all(connection, writing)
+    heir = register_node(connection, "worker")
+    (claimed,) = take_all(connection, heir)
+    before = _everything(connection)
+
+    with pytest.raises(FenceRefused, match="node fence"):
+        flush_all(connection, worker, [make_result(lost, writing.facts, names=["found"], lanes=[lane])])
+    # Nor would the claim let it through, were its node alive.
+    assert flush_all(connection, heir, [make_result(lost, writing.facts, names=["found"], lanes=[lane])]).refused == 1
+
+    assert _everything(connection) == before
+    assert (lost.batch_id != claimed.batch_id, claimed.document.version) == (True, "")
+    assert flush_all(connection, heir, [make_result(claimed, writing.facts)]).written == 1
+
+
+def test_an_outcome_counts_once(connection, running, worker):
+    make_documents(make_lane(running.seed), ["once"])
+    stuff_all(connection, running)
+    (claimed,) = take_all(connection, worker)
+    result = make_result(claimed, running.facts)
+
+    flushes = [flush_all(connection, worker, [result]) for _ in range(2)]
+
+    assert [(flushed.written, flushed.refused) for flushed in flushes] == [(1, 0), (0, 1)]
+
+
+def _everything(connection):
+    """All rows that an outcome could change."""
+    tables = ("jobs_queueitem", "jobs_outlinks", "jobs_counterdelta", "jobs_indexeddocument", "jobs_bin", "jobs_budget")
+    return {
+        table: sorted(map(str, connection.execute(f"SELECT to_jsonb(t) FROM {table} AS t").fetchall()))
+        for table in tables
+    }
+
+
+# --- Flushes at once -----------------------------------------------------------------------------
+
+
+def test_two_flushes_that_name_the_same_absent_documents_make_each_once(
+    connection, other_connection, rival, running, worker
+):
+    lane = make_lane(running.seed)
+    make_documents(lane, ["one", "two"])
+    stuff_all(connection, running)
+    first, second = take_all(connection, worker)
+    named = [f"new {n}" for n in range(30)]
+
+    with connection.transaction():
+        flush_all(connection, worker, [make_result(first, running.facts, names=named, lanes=[lane])])
+        rival.waits_in(
+            flush_all,
+            other_connection,
+            worker,
+            [make_result(second, running.facts, names=reversed(named), lanes=[lane])],
+        )
+    assert rival.result().written == 1
+
+    assert QueueItem.objects.filter(stage=Stage.PENDING).count() == 30
+    assert sum(CounterDelta.objects.filter(stage=Stage.PENDING, amount__gt=0).values_list("amount", flat=True)) == 30
+
+
+def test_the_smaller_of_two_depths_counts_whoever_comes_first(connection, other_connection, rival, manager, worker):
+    running = make_running_job(
+        manager, policy=make_policy(), specification={"max_depth": 5, "allow_private_networks": True}
+    )
+    lane = make_lane(running.seed)
+    make_documents(lane, ["far", "near"])
+    stuff_all(connection, running)
+    far, near = take_all(connection, worker)
+    depth = {"job_facts": {"tracks_depth": True, "max_depth": 5}}
+
+    with connection.transaction():
+        flush_all(connection, worker, [_naming(far, running, lane, depth=4, **depth)])
+        rival.waits_in(flush_all, other_connection, worker, [_naming(near, running, lane, depth=2, **depth)])
+    rival.result()
+
+    assert QueueItem.objects.get(hash=hash_of("target")).depth == 2
+
+
+def _naming(claimed, running, lane, *, depth, job_facts):
+    result = make_result(claimed, running.facts, names=[make_reference("target", depth=depth)], lanes=[lane])
+    return replace(result, job=facts_of(running.job, **job_facts))
+
+
+def test_a_loop_of_redirects_is_found_when_its_documents_are_flushed_together(connection, running, worker):
+    lane = make_lane(running.seed)
+    make_documents(lane, ["a", "b", "c"])
+    stuff_all(connection, running)
+    claims = {claimed.document.identifier[-1]: claimed for claimed in take_all(connection, worker)}
+
+    flush_all(
+        connection,
+        worker,
+        [_redirect(claims[a], running, lane, to=b) for a, b in (("a", "b"), ("b", "c"), ("c", "a"))],
+    )
+
+    assert _codes() == {"a": "REDIRECT", "b": "REDIRECT", "c": "REDIRECT_LOOP"}
+
+
+def test_a_loop_of_redirects_is_found_when_two_flushes_wait_for_each_other(
+    connection, other_connection, rival, running, worker
+):
+    lane = make_lane(running.seed)
+    make_documents(lane, ["a", "b"])
+    stuff_all(connection, running)
+    claims = {claimed.document.identifier[-1]: claimed for claimed in take_all(connection, worker)}
+
+    with connection.transaction():
+        flush_all(connection, worker, [_redirect(claims["a"], running, lane, to="b")])
+        rival.waits_in(flush_all, other_connection, worker, [_redirect(claims["b"], running, lane, to="a")])
+    rival.result()
+
+    assert _codes() == {"a": "REDIRECT", "b": "REDIRECT_LOOP"}
+
+
+def test_a_document_that_redirects_to_itself_is_a_loop(connection, running, worker):
+    lane = make_lane(running.seed)
+    make_documents(lane, ["a"])
+    stuff_all(connection, running)
+    (claimed,) = take_all(connection, worker)
+
+    flush_all(connection, worker, [_redirect(claimed, running, lane, to="a")])
+
+    assert _codes() == {"a": "REDIRECT_LOOP"}
+
+
+def _redirect(claimed, running, lane, *, to):
+    return make_result(claimed, running.facts, names=[to], lanes=[lane], ending=Ending.EXCLUDED, code="REDIRECT")
+
+
+def _codes():
+    return {identifier[-1]: code for identifier, code in QueueItem.objects.values_list("identifier", "result_code")}
+
+
+def test_many_flushes_of_overlapping_documents_lose_nothing(dsn, connection, running, worker):
+    """Two threads, 150 flushes each, over documents that all name each other: in no order that they agree on."""
+    hosts = [make_lane(running.seed, f"h{host}.example") for host in range(4)]
+    names = [f"page {n}" for n in range(600)]
+    new = [make_reference(f"new {n}", host=f"h{n % 4}.example") for n in range(400)]
+    for index, lane in enumerate(hosts):
+        make_documents(lane, names[index::4])
+    Bin.objects.update(is_known=True)
+    claims = []
+    while stuff_all(connection, running, room=10_000).documents:
+        claims += take_all(connection, worker, room=10_000)
+        close_open_turns(connection)
+        Lane.objects.update(ready_at=NOON)
+    assert len(claims) == 600
+    facts = running.facts
+
+    def flush_in_random_order(seed):
+        draw = random.Random(seed)
+        mine = claims[seed::2]
+        draw.shuffle(mine)
+        written = 0
+        with psycopg.connect(dsn, autocommit=True) as own:
+            for start in range(0, len(mine), 2):
+                results = [
+                    make_result(
+                        claimed,
+                        facts,
+                        lanes=hosts,
+                        names=[*draw.sample(names, 20), *draw.sample(new, 10)],
+                    )
+                    for claimed in mine[start : start + 2]
+                ]
+                written += flush_all(own, worker, results).written
+        return written
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(flush_in_random_order, range(2))) == 600
+
+    ended = QueueItem.objects.filter(stage=Stage.DONE)
+    assert ended.count() == OutLinks.objects.count() == 600
+    targets = {target for links in OutLinks.objects.values_list("targets", flat=True) for target in links}
+    assert targets <= set(QueueItem.objects.values_list("hash", flat=True))
