@@ -27,7 +27,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from crawlctl.postgres.lifetime import ensure_running
-ensure_running(Path(sys.argv[1]), announce=lambda line: None)
+ensure_running(Path(sys.argv[1]), announce=lambda line: print(line, file=sys.stderr))
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -49,8 +49,13 @@ def embedded(var: Path) -> Iterator[Database]:
     environment = {**os.environ, "CRAWLCTL_VAR": str(var)}
     environment.pop("DATABASE_URL", None)
     directory = var / "postgres"
+    # In a session of its own: who interrupts the benchmark ends the run first, and its database after it.
     holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(directory)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", _HOLD, str(directory)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     with holder:
         assert holder.stdout is not None
@@ -70,7 +75,7 @@ def with_statistics(var: Path) -> Iterator[tuple[Database, str]]:
     home.directory.mkdir(parents=True)
     home.log.touch()
     binaries = Binaries(directory)
-    account = choose_account(home=home, binaries=binaries, announce=lambda line: None)
+    account = choose_account(home=home, binaries=binaries, announce=lambda line: print(line, file=sys.stderr))  # noqa: T201
     server = Server(home=home, binaries=binaries, account=account)
     server.create_cluster()
     with (home.data / "postgresql.conf").open("a", encoding="utf-8") as configuration:

@@ -171,17 +171,20 @@ def _judged(
 def _wait(process: "subprocess.Popen[bytes]", *, site: Site, watch: Watch) -> bool:
     """Wait for the end of the crawler; returns whether it had to be ended."""
     requests, last_request_at = 0, time.monotonic()
-    with site.log.open("rb") as log:
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=_LOOK)
-                return False
-            if more := log.read().count(b"\n"):
-                requests, last_request_at = requests + more, time.monotonic()
-                watch(requests)
-            if time.monotonic() - last_request_at > _STALLED:
-                process.terminate()
-                return True
+    try:
+        with site.log.open("rb") as log:
+            while time.monotonic() - last_request_at < _STALLED:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=_LOOK)
+                    return False
+                if more := log.read().count(b"\n"):
+                    requests, last_request_at = requests + more, time.monotonic()
+                    watch(requests)
+        return True
+    finally:
+        # Also when the benchmark itself is interrupted: it leaves nothing running.
+        if process.poll() is None:
+            process.terminate()
 
 
 def _seconds_of_children() -> float:
