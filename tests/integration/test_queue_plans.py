@@ -1,0 +1,137 @@
+"""The hot statements on 100,000 documents use the indexes that were made for them: each is explained as it runs."""
+
+import json
+
+import psycopg
+import pytest
+
+from jobs.lifecycle.document import Stage
+from jobs.queue.flush import flush
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from jobs.queue.wake import sweep_lanes
+from tests.cluster import NOON, register_node, seconds
+from tests.factories import make_lane, make_policy, make_result, make_running_job
+
+LANES = 50
+_EXPLAINED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
+
+
+class ExplainingCursor(psycopg.Cursor):
+    """Explains every statement just before it runs, in the same transaction."""
+
+    plans: list[dict]
+
+    def execute(self, query, params=None, **options):
+        text = query if isinstance(query, str) else ""
+        if text.strip().upper().startswith(_EXPLAINED):
+            explained = psycopg.Cursor(self.connection).execute(f"EXPLAIN (FORMAT JSON, COSTS OFF) {text}", params)
+            found = explained.fetchone()[0]
+            self.plans.append((found if isinstance(found, list) else json.loads(found))[0]["Plan"])
+        return super().execute(query, params, **options)
+
+
+@pytest.fixture
+def plans(dsn, connection):
+    """What was explained so far on the `explaining` connection."""
+    ExplainingCursor.plans = []
+    return ExplainingCursor.plans
+
+
+@pytest.fixture
+def explaining(dsn, plans):
+    with psycopg.connect(dsn, autocommit=True, cursor_factory=ExplainingCursor) as opened:
+        yield opened
+
+
+@pytest.fixture
+def running(connection):
+    """A job with 100,000 documents: most are done, many are due, some wait; and many batches that are over."""
+    running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=1000))
+    lanes = [make_lane(running.seed, f"h{number}.example").pk for number in range(LANES)]
+    connection.execute(
+        """
+        INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth,
+                                    seq, check_time, outcome, result_code)
+        SELECT md5(n::text)::uuid, %(job)s, (%(lanes)s::bigint[])[1 + n %% %(count)s], 'http://h.example/' || n,
+               CASE WHEN n %% 10 < 6 THEN 2 ELSE 0 END, false, false, 1, 0, 0,
+               CASE WHEN n %% 10 BETWEEN 6 AND 8 THEN (1::bigint << 56) + n END,
+               CASE WHEN n %% 10 = 9 THEN %(now)s::timestamptz - n * interval '1 ms' END,
+               CASE WHEN n %% 10 < 6 THEN 1 ELSE 0 END, CASE WHEN n %% 10 < 6 THEN '200' ELSE '' END
+          FROM generate_series(1, 100000) AS n
+        """,
+        {"job": running.job.pk, "lanes": lanes, "count": LANES, "now": NOON},
+    )
+    connection.execute(
+        """
+        INSERT INTO jobs_batch (group_id, node_scope, kind, state, documents, created_at)
+        SELECT %s, 'cluster', 'process', 'done', 32, %s FROM generate_series(1, 20000)
+        """,
+        [running.group.id, NOON],
+    )
+    connection.execute("ANALYZE")
+    return running
+
+
+def nodes_of(plan):
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes_of(below)
+
+
+def all_nodes(plans):
+    return [node for plan in plans for node in nodes_of(plan)]
+
+
+def indexes_used(plans):
+    return {node["Index Name"] for node in all_nodes(plans) if "Index Name" in node}
+
+
+def tables_read_whole(plans):
+    return {node["Relation Name"] for node in all_nodes(plans) if node["Node Type"] == "Seq Scan"}
+
+
+def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, running):
+    worker = register_node(connection, "worker")
+    later = NOON + seconds(1)
+
+    stuff(explaining, manager=running.manager.id, group=running.group, room=500, workers=1, now=later)
+    of_stuffing = plans[:]
+    plans.clear()
+    taken = take(explaining, worker=worker.id, room=1000, idle=True, now=later)
+    of_taking = plans[:]
+    plans.clear()
+    claims = [claimed for turn in taken.turns for claimed in turn.documents]
+    lane = make_lane(running.seed, "another.example")
+    results = [make_result(claimed, running.facts, names=range(40), lanes=[lane]) for claimed in claims]
+    flushed = flush(explaining, worker=worker.id, results=results, now=later)
+    of_flushing = plans[:]
+    plans.clear()
+    sweep_lanes(explaining, groups=[running.group.id], within=seconds(60), now=later)
+
+    assert flushed.written == len(claims) > 50
+    busy = {"jobs_queueitem", "jobs_batch", "jobs_outlinks"}
+    for step in (of_stuffing, of_taking, of_flushing, plans):
+        assert not tables_read_whole(step) & busy
+    assert {"document_due", "document_waiting"} <= indexes_used(of_stuffing)
+    assert {"batch_available", "document_claimed"} <= indexes_used(of_taking)
+
+
+def test_the_documents_of_a_lane_come_in_the_order_of_its_index(connection, explaining, plans, running):
+    """Nothing is sorted before it is limited: the cost of a stuff does not grow with its lanes."""
+    stuff(explaining, manager=running.manager.id, group=running.group, room=500, workers=1, now=NOON)
+
+    limits = [node for node in all_nodes(plans) if node["Node Type"] == "Limit"]
+    below = [below for limit in limits for below in nodes_of(limit) if below.get("Relation Name") == "jobs_queueitem"]
+    assert {node["Node Type"] for node in below if node.get("Index Name") == "document_due"} <= {
+        "Index Scan",
+        "Index Only Scan",
+    }
+    sorts = [
+        node
+        for limit in limits
+        for node in nodes_of(limit)
+        if node["Node Type"] == "Sort" and any(n.get("Index Name") == "document_due" for n in nodes_of(node))
+    ]
+    assert not sorts
+    assert connection.execute("SELECT count(*) FROM jobs_queueitem WHERE stage = %s", [Stage.ACTIVE]).fetchone()[0]
