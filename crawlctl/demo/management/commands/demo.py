@@ -100,7 +100,7 @@ class Command(BaseCommand):
         )
         supervisor = Supervisor(say=_say)
         self._stop_request = StopRequest(supervisor)
-        self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR) / "demo")
+        self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "demo")
         make_database_ready()
         self._refuse_other_machines()
         try:
@@ -140,7 +140,7 @@ class Command(BaseCommand):
         self._wait_for_beats(since, after=read_clock())
         ended = Job.objects.filter(pk=job.pk).first()
         if ended is not None:
-            show_end(Console(), ended, since=since)
+            show_end(Console(highlight=False), ended, since=since)
         elif wanted.exits:
             raise CommandError(f"Job {job.name} was deleted: there is nothing to compare.", returncode=1)
         if wanted.exits:
