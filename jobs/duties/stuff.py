@@ -55,7 +55,8 @@ def stuff_groups(at: Pass) -> int:
         offered += _unless_lost(partial(stuff, group=held[group], room=room, workers=len(work.workers)), at)
     for group in work.to_remove:
         offered += _unless_lost(partial(stuff_removals, group=held[group], room=room), at)
-    if offered:
+    # Workers that are busy come by themselves when they have room; those out of work have taken all there was.
+    if offered and not work.offered:
         notify(at.connection, channels.TAKE, at.scope)
     return offered
 

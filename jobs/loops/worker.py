@@ -43,9 +43,11 @@ logger = logging.getLogger(__name__)
 # A flush is begun by so many results, or when the oldest has waited long enough.
 _RESULTS_A_FLUSH: Final = 150
 # What a worker asks for when nobody tells it that something is there.
-_POLL: Final = 0.25
+_POLL: Final = 0.5
 # Turns that are followed here already are closed with the next flush, or after so long.
-_CLOSING_WAITS: Final = 0.1
+_CLOSING_WAITS: Final = 0.15
+# A bin that nobody is served in is freed so soon.
+_FREEING_WAITS: Final = 0.02
 # Wake-ups are merged to so many a second for each process.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.1
 # Documents that are taken only when there is room for about as many.
@@ -402,7 +404,8 @@ class Worker:
             # Its successor goes on here: that the bin may be followed again can wait a moment.
             self._flush_within(_CLOSING_WAITS)
         else:
-            self._something_to_flush.set()
+            # Its bin stands still until others may have it.
+            self._flush_within(_FREEING_WAITS)
 
     def _flush_within(self, seconds: float) -> None:
         """Write at this time from now at the latest."""

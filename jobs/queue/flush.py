@@ -9,7 +9,7 @@ and its output. Absent references are inserted in the order of their hashes.
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, LiteralString
 
@@ -79,19 +79,29 @@ SELECT link.hash, link.job_id, link.is_redirect, link.targets
   JOIN jobs_outlinks AS link ON link.hash = source.hash AND link.job_id = source.job_id
 """
 
-# Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job), all that this flush will write and
-# that exist.
+# Own rows, and references that may have to change: those of an older run, and all where depth matters or a
+# chain of redirects is followed. Of the others it is enough to know that they are there (`stage` is null).
+# Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job).
 _LOCK: Final[LiteralString] = """
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
+), wanted AS (
+    SELECT * FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS wanted(hash, job_id, older_than)
+), locked AS MATERIALIZED (
+    SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
+           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run
+      FROM wanted JOIN jobs_queueitem AS item
+        ON item.hash = wanted.hash AND item.job_id = wanted.job_id AND item.run_no < wanted.older_than
+     WHERE EXISTS (SELECT FROM node)
+     ORDER BY item.hash, item.job_id
+       FOR NO KEY UPDATE OF item
 )
-SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
-       item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run
-  FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
-  JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
+SELECT * FROM locked
+ UNION ALL
+SELECT item.hash, item.job_id, item.lane_id, NULL, NULL, item.run_no, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  FROM wanted JOIN jobs_queueitem AS item
+    ON item.hash = wanted.hash AND item.job_id = wanted.job_id AND item.run_no >= wanted.older_than
  WHERE EXISTS (SELECT FROM node)
- ORDER BY item.hash, item.job_id
-   FOR NO KEY UPDATE OF item
 """
 
 # Where redirects lead from each target: (start, position in the chain, document). Read after the lock.
@@ -185,6 +195,8 @@ SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
 """
 
 Key = tuple[str, int]
+# No run is as high: the row is locked whatever its run.
+_ANY_RUN: Final = 2**31 - 1
 
 
 class OutputWriter:
@@ -226,7 +238,7 @@ def flush(
             cursor.execute(_HOLD_BUDGETS, {"jobs": refunds})
         references = _references(cursor, results, is_known)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
-        rows = _lock(cursor, own | references.keys(), worker=worker)
+        rows = _lock(cursor, {**_changing(references), **dict.fromkeys(own, _ANY_RUN)}, worker=worker)
         if not rows:
             # Nothing was found: either because the fence is shut, or because nothing is there any more.
             hold_node(connection, worker)
@@ -321,9 +333,23 @@ def _references(
     return references
 
 
-def _lock(cursor: psycopg.Cursor[Any], keys: Iterable[Key], *, worker: uuid.UUID) -> dict[Key, Any]:
+def _changing(references: dict[Key, _Named]) -> dict[Key, int]:
+    """Each reference with the run that its row must be older than for anything of it to change."""
+    return {
+        key: _ANY_RUN if named.job.tracks_depth or named.redirects else named.job.run_no
+        for key, named in references.items()
+    }
+
+
+def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> dict[Key, Any]:
+    """Lock the rows of `keys` that are older than the run named with each; returns those and what else is there."""
     ordered = sorted(keys)
-    facts = {"worker": worker, "hashes": [key for key, _ in ordered], "jobs": [job for _, job in ordered]}
+    facts = {
+        "worker": worker,
+        "hashes": [key for key, _ in ordered],
+        "jobs": [job for _, job in ordered],
+        "runs": [keys[key] for key in ordered],
+    }
     return {(row.hash.hex, row.job_id): row for row in cursor.execute(_LOCK, facts)}
 
 
@@ -373,11 +399,13 @@ def _meet_the_others(
     now: dt.datetime,
 ) -> None:
     """Another flush inserted these first: a smaller depth of ours must still count."""
-    rows = _lock(cursor, {(named.hash, named.job_id) for named in beaten}, worker=worker)
+    theirs = {key: references[key] for key in ((named.hash, named.job_id) for named in beaten)}
+    rows = _lock(cursor, _changing(theirs), worker=worker)
     plan = _Plan(now=now)
     for key, row in rows.items():
         plan.reference(key, references[key], row, ended=None)
-    cursor.execute(_WRITE, plan.parameters())
+    if plan.again:
+        cursor.execute(_WRITE, plan.parameters())
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,6 +588,9 @@ class _Plan:
                     _New(key[0], job.id, named.lane_id, named.identifier, job.run_no, named.depth, named.redirects)
                 )
                 self.woken.add(named.lane_id)
+            return
+        if row.stage is None:
+            # It is part of this run already, and nothing of it can change.
             return
         if ended is not None:
             # It names itself, or ended in this same flush: only a shorter path matters.

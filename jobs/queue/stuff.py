@@ -7,7 +7,9 @@ somebody else holds: those are skipped, and found again at the next pass.
 """
 
 import datetime as dt
+import math
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
@@ -494,9 +496,13 @@ def _choose(
             budgets[row.job_id] -= 1
         found[order[row.place - 1]].append(row)
     chosen: list[tuple[TurnPlan, list[Any]]] = []
+    turns_left = Counter(plan.lane.id for plan in turns)
     for plan in turns:
         queue = found[plan.lane.id]
-        documents = _up_to_a_suspect(queue[: plan.documents])
+        # Few documents are spread over the turns, so that all of a bin's open requests are used.
+        share = min(plan.documents, math.ceil(len(queue) / turns_left[plan.lane.id]))
+        turns_left[plan.lane.id] -= 1
+        documents = _up_to_a_suspect(queue[:share])
         del queue[: len(documents)]
         if documents:
             chosen.append((plan, documents))

@@ -1,8 +1,8 @@
 """
 Taking: a worker gets batches, and with them what it needs to know of documents, paces and hosts.
 
-Two statements, each a transaction of its own: the first makes the batches this worker's, the second
-reads what is in them. A worker that dies between the two is found by its batches.
+One statement that is its own transaction. What it reads of the batches was committed with them; a worker
+whose answer is lost finds its batches again when it compares them with the database's.
 """
 
 import datetime as dt
@@ -50,43 +50,41 @@ WITH node AS MATERIALIZED (
        SET state = 'sent', worker_id = %(worker)s, sent_at = clock_timestamp(), deadline = clock_timestamp() + %(deadline)s
       FROM fitting WHERE batch.id = fitting.id
     RETURNING batch.id, batch.kind
-)
-SELECT taken.id, taken.kind, (SELECT count(*) FROM node) AS nodes FROM (SELECT 1) AS always LEFT JOIN taken ON true
-"""
-
-# The turns of what was taken; their lanes are looked at again, since a turn that is out can be followed.
-_TURNS: Final[LiteralString] = """
-WITH woken AS (
+), woken AS (
+    -- A turn that is out can be followed, so its lane is looked at again.
     UPDATE jobs_lane SET ready_at = %(now)s
-     WHERE id IN (SELECT lane_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s)) AND ready_at > %(now)s
+     WHERE id IN (SELECT lane_id FROM jobs_turn WHERE batch_id IN (SELECT id FROM taken)) AND ready_at > %(now)s
+), document AS (
+    SELECT taken.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
+           item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
+           item.seq, job.run_no, lane.seed_id, job.specification_version,
+           -- A version counts only if every output that holds anything holds just that one.
+           CASE WHEN item.version = '' THEN ''
+                WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
+                          ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
+                       WHERE held.hash = item.hash AND held.version = item.version)
+                   = (SELECT count(*) FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output
+                          ON output.id = link.outputconnection_id
+                       WHERE link.job_id = item.job_id AND output.connector <> 'null')
+                THEN item.version ELSE '' END AS version,
+           item.validators
+      FROM taken
+      JOIN jobs_queueitem AS item ON item.batch_id = taken.id
+      JOIN jobs_lane AS lane ON lane.id = item.lane_id
+      JOIN jobs_job AS job ON job.id = item.job_id
 )
-SELECT turn.id, turn.batch_id, turn.lane_id, turn.bin_id, bin.namespace, bin.name AS bin, turn.follows_id AS follows,
-       turn.documents, turn.requests, turn.gap, bin.is_known,
-       extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float AS wait
-  FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
- WHERE turn.batch_id = ANY(%(batches)s)
- ORDER BY turn.id
-"""
-
-# The documents. A version counts only if every output that holds anything holds just that one.
-_DOCUMENTS: Final[LiteralString] = """
-SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects, item.failures,
-       coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for, job.run_no,
-       lane.seed_id, job.specification_version,
-       CASE WHEN item.version = '' THEN ''
-            WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
-                      ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
-                   WHERE held.hash = item.hash AND held.version = item.version)
-               = (SELECT count(*) FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output
-                      ON output.id = link.outputconnection_id
-                   WHERE link.job_id = item.job_id AND output.connector <> 'null')
-            THEN item.version ELSE '' END AS version,
-       item.validators
-  FROM jobs_queueitem AS item
-  JOIN jobs_lane AS lane ON lane.id = item.lane_id
-  JOIN jobs_job AS job ON job.id = item.job_id
- WHERE item.batch_id = ANY(%(batches)s)
- ORDER BY item.batch_id, item.lane_id, item.seq
+SELECT (SELECT count(*) FROM node) AS nodes,
+       (SELECT coalesce(json_agg(json_build_object(
+                   'id', turn.id, 'batch_id', turn.batch_id, 'lane_id', turn.lane_id, 'bin_id', turn.bin_id,
+                   'bin', bin.name, 'follows', turn.follows_id, 'documents', turn.documents, 'requests', turn.requests,
+                   'gap', turn.gap, 'is_known', bin.is_known,
+                   'wait', extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float
+               ) ORDER BY turn.id), '[]')
+          FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
+         WHERE turn.batch_id IN (SELECT id FROM taken)) AS turns,
+       document.*
+  FROM (SELECT 1) AS always LEFT JOIN document ON true
+ ORDER BY document.batch_id, document.lane_id, document.seq
 """
 
 
@@ -145,61 +143,58 @@ def take(connection: psycopg.Connection[Any], *, worker: uuid.UUID, room: int, i
         FenceRefused: the worker was marked failed, or has stopped.
     """
     with named_rows(connection, binary=True) as cursor:
-        rows = cursor.execute(_TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE}).fetchall()
-        if not rows[0].nodes:
-            raise FenceRefused("node", node=worker)
-        kinds = {row.id: row.kind for row in rows if row.id is not None}
-        if not kinds:
-            return Taken()
-        return _read(cursor, kinds=kinds, now=now)
-
-
-def _read(cursor: psycopg.Cursor[Any], *, kinds: dict[int, str], now: dt.datetime) -> Taken:
-    batches = list(kinds)
-    turns = cursor.execute(_TURNS, {"batches": batches, "now": now}).fetchall()
-    rows = cursor.execute(_DOCUMENTS, {"batches": batches}).fetchall()
+        rows = cursor.execute(
+            _TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE, "now": now}
+        ).fetchall()
+    if not rows[0].nodes:
+        raise FenceRefused("node", node=worker)
     found: dict[tuple[int, int], list[Claimed]] = {}
     taken = Taken()
     for row in rows:
-        claimed = Claimed(
-            document=Document(
-                hash=row.hash.hex,
-                identifier=row.identifier,
-                depth=row.depth,
-                redirects=row.redirects,
-                version=row.version,
-                validators=row.validators,
-                failures=row.failures,
-                failing_for=row.failing_for,
-            ),
-            job_id=row.job_id,
-            run_no=row.run_no,
-            seed_id=row.seed_id,
-            lane_id=row.lane_id,
-            batch_id=row.batch_id,
-            specification_version=row.specification_version,
-        )
-        if kinds[row.batch_id] == "process":
+        if row.hash is None:
+            continue
+        claimed = _claimed(row)
+        if row.kind == "process":
             found.setdefault((row.batch_id, row.lane_id), []).append(claimed)
         else:
-            taken.removals.setdefault(kinds[row.batch_id], []).append(claimed)
-    for turn in turns:
+            taken.removals.setdefault(row.kind, []).append(claimed)
+    for facts in rows[0].turns:
         # Turns of one batch and one lane share what was found there, in the order of the lane.
-        documents = found.get((turn.batch_id, turn.lane_id), [])
-        share = documents[: turn.documents]
-        del documents[: turn.documents]
+        queue = found.get((facts["batch_id"], facts["lane_id"]), [])
         taken.turns.append(
             TurnTaken(
-                id=turn.id,
-                batch_id=turn.batch_id,
-                bin_id=turn.bin_id,
-                bin=turn.bin,
-                follows=turn.follows,
-                requests=turn.requests,
-                gap=turn.gap,
-                wait=max(0.0, turn.wait or 0.0),
-                is_known=turn.is_known,
-                documents=tuple(share),
+                id=facts["id"],
+                batch_id=facts["batch_id"],
+                bin_id=facts["bin_id"],
+                bin=facts["bin"],
+                follows=facts["follows"],
+                requests=facts["requests"],
+                gap=facts["gap"],
+                wait=max(0.0, facts["wait"] or 0.0),
+                is_known=facts["is_known"],
+                documents=tuple(queue[: facts["documents"]]),
             )
         )
+        del queue[: facts["documents"]]
     return taken
+
+
+def _claimed(row: Any) -> Claimed:
+    return Claimed(
+        document=Document(
+            hash=row.hash.hex,
+            identifier=row.identifier,
+            depth=row.depth,
+            redirects=row.redirects,
+            version=row.version,
+            validators=row.validators,
+            failures=row.failures,
+            failing_for=row.failing_for,
+        ),
+        job_id=row.job_id,
+        run_no=row.run_no,
+        seed_id=row.seed_id,
+        lane_id=row.lane_id,
+        batch_id=row.batch_id,
+        specification_version=row.specification_version,
+    )
