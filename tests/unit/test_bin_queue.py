@@ -1,0 +1,190 @@
+"""A bin at a worker: documents in order, at its pace, with no more open requests than its turns have."""
+
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from jobs.loops.bin_queue import BinQueue
+from jobs.queue.take import TurnTaken
+
+
+def make_turn(turn_id, documents, **facts):
+    """A turn as it is taken; its documents are names, which is all that the queue looks at."""
+    usual = {"batch_id": turn_id, "bin_id": 1, "bin": "a.example", "follows": None, "requests": 2, "gap": 0.0}
+    more = {"wait": 0.0, "is_known": True}
+    return TurnTaken(id=turn_id, documents=tuple(documents), **(usual | more | facts))
+
+
+def begin_all(queue, *, now=0.0):
+    begun = []
+    while queue.may_begin:
+        begun.append(queue.begin(now=now))
+    return begun
+
+
+def test_no_more_is_begun_than_may_be_open():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "abc", requests=2), now=0.0)
+
+    begun = begin_all(queue)
+    queue.end(begun[0][0])
+
+    assert [name for _, name in begun] == ["a", "b"]
+    assert [name for _, name in begin_all(queue)] == ["c"]
+
+
+def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "ab", gap=1.5, wait=4.0), now=100.0)
+
+    assert queue.next_start == 104.0
+    queue.begin(now=104.2)
+    assert queue.next_start == 105.7
+
+
+def test_a_turn_is_closed_when_its_last_document_has_ended():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "ab"), now=0.0)
+    (first, _), (second, _) = begin_all(queue, now=1.0)
+
+    queue.end(first)
+    assert queue.close_ended(now=2.0) == []
+    queue.end(second)
+    (closed,) = queue.close_ended(now=3.5)
+
+    assert (closed.id, closed.since_last_start) == (1, 2.5)
+    assert queue.turns == []
+
+
+def test_a_turn_that_made_no_request_says_so():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "ab"), now=0.0)
+
+    assert queue.drop_waiting(lambda name: True) == ["a", "b"]
+
+    (closed,) = queue.close_ended(now=3.0)
+    assert closed.since_last_start is None
+
+
+def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "ab", requests=2), now=0.0)
+    queue.add(make_turn(2, "cd", requests=0, follows=1), now=0.0)
+    first, second = begin_all(queue)
+
+    # What is still open of the first counts against the second, which has its place now.
+    assert [closed.id for closed in queue.close_ended(now=1.0)] == [1]
+    assert begin_all(queue) == []
+    queue.end(first[0])
+    assert [name for _, name in begin_all(queue)] == ["c"]
+    queue.end(second[0])
+    assert [name for _, name in begin_all(queue)] == ["d"]
+
+
+def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left_for_it():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "a", requests=2), now=0.0)
+    ((turn, _),) = begin_all(queue)
+    queue.end(turn)
+    assert [closed.id for closed in queue.close_ended(now=1.0)] == [1]
+
+    queue.add(make_turn(2, "bcd", requests=0, follows=1), now=1.0)
+
+    assert [name for _, name in begin_all(queue)] == ["b", "c"]
+
+
+def test_only_what_is_meant_is_dropped_and_the_rest_keeps_its_order():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "abcd", requests=1), now=0.0)
+
+    assert queue.drop_waiting(lambda name: name in "bd") == ["b", "d"]
+
+    ((turn, name),) = begin_all(queue)
+    queue.end(turn)
+    assert (name, [name for _, name in begin_all(queue)]) == ("a", ["c"])
+
+
+class BinAtWork(RuleBasedStateMachine):
+    """Turns come, follow each other, end and are dropped in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.queue, self.now, self.ids = BinQueue(1), 0.0, count(1)
+        self.allowed = 0
+        self.requests, self.expected, self.begun, self.closed = {}, [], [], set()
+        self.open, self.starts, self.chain_end = [], [], None
+
+    @rule(documents=st.integers(1, 4), requests=st.integers(1, 3))
+    def take_a_turn(self, documents, requests):
+        self._add(documents, requests=requests, follows=None)
+        self.allowed += requests
+
+    @precondition(lambda self: self.chain_end is not None)
+    @rule(documents=st.integers(1, 4))
+    def take_a_follower(self, documents):
+        self._add(documents, requests=0, follows=self.chain_end)
+
+    def _add(self, documents, *, requests, follows):
+        turn_id = next(self.ids)
+        names = [f"{turn_id}/{n}" for n in range(documents)]
+        self.queue.add(make_turn(turn_id, names, requests=requests, follows=follows, gap=0.5), now=self.now)
+        self.expected += names
+        self.requests[turn_id] = requests
+        self.chain_end = turn_id
+
+    @rule()
+    def begin(self):
+        self.now = max(self.now, self.queue.next_start)
+        if self.queue.may_begin:
+            turn, name = self.queue.begin(now=self.now)
+            self.open.append(turn)
+            self.starts.append(self.now)
+            assert name == self.expected.pop(0)
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def end(self, data):
+        self.queue.end(self.open.pop(data.draw(st.integers(0, len(self.open) - 1))))
+
+    @rule()
+    def close(self):
+        closed = {turn.id for turn in self.queue.close_ended(now=self.now)}
+        assert not closed & self.closed
+        self.closed |= closed
+
+    @rule(data=st.data())
+    def drop(self, data):
+        turn = data.draw(st.sampled_from(sorted(self.requests) or [0]))
+        dropped = self.queue.drop_waiting(lambda name: name.startswith(f"{turn}/"))
+        assert dropped == [name for name in self.expected if name.startswith(f"{turn}/")]
+        self.expected = [name for name in self.expected if name not in dropped]
+
+    @invariant()
+    def no_more_is_open_than_was_ever_given(self):
+        assert len(self.open) == self.queue.in_flight <= self.allowed
+
+    @invariant()
+    def starts_keep_their_gap(self):
+        assert all(later - earlier >= 0.5 for earlier, later in zip(self.starts, self.starts[1:], strict=False))
+
+    @invariant()
+    def no_turn_has_fewer_than_nothing_open(self):
+        assert all(turn.open >= 0 and turn.left >= 0 for turn in self.queue.turns)
+
+    def teardown(self):
+        """Everything that was taken ends, and every turn is closed once."""
+        for _ in range(500):
+            self.begin()
+            while self.open:
+                self.queue.end(self.open.pop())
+            self.close()
+            if not self.expected:
+                break
+        assert self.expected == []
+        assert self.closed == set(self.requests)
+
+
+TestBinAtWork = BinAtWork.TestCase
+TestBinAtWork.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
