@@ -27,7 +27,9 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
     try:
         facts = conninfo_to_dict(url)
     except ProgrammingError as error:
-        raise ImproperlyConfigured(f"DATABASE_URL cannot be read ({str(error).strip()}); it looks like {_EXAMPLE}") from None
+        raise ImproperlyConfigured(
+            f"DATABASE_URL cannot be read ({str(error).strip()}); it looks like {_EXAMPLE}"
+        ) from None
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": facts.pop("dbname", "crawlctl"),

@@ -48,7 +48,8 @@ INSTALLED_APPS = [
     "jobs.apps.JobsConfig",
     "nodes.apps.NodesConfig",
     "unfold",
-    "django.contrib.admin",
+    # Without its search for admin modules: our site names what it shows, and daemons show nothing.
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",

@@ -51,6 +51,8 @@ def serve(listener: socket.socket, *, attached: bool) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            # The live views refuse frames above a kilobyte; nobody need buffer sixteen megabytes first.
+            ws_max_size=4096,
             # Addresses of clients are counted against their guesses of passwords: only a proxy that the
             # operator has told us of may say whom it speaks for.
             proxy_headers=settings.SECURE_PROXY_SSL_HEADER is not None,

@@ -113,7 +113,8 @@ class BinQueue:
             elif turn.requests:
                 self._leave_behind(turn)
             self.turns.remove(turn)
-            closed.append(ClosedTurn(turn.id, None if self.last_start is None else now - self.last_start))
+            since = None if self.last_start is None else now - self.last_start
+            closed.append(ClosedTurn(turn.id, since, heir=heir.id if heir else None))
         return closed
 
     def _leave_behind(self, turn: OpenTurn) -> None:

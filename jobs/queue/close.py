@@ -17,10 +17,14 @@ from jobs.queue.retrying import retried
 
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
-    """`since_last_start` is seconds since its last request began; None when it made none."""
+    """
+    `since_last_start` is seconds since its last request began; None when it made none. `heir` is the turn
+    that inherits its requests, if it is with the worker already.
+    """
 
     id: int
     since_last_start: float | None
+    heir: int | None = None
 
 
 # Closes turns, wakes lanes (those of the bins that got a place, and those that got documents), and ends
@@ -28,11 +32,11 @@ class ClosedTurn:
 _CLOSE: Final[LiteralString] = """
 WITH given AS (
     SELECT * FROM unnest(%(turns)s::bigint[], %(since)s::float[]) AS given(id, since)
-), closing AS MATERIALIZED (
-    SELECT turn.id, turn.bin_id, turn.requests, turn.gap, given.since
-      FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
 ), bins AS MATERIALIZED (
-    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM closing) ORDER BY id FOR NO KEY UPDATE
+    SELECT id FROM jobs_bin
+     WHERE id IN (SELECT turn.bin_id FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL)
+     ORDER BY id
+       FOR NO KEY UPDATE
 ), sleeping AS MATERIALIZED (
     SELECT lane.id, coalesce(filled.at, clock_timestamp()) AS at
       FROM jobs_lane AS lane
@@ -44,8 +48,12 @@ WITH given AS (
 ), woken AS (
     UPDATE jobs_lane SET ready_at = least(jobs_lane.ready_at, sleeping.at) FROM sleeping WHERE jobs_lane.id = sleeping.id
     RETURNING jobs_lane.id
-), closed AS (
-    UPDATE jobs_turn SET closed_at = clock_timestamp() WHERE id IN (SELECT id FROM closing)
+), closing AS (
+    -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
+    UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
+      FROM given
+     WHERE turn.id = given.id AND turn.closed_at IS NULL AND turn.bin_id IN (SELECT id FROM bins)
+    RETURNING turn.id, turn.bin_id, turn.requests, turn.gap, given.since
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
@@ -100,21 +108,38 @@ def close_turns(
     `ripening` ones have documents that are due at a moment.
     """
     at = dict(ripening) | dict.fromkeys(filled, now)
-    if not (turns or batches or at):
-        return 0
-    lanes = sorted(at)
-    row = connection.execute(
-        _CLOSE,
-        {
-            "turns": [turn.id for turn in turns],
-            "since": [turn.since_last_start for turn in turns],
-            "batches": list(batches),
-            "lanes": lanes,
-            "at": [at[lane] for lane in lanes],
-        },
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
+    woken = 0
+    for wave in _waves(turns) or ([[]] if batches or at else []):
+        lanes = sorted(at)
+        row = connection.execute(
+            _CLOSE,
+            {
+                "turns": [turn.id for turn in wave],
+                "since": [turn.since_last_start for turn in wave],
+                "batches": list(batches),
+                "lanes": lanes,
+                "at": [at[lane] for lane in lanes],
+            },
+        ).fetchone()
+        assert row is not None
+        woken += int(row[0])
+    return woken
+
+
+def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
+    """
+    Turns in the order in which they may be closed together: none in a wave inherits from another of it.
+
+    What a turn inherits must be written before it closes itself and leaves that to its own heir.
+    """
+    waves: list[list[ClosedTurn]] = []
+    left = list(turns)
+    while left:
+        heirs = {turn.heir for turn in left}
+        wave = [turn for turn in left if turn.id not in heirs]
+        waves.append(wave)
+        left = [turn for turn in left if turn.id in heirs]
+    return waves
 
 
 def back_off(connection: psycopg.Connection[Any], *, lane_id: int, seconds: float) -> None:

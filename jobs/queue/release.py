@@ -82,12 +82,16 @@ UPDATE jobs_lane SET ready_at = %(now)s, head = 0
 
 # Locks: Bin by id (of the turns that close), then Turn.
 _CLOSE_TURNS: Final[LiteralString] = """
-WITH closing AS MATERIALIZED (
-    SELECT id, bin_id, requests, gap FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
-), locked AS MATERIALIZED (
-    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM closing) ORDER BY id FOR NO KEY UPDATE
+WITH bins AS MATERIALIZED (
+    SELECT id FROM jobs_bin
+     WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
+     ORDER BY id
+       FOR NO KEY UPDATE
 ), closed AS (
-    UPDATE jobs_turn SET closed_at = clock_timestamp() WHERE id IN (SELECT id FROM closing)
+    -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
+    UPDATE jobs_turn SET closed_at = clock_timestamp()
+     WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL AND bin_id IN (SELECT id FROM bins)
+    RETURNING bin_id, requests, gap
 )
 UPDATE jobs_bin AS bin
    SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
@@ -95,8 +99,15 @@ UPDATE jobs_bin AS bin
        not_before = CASE WHEN %(used)s
                          THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.gap))
                          ELSE bin.not_before END
-  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap FROM closing GROUP BY bin_id) AS freed
- WHERE bin.id = freed.bin_id AND bin.id IN (SELECT id FROM locked)
+  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap FROM closed GROUP BY bin_id) AS freed
+ WHERE bin.id = freed.bin_id
+"""
+# Locks: Bin by id, those of the batches' open turns; before Batch, in the order of locks.
+_LOCK_BINS: Final[LiteralString] = """
+SELECT id FROM jobs_bin
+ WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
+ ORDER BY id
+   FOR NO KEY UPDATE
 """
 # Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
 # last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
@@ -181,7 +192,7 @@ def withdraw(
     with connection.transaction(), named_rows(connection) as cursor:
         if term is not None:
             hold_term(connection, term)
-        # Bins come before batches in the order of locks, so what is locked here is decided below.
+        cursor.execute(_LOCK_BINS, {"batches": list(batches)})
         ours = [
             row.id
             for row in cursor.execute(
@@ -189,9 +200,9 @@ def withdraw(
                 (list(batches),),
             )
         ]
+        cursor.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": ours, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _GIVE_BACK)
-    connection.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
     _wake(connection, rows, now=now)
     return len(rows)
 
