@@ -105,13 +105,17 @@ SELECT item.hash, item.job_id, item.lane_id, NULL, NULL, item.run_no, NULL, NULL
 """
 
 # Where redirects lead from each target: (start, position in the chain, document). Read after the lock.
+# What redirected in an older run, and has not been asked yet in this one, may lead elsewhere by now.
 _CHAINS: Final[LiteralString] = f"""
 WITH RECURSIVE chain AS (
-    SELECT start.hash AS start, start.job_id, start.hash, 0 AS length
-      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS start(hash, job_id)
+    SELECT start.hash AS start, start.job_id, start.run_no, start.hash, 0 AS length
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS start(hash, job_id, run_no)
     UNION ALL
-    SELECT chain.start, chain.job_id, link.targets[1], chain.length + 1
-      FROM chain JOIN jobs_outlinks AS link ON link.hash = chain.hash AND link.job_id = chain.job_id AND link.is_redirect
+    SELECT chain.start, chain.job_id, chain.run_no, link.targets[1], chain.length + 1
+      FROM chain
+      JOIN jobs_outlinks AS link ON link.hash = chain.hash AND link.job_id = chain.job_id AND link.is_redirect
+      JOIN jobs_queueitem AS item ON item.hash = chain.hash AND item.job_id = chain.job_id
+           AND item.run_no = chain.run_no AND item.stage = {Stage.DONE:d}
      WHERE chain.length < {_LONGEST_CHAIN}
 )
 SELECT start, job_id, hash FROM chain
@@ -282,13 +286,14 @@ def flush(
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A reference, as near as any of this flush's documents brings it."""
+    """A reference, as near as any of this flush's documents brings it; perhaps the target of a redirect."""
 
     job: JobFacts
     identifier: str
     lane_id: int | None
     depth: int
     redirects: int
+    is_target: bool
 
 
 def _claim_holds(result: Result, rows: dict[Key, Any]) -> bool:
@@ -302,14 +307,17 @@ def _references(
     """Everything that the results name, given or stored, each with its smallest depth."""
     references: dict[Key, _Named] = {}
 
-    def add(job: JobFacts, key: str, identifier: str, lane: int | None, depth: int, redirects: int) -> None:
-        if is_known(job, key, depth) or (job.max_depth is not None and depth > job.max_depth):
+    def add(
+        job: JobFacts, key: str, *, depth: int, redirects: int, identifier: str, lane: int | None, is_target: bool
+    ) -> None:
+        if (is_known(job, key, depth) and not is_target) or (job.max_depth is not None and depth > job.max_depth):
             return
         known = references.get((key, job.id))
         if known is not None:
             depth, redirects = min(depth, known.depth), min(redirects, known.redirects)
             identifier, lane = known.identifier or identifier, known.lane_id or lane
-        references[key, job.id] = _Named(job, identifier, lane, depth, redirects)
+            is_target = is_target or known.is_target
+        references[key, job.id] = _Named(job, identifier, lane, depth, redirects, is_target)
 
     unread: dict[Key, Result] = {}
     for result in results:
@@ -321,22 +329,39 @@ def _references(
             continue
         for named in outcome.references:
             lane = result.lanes.get((result.claimed.seed_id, named.bin))
-            add(result.job, named.hash, named.identifier, lane, named.depth, named.redirects)
+            add(
+                result.job,
+                named.hash,
+                depth=named.depth,
+                redirects=named.redirects,
+                identifier=named.identifier,
+                lane=lane,
+                is_target=outcome.code == "REDIRECT",
+            )
     if unread:
         facts = {"hashes": [key for key, _ in unread], "jobs": [job for _, job in unread]}
         for row in cursor.execute(_STORED_LINKS, facts).fetchall():
             result = unread[row.hash.hex, row.job_id]
             document = result.claimed.document
+            depth = document.depth + (not row.is_redirect)
+            redirects = document.redirects + 1 if row.is_redirect else 0
             for target in row.targets:
-                redirects = document.redirects + 1 if row.is_redirect else 0
-                add(result.job, target.hex, "", None, document.depth + (not row.is_redirect), redirects)
+                add(
+                    result.job,
+                    target.hex,
+                    depth=depth,
+                    redirects=redirects,
+                    identifier="",
+                    lane=None,
+                    is_target=row.is_redirect,
+                )
     return references
 
 
 def _changing(references: dict[Key, _Named]) -> dict[Key, int]:
     """Each reference with the run that its row must be older than for anything of it to change."""
     return {
-        key: _ANY_RUN if named.job.tracks_depth or named.redirects else named.job.run_no
+        key: _ANY_RUN if named.job.tracks_depth or named.is_target else named.job.run_no
         for key, named in references.items()
     }
 
@@ -368,7 +393,12 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
             targets[key] = (outcome.references[0].hash, result.job.id)
     if not targets:
         return set()
-    facts = {"hashes": [key for key, _ in targets.values()], "jobs": [job for _, job in targets.values()]}
+    runs = {result.job.id: result.job.run_no for result in results}
+    facts = {
+        "hashes": [key for key, _ in targets.values()],
+        "jobs": [job for _, job in targets.values()],
+        "runs": [runs[job] for _, job in targets.values()],
+    }
     reached: dict[Key, set[str]] = {}
     for row in cursor.execute(_CHAINS, facts).fetchall():
         reached.setdefault((row.start.hex, row.job_id), set()).add(row.hash.hex)
