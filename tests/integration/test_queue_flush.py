@@ -1,0 +1,288 @@
+"""What an outcome makes of a document and of what it names, in this run and over runs."""
+
+import pytest
+
+from jobs.connectors.repository.base import Ending
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, Lane, Outcome, OutLinks, QueueItem
+from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.flush import flush
+from jobs.queue.order import FIRST_FRESH
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from tests.cluster import NOON, register_node, seconds
+from tests.factories import (
+    facts_of,
+    hash_of,
+    make_documents,
+    make_lane,
+    make_policy,
+    make_reference,
+    make_result,
+    make_running_job,
+)
+
+DEPTHS = {"tracks_depth": True, "max_depth": 9}
+NOT_READ = {"references": None}
+
+
+@pytest.fixture
+def crawl(connection):
+    return OneWorker(connection)
+
+
+class OneWorker:
+    """A running job of one lane, and the worker that does everything."""
+
+    def __init__(self, connection, **facts):
+        self.connection = connection
+        self.worker = register_node(connection, "worker")
+        self.running = make_running_job(
+            register_node(connection, "manager"), policy=make_policy(open_requests=1000), **facts
+        )
+        self.job, self.lane = self.running.job, make_lane(self.running.seed)
+
+    def claim(self, *, now=NOON):
+        """Everything that is due is handed to the worker; the claims by name."""
+        Lane.objects.update(ready_at=NOON, head=0)
+        stuff(
+            self.connection,
+            manager=self.running.manager.id,
+            group=self.running.group,
+            room=1000,
+            workers=1,
+            now=now,
+        )
+        taken = take(self.connection, worker=self.worker.id, room=1000, idle=True, now=now)
+        turns = [ClosedTurn(turn.id, None) for turn in taken.turns]
+        close_turns(self.connection, turns=turns, now=now)
+        claims = [claimed for turn in taken.turns for claimed in turn.documents]
+        return {claimed.document.identifier.rpartition("/")[2]: claimed for claimed in claims}
+
+    def flush(self, claimed, *, facts=None, now=NOON, **outcome):
+        result = make_result(claimed, facts_of(self.job, **(facts or {})), lanes=[self.lane], **outcome)
+        return flush(self.connection, worker=self.worker.id, results=[result], now=now)
+
+    def begin_the_next_run(self):
+        self.job.run_no += 1
+        Job.objects.filter(pk=self.job.pk).update(run_no=self.job.run_no, phase=Phase.ACTIVE)
+
+
+def document(name):
+    return QueueItem.objects.get(hash=hash_of(name))
+
+
+# --- Its own document ----------------------------------------------------------------------------
+
+
+def test_a_document_that_ended_is_done_and_its_claim_is_gone(crawl):
+    make_documents(crawl.lane, ["page"])
+
+    crawl.flush(crawl.claim()["page"], validators="etag", names=["a", "b"])
+
+    page = document("page")
+    assert (page.stage, page.outcome, page.result_code) == (Stage.DONE, Outcome.INDEXED, "200")
+    assert (page.batch_id, page.seq, page.check_time, page.indexed_before) == (None, None, None, True)
+    assert (page.version, page.validators, page.fetched_at) == ("1:text", "etag", NOON)
+    assert set(OutLinks.objects.get(hash=page.hash).targets) == {hash_of("a"), hash_of("b")}
+
+
+def test_a_retry_waits_for_its_time_and_then_comes_before_what_is_new(crawl):
+    make_documents(crawl.lane, ["page"])
+    retry = {"ending": Ending.RETRY, "code": "503", **NOT_READ}
+
+    crawl.flush(crawl.claim()["page"], retry_after=30.0, **retry)
+    make_documents(crawl.lane, ["newcomer"])
+
+    page = document("page")
+    assert (page.stage, page.check_time, page.failures) == (Stage.PENDING, NOON + seconds(30), 1)
+    assert list(crawl.claim(now=NOON + seconds(29))) == ["newcomer"]
+    # The pass that finds that its time has come gives it its number; the next one hands it out.
+    later = crawl.claim(now=NOON + seconds(31)) | crawl.claim(now=NOON + seconds(32))
+    assert (later["page"].document.failures, document("page").seq < FIRST_FRESH) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_held"),
+    [
+        ({"ending": Ending.FAILED, "code": "500", **NOT_READ}, True),
+        ({"ending": Ending.FAILED, "code": "404", "references": [], "removes": True}, False),
+        ({"ending": Ending.EXCLUDED, "code": "NOINDEX", "removes": True}, False),
+        ({"ending": Ending.EXCLUDED, "code": "ROBOTS_UNREACHABLE", **NOT_READ}, True),
+    ],
+    ids=["500", "404", "NOINDEX", "ROBOTS_UNREACHABLE"],
+)
+def test_only_what_the_source_itself_says_takes_a_document_out(crawl, outcome, is_held):
+    make_documents(crawl.lane, ["page"], indexed_before=True)
+
+    crawl.flush(crawl.claim()["page"], **outcome)
+
+    assert document("page").indexed_before == is_held
+
+
+def test_what_was_indexed_stays_indexed_when_a_second_look_finds_it_unchanged(crawl):
+    make_documents(crawl.lane, ["page"])
+    crawl.flush(crawl.claim()["page"])
+    QueueItem.objects.update(stage=Stage.PENDING, seq=FIRST_FRESH)
+
+    crawl.flush(crawl.claim()["page"], ending=Ending.UNCHANGED, code="OK_UNCHANGED")
+
+    assert (document("page").outcome, document("page").result_code) == (Outcome.INDEXED, "200")
+
+
+def test_an_outcome_without_a_request_gives_its_place_in_the_budget_back(connection):
+    crawl = OneWorker(connection, max_documents=1)
+    make_documents(crawl.lane, ["private", "page"])
+
+    excluded = crawl.claim()
+    crawl.flush(excluded["private"], ending=Ending.EXCLUDED, code="ROBOTS", requested=False)
+    admitted = crawl.claim()
+
+    assert (list(excluded), list(admitted)) == (["private"], ["page"])
+    crawl.flush(admitted["page"])
+    assert crawl.claim() == {}
+
+
+# --- What it names -------------------------------------------------------------------------------
+
+
+def test_what_is_named_is_due_once_however_often_it_is_named(crawl):
+    make_documents(crawl.lane, ["one", "two"])
+    claims = crawl.claim()
+
+    for name in ("one", "two"):
+        crawl.flush(claims[name], names=["new", "one"])
+
+    assert document("new").stage == Stage.PENDING
+    assert document("one").stage == Stage.DONE
+    assert list(crawl.claim()) == ["new"]
+
+
+def test_what_is_farther_than_the_limit_is_not_there(crawl):
+    make_documents(crawl.lane, ["page"])
+    at_limit, beyond = make_reference("at limit", depth=9), make_reference("beyond", depth=10)
+
+    crawl.flush(crawl.claim()["page"], facts=DEPTHS, names=[at_limit, beyond])
+
+    assert {item.identifier[-8:] for item in QueueItem.objects.filter(stage=Stage.PENDING)} == {"at limit"}
+
+
+def test_a_shorter_path_to_what_waits_makes_it_nearer(crawl):
+    make_documents(crawl.lane, ["page"])
+    claimed = crawl.claim()["page"]
+    make_documents(crawl.lane, ["target"], depth=5)
+
+    crawl.flush(claimed, facts=DEPTHS, names=[make_reference("target", depth=2)])
+
+    assert (document("target").depth, document("target").stage) == (2, Stage.PENDING)
+
+
+def test_a_shorter_path_to_what_was_read_has_it_read_again_whole(crawl):
+    make_documents(crawl.lane, ["target", "page"], depth=5, validators="etag", version="1:text")
+    claims = crawl.claim()
+    crawl.flush(claims["target"], facts=DEPTHS, validators="etag")
+
+    crawl.flush(claims["page"], facts=DEPTHS, names=[make_reference("target", depth=2)])
+
+    target = document("target")
+    assert (target.depth, target.stage, target.validators) == (2, Stage.PENDING, "")
+    assert crawl.claim()["target"].document.depth == 2
+
+
+def test_a_shorter_path_to_what_is_being_read_has_it_read_again(crawl):
+    make_documents(crawl.lane, ["target", "page"], depth=5)
+    claims = crawl.claim()
+
+    crawl.flush(claims["page"], facts=DEPTHS, names=[make_reference("target", depth=2)])
+    assert (document("target").stage, document("target").rescan) == (Stage.ACTIVE, True)
+    crawl.flush(claims["target"], facts=DEPTHS, validators="etag")
+
+    target = document("target")
+    assert (target.stage, target.rescan, target.validators, target.depth) == (Stage.PENDING, False, "", 2)
+
+
+def test_a_longer_path_changes_nothing(crawl):
+    make_documents(crawl.lane, ["target", "page"], depth=2)
+    claims = crawl.claim()
+    crawl.flush(claims["target"], facts=DEPTHS)
+
+    crawl.flush(claims["page"], facts=DEPTHS, names=[make_reference("target", depth=3)])
+
+    assert (document("target").depth, document("target").stage) == (2, Stage.DONE)
+
+
+# --- Over runs -----------------------------------------------------------------------------------
+
+
+def test_what_this_run_names_comes_back_into_it(crawl):
+    make_documents(crawl.lane, ["page", "linked", "forgotten"])
+    for claimed in crawl.claim().values():
+        crawl.flush(claimed, names=["linked", "forgotten"])
+    crawl.begin_the_next_run()
+    make_documents(crawl.lane, ["seed"])
+
+    crawl.flush(crawl.claim()["seed"], names=["linked"])
+
+    assert (document("linked").run_no, document("linked").stage) == (2, Stage.PENDING)
+    assert (document("forgotten").run_no, document("forgotten").stage) == (1, Stage.DONE)
+    assert document("linked").version == "1:text"
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"ending": Ending.UNCHANGED, "code": "304", **NOT_READ},
+        {"ending": Ending.FAILED, "code": "500", **NOT_READ},
+        {"ending": Ending.FAILED, "code": "DNS", **NOT_READ},
+    ],
+    ids=lambda outcome: outcome["code"],
+)
+def test_a_document_that_is_not_read_again_still_holds_its_links(crawl, outcome):
+    make_documents(crawl.lane, ["parent"])
+    crawl.flush(crawl.claim()["parent"], names=["child"])
+    crawl.flush(crawl.claim()["child"])
+    crawl.begin_the_next_run()
+    QueueItem.objects.filter(hash=hash_of("parent")).update(stage=Stage.PENDING, seq=FIRST_FRESH, run_no=2)
+
+    crawl.flush(crawl.claim()["parent"], **outcome)
+
+    assert (document("child").run_no, document("child").stage) == (2, Stage.PENDING)
+
+
+def test_a_document_that_is_gone_holds_no_links(crawl):
+    make_documents(crawl.lane, ["parent"])
+    crawl.flush(crawl.claim()["parent"], names=["child"])
+    crawl.flush(crawl.claim()["child"])
+    crawl.begin_the_next_run()
+    QueueItem.objects.filter(hash=hash_of("parent")).update(stage=Stage.PENDING, seq=FIRST_FRESH, run_no=2)
+
+    crawl.flush(crawl.claim()["parent"], ending=Ending.FAILED, code="404", references=[], removes=True)
+
+    assert document("child").run_no == 1
+
+
+def test_a_redirect_that_is_found_again_is_judged_as_it_was_the_first_time(crawl):
+    """A loop of two: which of them closes it must not depend on what an older run has stored."""
+    redirect = {"ending": Ending.EXCLUDED, "code": "REDIRECT"}
+
+    def codes_of_a_run():
+        make_documents_due("a", "b", run_no=crawl.job.run_no)
+        claims = crawl.claim()
+        crawl.flush(claims["a"], names=["b"], **redirect)
+        crawl.flush(claims["b"], names=["a"], **redirect)
+        return document("a").result_code, document("b").result_code
+
+    make_documents(crawl.lane, ["a", "b"])
+    first = codes_of_a_run()
+    crawl.begin_the_next_run()
+    second = codes_of_a_run()
+
+    assert first == second == ("REDIRECT", "REDIRECT_LOOP")
+
+
+def make_documents_due(*names, run_no):
+    for number, name in enumerate(names):
+        QueueItem.objects.filter(hash=hash_of(name)).update(
+            stage=Stage.PENDING, seq=FIRST_FRESH + number, run_no=run_no
+        )
