@@ -107,7 +107,8 @@ SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS sc
 """
 
 # What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
-# of another group that is ready for the same bin.
+# of another group that is ready for the same bin. A turn at a worker of another scope has no worker
+# here: a batch of this scope that followed it would be for somebody who may not take it.
 _BINS: Final[LiteralString] = """
 SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, bin.open_requests,
        coalesce(lim.requests, 2) AS requests,
@@ -123,7 +124,8 @@ SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, 
          JOIN jobs_throttlepolicy AS policy ON policy.id = binlimit.policy_id
         WHERE binlimit.bin_id = bin.id) AS lim ON true
   LEFT JOIN LATERAL (
-       SELECT json_agg(json_build_array(turn.id, CASE WHEN batch.state = 'sent' THEN batch.worker_id END,
+       SELECT json_agg(json_build_array(turn.id,
+                       CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END,
                        EXISTS (SELECT FROM jobs_turn AS next WHERE next.follows_id = turn.id AND next.closed_at IS NULL)
               ) ORDER BY turn.id) AS turns
          FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
@@ -426,7 +428,7 @@ def _hold(
 
 def _read_bins(cursor: psycopg.Cursor[Any], held: _Held, *, now: dt.datetime) -> list[BinSeen]:
     bins = sorted({lane.bin_id for lane in held.lanes})
-    rows = cursor.execute(_BINS, {"group": held.group.id, "bins": bins, "now": now})
+    rows = cursor.execute(_BINS, {"group": held.group.id, "scope": held.scope, "bins": bins, "now": now})
     return [
         BinSeen(
             id=row.id,
