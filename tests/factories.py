@@ -88,14 +88,14 @@ class RunningJob:
 
 
 def make_running_job(manager, *, policy=None, run_no=1, **facts):
-    """A job whose run is active, its group owned by the manager."""
-    job = make_job(policy=policy, **facts)
+    """A job whose run is active, in the scope of the manager who owns its group."""
+    job = make_job(policy=policy, node_scope=manager.scope, **facts)
     Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, run_no=run_no, started_at=NOON)
     job.refresh_from_db()
     if job.max_documents is not None:
         Budget.objects.create(job=job, run_no=run_no, most=job.max_documents)
     seed = job.seeds.get()
-    group = make_group(seed, owner=manager)
+    group = make_group(seed, owner=manager, scope=manager.scope)
     return RunningJob(job, seed, group, manager)
 
 

@@ -8,7 +8,7 @@ from crawlctl.demo.log import read_log
 from jobs import control
 from jobs.models import Job
 from tests.factories import make_job, make_policy
-from tests.processes import wait_for
+from tests.processes import ended, wait_for
 
 # Seconds by which the site may see two starts closer than they were.
 TOLERANCE = 0.02
@@ -28,12 +28,24 @@ def everything(site):
     return list(read_log(site.log))
 
 
-def test_starts_keep_their_distance_whatever_worker_makes_them(machine, serve):
+def test_starts_keep_their_distance_when_their_worker_is_killed_between(machine, serve):
     site = serve(pages=40, hosts=2, traps=3)
 
-    crawl = machine.crawl(site.start_url, "--scope", "any", "--delay", 0.15, "--workers", 2)
+    crawl = machine.start_crawl(site.start_url, "--scope", "any", "--delay", 0.15, "--workers", 2)
+    wait_for(lambda: site.count_requests() > 20, saying="the crawl is under way")
+    crawl.children()[0].kill()
+    crawl = ended(crawl)
 
     assert crawl.counts["indexed"] == 40
+    assert closest(everything(site)) > 0.15 - TOLERANCE
+
+
+def test_two_crawls_that_know_nothing_of_each_other_keep_the_distance_between_them(machine, serve):
+    site = serve(pages=15, traps=0)
+
+    crawls = [machine.start_crawl(site.start_url, "--delay", 0.15, "--workers", 1) for _ in range(2)]
+
+    assert [ended(crawl).counts["indexed"] for crawl in crawls] == [15, 15]
     assert closest(everything(site)) > 0.15 - TOLERANCE
 
 

@@ -241,6 +241,25 @@ def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_con
     assert stuff_all(other_connection, second).documents == 10
 
 
+def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(connection, manager, worker):
+    policy = make_policy(open_requests=2, min_gap=1.0)
+    ours = make_running_job(manager, policy=policy)
+    theirs = make_running_job(register_node(connection, "manager", scope="crawl:theirs"), policy=policy)
+    make_documents(make_lane(ours.seed), [f"ours {n}" for n in range(30)])
+    make_documents(make_lane(theirs.seed), [f"theirs {n}" for n in range(30)])
+    stuff_all(connection, ours)
+    assert len(take_all(connection, worker)) == 10
+
+    assert stuff_all(connection, theirs).documents == 0
+
+    assert stuff_all(connection, ours).documents == 10
+    close_open_turns(connection)
+    Lane.objects.update(ready_at=NOON)
+    assert stuff_all(connection, theirs).documents == 10
+    their_worker = register_node(connection, "worker", scope="crawl:theirs")
+    assert len(take_all(connection, their_worker)) == 10
+
+
 def test_concurrent_stuffers_never_exceed_a_budget(dsn, manager):
     running = make_running_job(manager, policy=make_policy(open_requests=1000), max_documents=50)
     for host in range(8):
