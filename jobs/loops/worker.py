@@ -9,30 +9,25 @@ here: `_take` puts its turn into a bin's queue, `_dispatch` begins it when the b
 import asyncio
 import datetime as dt
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 import psycopg
-from django.db import connection as django_connection
 
 from jobs import channels
 from jobs.connectors.output.base import OutputError
-from jobs.connectors.repository.base import Activity, Ending, Outcome
-from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
-from jobs.connectors.repository.web.urls import BadUrl, origin_of
+from jobs.connectors.repository.base import Activity, Ending
+from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
 from jobs.duties.index import index_waiting_texts
 from jobs.loops.bin_queue import BinQueue, OpenTurn
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
-from jobs.loops.known import KnownReferences
-from jobs.loops.outputs import JobOutputs
 from jobs.loops.worker_jobs import Fetchers, JobAtWork, JobTable, read_job
-from jobs.queue import close, discover, drop, flush, release, take, wake
-from jobs.queue.robots import read_robots, write_robots
+from jobs.loops.writing import Ended, ToWrite, Writer, Written, origin_of_claim, stop_job
+from jobs.queue import close, release, take
+from jobs.queue.robots import read_robots
 from jobs.queue.take import Claimed, Taken
-from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
 from nodes.heartbeat import Heart
@@ -48,11 +43,8 @@ _POLL: Final = 0.5
 _CLOSING_WAITS: Final = 0.15
 # A bin that nobody is served in is freed so soon.
 _FREEING_WAITS: Final = 0.02
-# Wake-ups are merged to so many a second for each process.
-_SECONDS_BETWEEN_WAKE_UPS: Final = 0.1
 # Documents that are taken only when there is room for about as many.
 _WORTH_TAKING: Final = 32
-_ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 _TEXTS_AT_ONCE: Final = 25
 _INDEX_POLL: Final = 1.0
 
@@ -119,21 +111,16 @@ class Worker:
         self._robots = RobotsTable()
         self._fetchers = Fetchers(robots=self._robots)
         self._jobs = JobTable(self._fetchers)
-        self._known = KnownReferences()
-        self._outputs = JobOutputs()
-        self._lanes: dict[tuple[int, str], int] = {}
+        self._writer = Writer(identity, self._robots, self._clock)
         self._bins: dict[int, BinQueue] = {}
-        self._results: list[tuple[Claimed, JobAtWork, Outcome]] = []
+        self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
         self._closed: list[close.ClosedTurn] = []
         self._left_in_batch: dict[int, int] = {}
-        self._unknown_lanes: set[int] = set()
         self._done_batches: list[int] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._flushed = self._refused = 0
-        self._last_wake_up = 0.0
-        self._owes_wake_up = False
         self._stopped_jobs: set[int] = set()
         self._is_draining = False
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -291,7 +278,8 @@ class Worker:
         for turn in taken.turns:
             queue = self._bins.setdefault(turn.bin_id, BinQueue(turn.bin_id))
             if not turn.is_known:
-                self._unknown_lanes.update(claimed.lane_id for claimed in turn.documents)
+                for claimed in turn.documents:
+                    self._writer.expect_unknown(claimed.lane_id)
             queue.add(turn, now=now)
             self._close_turns(queue)
             self._dispatch(queue)
@@ -309,7 +297,7 @@ class Worker:
         origins: set[str] = set()
         for turn in taken.turns:
             for claimed in turn.documents:
-                origin = _origin(claimed)
+                origin = origin_of_claim(claimed)
                 if origin and self._robots.known(origin) is None:
                     origins.add(origin)
         if origins:
@@ -367,10 +355,10 @@ class Worker:
         queue.end(turn)
         assert activity.outcome is not None
         outcome = activity.outcome
-        self._results.append((claimed, job, outcome))
+        self._ended.append(Ended(claimed, job, outcome))
         if outcome.ending == Ending.RETRY and outcome.back_off > 0:
             self._give_back_waiting_of(queue, lambda _claimed: True)
-        if len(self._results) >= _RESULTS_A_FLUSH or not self._is_busy:
+        if len(self._ended) >= _RESULTS_A_FLUSH or not self._is_busy:
             self._something_to_flush.set()
         else:
             self._flush_within(self._settings.flush_after.total_seconds())
@@ -432,51 +420,42 @@ class Worker:
 
     async def _write_everything(self) -> None:
         """Write results, documents that go back, and turns that ended; in this order."""
-        results, self._results = self._results, []
-        given_back, self._given_back = self._given_back, []
-        closed, self._closed = self._closed, []
-        if not (results or given_back or closed or self._done_batches):
+        given = ToWrite(self._ended, self._given_back, self._closed, self._done_batches, self._runs_out)
+        if given.is_empty:
             return
+        self._ended, self._given_back, self._closed, self._done_batches = [], [], [], []
         try:
-            flushed, returned = await self._database.run(
-                lambda connection: self._write(connection, results, given_back, closed)
-            )
+            written = await self._database.run(partial(self._writer.write, given=given))
         except OutputError as error:
-            flushed, returned = await self._write_by_job(results, given_back, closed, error)
-        self._flushed += flushed.written
-        self._refused += flushed.refused + len(given_back) - returned
-        for claimed in (*(claimed for claimed, _, _ in results), *given_back):
+            written = await self._write_by_job(given, error)
+        self._flushed += written.flushed
+        self._refused += written.refused
+        for claimed in (*(one.claimed for one in given.ended), *given.given_back):
             self._settle(claimed)
         if self._claimed <= self._settings.capacity - _WORTH_TAKING:
             self._something_to_take.set()
 
-    async def _write_by_job(
-        self,
-        results: list[tuple[Claimed, JobAtWork, Outcome]],
-        given_back: list[Claimed],
-        closed: list[close.ClosedTurn],
-        error: OutputError,
-    ) -> tuple[flush.Flushed, int]:
+    async def _write_by_job(self, given: ToWrite, error: OutputError) -> Written:
         """
         An output refused: write the other jobs' results, give back those of the job, and pause it.
 
         Its documents are kept, and nothing is fetched again and again for an output that is full.
         """
         logger.error("an output refused what it was given: %s", error)
-        written = 0
-        back = list(given_back)
-        for job_id in sorted({claimed.job_id for claimed, _, _ in results}):
-            of_job = [result for result in results if result[0].job_id == job_id]
+        flushed = 0
+        back = list(given.given_back)
+        for job_id in sorted({one.claimed.job_id for one in given.ended}):
+            of_job = [one for one in given.ended if one.claimed.job_id == job_id]
             try:
-                flushed, _ = await self._database.run(partial(self._write, results=of_job, given_back=[], closed=[]))
-                written += flushed.written
+                written = await self._database.run(partial(self._writer.write, given=ToWrite(of_job)))
+                flushed += written.flushed
             except OutputError as refused:
-                back += [claimed for claimed, _, _ in of_job]
-                self._stopped_jobs.add(job_id)
-                await self._database.run(partial(_stop_job, job_id=job_id, reason=str(refused)))
+                back += [one.claimed for one in of_job]
+                await self._stop_job(job_id, reason=str(refused))
         self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
-        _, returned = await self._database.run(partial(self._write, results=[], given_back=back, closed=closed))
-        return flush.Flushed(written=written), returned
+        rest = replace(given, ended=(), given_back=back)
+        written = await self._database.run(partial(self._writer.write, given=rest))
+        return Written(flushed=flushed, refused=written.refused)
 
     def _settle(self, claimed: Claimed) -> None:
         """A document of a batch is no longer this worker's."""
@@ -488,112 +467,26 @@ class Worker:
             self._done_batches.append(claimed.batch_id)
             self._flush_within(self._settings.flush_after.total_seconds())
 
-    def _write(
-        self,
-        connection: psycopg.Connection[Any],
-        results: list[tuple[Claimed, JobAtWork, Outcome]],
-        given_back: list[Claimed],
-        closed: list[close.ClosedTurn],
-    ) -> tuple[flush.Flushed, int]:
-        """In the database's thread: one flush, and the short transactions around it."""
-        now = self._clock.now(connection)
-        flushed = flush.Flushed()
-        returned = 0
-        if results:
-            lanes = self._open_lanes(connection, results)
-            flushed = flush.flush(
-                connection,
-                worker=self._me.id,
-                results=[flush.Result(claimed, job.facts, outcome, lanes) for claimed, job, outcome in results],
-                outputs=self._outputs,
-                is_known=self._known.holds,
-                now=now,
-            )
-            self._known.add(flushed.named)
-            self._tell_of_hosts(connection, results)
-        if given_back:
-            returned = release.give_back(connection, worker=self._me.id, claims=given_back, now=now)
-        done, self._done_batches = self._done_batches, []
-        woke = close.close_turns(
-            connection,
-            turns=closed,
-            batches=done,
-            filled=flushed.lanes,
-            ripening=flushed.waiting_lanes,
-            now=now,
-        )
-        # Managers look by themselves some times a second: only who runs out of work calls them.
-        self._owes_wake_up = self._owes_wake_up or (bool(woke or returned) and self._runs_out)
-        if self._owes_wake_up and time.monotonic() - self._last_wake_up >= _SECONDS_BETWEEN_WAKE_UPS:
-            self._last_wake_up, self._owes_wake_up = time.monotonic(), False
-            wake.notify(connection, channels.STUFF, self._me.scope)
-        return flushed, returned
-
-    def _open_lanes(
-        self, connection: psycopg.Connection[Any], results: list[tuple[Claimed, JobAtWork, Outcome]]
-    ) -> dict[tuple[int, str], int]:
-        """The lanes of everything that the results name; absent bins and lanes are made."""
-        wanted = {
-            (claimed.seed_id, named.bin)
-            for claimed, _, outcome in results
-            for named in outcome.references or ()
-            if (claimed.seed_id, named.bin) not in self._lanes
-        }
-        if wanted:
-            if len(self._lanes) > 100_000:
-                self._lanes.clear()
-            self._lanes |= discover.open_lanes(connection, namespace="web", wanted=wanted)
-        return self._lanes
-
-    def _tell_of_hosts(
-        self, connection: psycopg.Connection[Any], results: list[tuple[Claimed, JobAtWork, Outcome]]
-    ) -> None:
-        """Store what hosts said of themselves: robots.txt, crawl-delay, Retry-After."""
-        fetched = self._robots.take_fetched()
-        if fetched:
-            write_robots(
-                connection,
-                answers={
-                    origin: {"kind": answer.kind.value, "text": answer.text} for origin, answer in fetched.items()
-                },
-                lifetime=_ROBOTS_LIFETIME,
-            )
-        for claimed, job, outcome in results:
-            if outcome.ending == Ending.RETRY and outcome.back_off > 0:
-                close.back_off(connection, lane_id=claimed.lane_id, seconds=outcome.back_off)
-                continue
-            origin = _origin(claimed) if fetched or claimed.lane_id in self._unknown_lanes else ""
-            if origin in fetched or claimed.lane_id in self._unknown_lanes:
-                self._unknown_lanes.discard(claimed.lane_id)
-                delay = self._robots.crawl_delay(origin, token=product_token(job.specification.user_agent))
-                close.know(connection, lane_id=claimed.lane_id, interval=delay or (0.0 if origin in fetched else None))
-
     async def _remove(self, claims: list[Claimed]) -> None:
         """Take documents out of the outputs and out of the queue."""
         jobs = {claimed.job_id: job.facts for claimed in claims if (job := self._jobs.find(claimed)) is not None}
         known = [claimed for claimed in claims if claimed.job_id in jobs]
         try:
-            await self._database.run(
-                lambda connection: drop.drop(
-                    connection,
-                    worker=self._me.id,
-                    claims=known,
-                    jobs=jobs,
-                    outputs=self._outputs,
-                    now=self._clock.now(connection),
-                )
-            )
+            await self._database.run(partial(self._writer.remove, claims=known, jobs=jobs))
         except OutputError as error:
             logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
             for job_id in jobs:
-                await self._database.run(partial(_stop_job, job_id=job_id, reason=str(error)))
+                await self._stop_job(job_id, reason=str(error))
             self._given_back.extend(claims)
             self._something_to_flush.set()
             return
         for claimed in claims:
             self._settle(claimed)
-        self._owes_wake_up = True
         self._something_to_flush.set()
+
+    async def _stop_job(self, job_id: int, *, reason: str) -> None:
+        self._stopped_jobs.add(job_id)
+        await self._database.run(lambda _connection: stop_job(job_id, reason=reason))
 
     # --- Obeying ---------------------------------------------------------------------------------
 
@@ -649,25 +542,6 @@ class Worker:
             await asyncio.sleep(0.0 if done == _TEXTS_AT_ONCE else _INDEX_POLL)
 
 
-def _stop_job(_connection: psycopg.Connection[Any], *, job_id: int, reason: str) -> None:
-    """Pause a job with a reason, or end its run where it cannot be paused any more."""
-    try:
-        for name in ("pause", "abort"):
-            try:
-                make_transition(job_id, name, made_by="worker", now=dt.datetime.now(tz=dt.UTC), reason=reason)
-            except TransitionRefused as refused:
-                if "resume" in refused.allowed:
-                    # Another worker was faster.
-                    return
-                continue
-            return
-    except JobUnknown:
-        return
-    finally:
-        # A daemon keeps no connection for what is so rare.
-        django_connection.close()
-
-
 def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
     """Those of these jobs of which nothing more may be begun; a job that is gone is one of them."""
     rows = connection.execute(
@@ -685,10 +559,3 @@ def _claims_of(taken: Taken) -> list[Claimed]:
         *(claimed for turn in taken.turns for claimed in turn.documents),
         *(claimed for claims in taken.removals.values() for claimed in claims),
     ]
-
-
-def _origin(claimed: Claimed) -> str:
-    try:
-        return origin_of(claimed.document.identifier)
-    except BadUrl:
-        return ""
