@@ -27,8 +27,8 @@ from jobs.models import (
     ThrottleGroup,
     ThrottlePolicy,
 )
-from jobs.queue.flush import JobFacts, Result
 from jobs.queue.order import FIRST_FRESH
+from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.stuff import GroupHeld
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE

@@ -8,7 +8,7 @@ written only after the commit, so what is in it is durable. Only the database's 
 from collections.abc import Iterable
 from typing import Final
 
-from jobs.queue.flush import JobFacts
+from jobs.queue.outcomes import JobFacts
 
 _MOST: Final = 400_000
 

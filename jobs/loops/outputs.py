@@ -21,7 +21,8 @@ import psycopg
 from jobs.connectors.output.base import ConfigurationError, Entry, Output, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import Ending
-from jobs.queue.flush import JobFacts, OutputWriter, Result
+from jobs.queue.flush import OutputWriter
+from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
 
 # An output, and the hash of a document in it.

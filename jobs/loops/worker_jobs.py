@@ -10,7 +10,7 @@ from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
-from jobs.queue.flush import JobFacts
+from jobs.queue.outcomes import JobFacts
 from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
 

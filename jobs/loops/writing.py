@@ -24,6 +24,7 @@ from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
 from jobs.loops.worker_jobs import JobAtWork
 from jobs.queue import close, discover, drop, flush, release, wake
+from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.robots import write_robots
 from jobs.queue.take import Claimed
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
@@ -116,7 +117,7 @@ class Writer:
         return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
 
     def remove(
-        self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], jobs: dict[int, flush.JobFacts]
+        self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], jobs: dict[int, JobFacts]
     ) -> None:
         """
         Take documents out of the outputs and out of the queue.
@@ -135,7 +136,7 @@ class Writer:
         flushed = flush.flush(
             connection,
             worker=self.me.id,
-            results=[flush.Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended],
+            results=[Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended],
             outputs=self._outputs,
             is_known=self._known.holds,
             now=now,

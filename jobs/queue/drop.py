@@ -14,7 +14,7 @@ from typing import Any, Final, LiteralString, Protocol
 import psycopg
 
 from jobs.lifecycle.document import Stage
-from jobs.queue.flush import JobFacts
+from jobs.queue.outcomes import JobFacts
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed

@@ -32,7 +32,8 @@ from jobs.models import (
 )
 from jobs.queue import take
 from jobs.queue.drop import Dropped, drop
-from jobs.queue.flush import JobFacts, Result, flush
+from jobs.queue.flush import flush
+from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
 from nodes.fences import FenceRefused
 from tests.cluster import register_node, wait_until

@@ -1,0 +1,321 @@
+"""
+What outcomes come to: the rows that a flush will write, worked out from the rows that it holds.
+
+No I/O. `FlushPlan.end` is told of each of the flush's own documents, `FlushPlan.reference` of everything
+that they name; `parameters` hands the result to the one statement that writes it (`jobs.queue.flush`).
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from jobs.connectors.repository.base import Ending, Outcome
+from jobs.lifecycle.document import Stage
+from jobs.queue.take import Claimed
+
+# A document: its hash, and its job.
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What the flush must know of a job: does the depth of its documents matter, which outputs hold."""
+
+    id: int
+    run_no: int
+    tracks_depth: bool
+    max_depth: int | None
+    has_budget: bool
+    # Outputs that hold documents (all but null), by id.
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One outcome with the claim that it was made under. `lanes` finds the lane of a (seed, bin name)."""
+
+    claimed: Claimed
+    job: JobFacts
+    outcome: Outcome
+    lanes: Mapping[tuple[int, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A reference, as near as any of this flush's documents brings it; perhaps the target of a redirect."""
+
+    job: JobFacts
+    identifier: str
+    lane_id: int | None
+    depth: int
+    redirects: int
+    is_target: bool
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    hash: str
+    job_id: int
+    lane_id: int
+    identifier: str
+    run_no: int
+    depth: int
+    redirects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    hash: str
+    job_id: int
+    stage: int
+    run_no: int
+    depth: int
+    redirects: int
+    rescan: bool
+    revived: bool
+    unconditional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    hash: str
+    job_id: int
+    stage: int
+    run_no: int
+    outcome: int
+    code: str
+    version: str
+    validators: str
+    indexed_before: bool
+    depth: int
+    check_time: dt.datetime | None
+    retried: bool
+    requested: bool
+    given_back: bool
+
+
+_FIELDS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
+    "new": (New, ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects")),
+    "ref": (
+        Again,
+        ("hashes", "jobs", "stages", "runs", "depths", "redirects", "rescans", "revived", "unconditional"),
+    ),
+    "own": (
+        Own,
+        (
+            "hashes",
+            "jobs",
+            "stages",
+            "runs",
+            "outcomes",
+            "codes",
+            "versions",
+            "validators",
+            "indexed",
+            "depths",
+            "check_times",
+            "retried",
+            "requested",
+            "given_back",
+        ),
+    ),
+}
+
+
+class FlushPlan:
+    """The writes of one flush, gathered row by row and handed to the database by column."""
+
+    def __init__(self, *, now: dt.datetime) -> None:
+        self.now = now
+        self.new: list[New] = []
+        self.again: list[Again] = []
+        self.own: list[Own] = []
+        self.links: list[tuple[str, int, str, bool]] = []
+        self.refunds: dict[int, int] = {}
+        self.counts: dict[tuple[int, int, int, str, int, int, str], int] = {}
+        self.woken: set[int] = set()
+        self.waiting: dict[int, dt.datetime] = {}
+
+    def count(
+        self, job: int, lane: int, run: int, measure: str, stage: int, outcome: int, code: str, amount: int
+    ) -> None:
+        key = (job, lane, run, measure, stage, outcome, code)
+        self.counts[key] = self.counts.get(key, 0) + amount
+
+    def move(self, row: Any, *, job: JobFacts, stage: int, outcome: int = 0, code: str = "") -> None:
+        """Count a document out of where it stands and into where it comes to stand."""
+        done = row.stage == Stage.DONE
+        old = (row.outcome, row.result_code) if done else (0, "")
+        self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, old[0], old[1], -1)
+        self.count(job.id, row.lane_id, job.run_no, "stage", stage, outcome, code, 1)
+
+    def end(self, result: Result, row: Any, *, loops: bool) -> None:
+        """One of the flush's own documents."""
+        outcome, job, key = result.outcome, result.job, result.claimed.document.hash
+        if outcome.bytes_read:
+            self.count(job.id, row.lane_id, job.run_no, "bytes", 0, 0, "", outcome.bytes_read)
+        code = "REDIRECT_LOOP" if loops else outcome.code
+        held = {
+            Ending.INDEXED: True,
+            Ending.UNCHANGED: True,
+        }.get(outcome.ending, row.indexed_before and not outcome.removes)
+        given_back = job.has_budget and not outcome.requested
+        if outcome.ending == Ending.RETRY:
+            check_time = self.now + dt.timedelta(seconds=outcome.retry_after)
+            self._own(
+                result,
+                row,
+                stage=Stage.PENDING,
+                ending=row.outcome,
+                code=row.result_code,
+                held=held,
+                check_time=check_time,
+            )
+            self.move(row, job=job, stage=Stage.PENDING)
+            if check_time < self.waiting.get(row.lane_id, dt.datetime.max.replace(tzinfo=dt.UTC)):
+                self.waiting[row.lane_id] = check_time
+            return
+        ending, code = _remembered(row, job=job, ending=int(outcome.ending), code=code)
+        stage = Stage.PENDING if row.rescan else Stage.DONE
+        self._own(result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back)
+        if stage == Stage.DONE:
+            self.move(row, job=job, stage=stage, outcome=ending, code=code)
+        else:
+            self.move(row, job=job, stage=stage)
+            self.woken.add(row.lane_id)
+        if given_back:
+            self.refunds[job.id] = self.refunds.get(job.id, 0) + 1
+        if outcome.references is not None:
+            targets = "{" + ",".join([named.hash for named in outcome.references]) + "}"
+            self.links.append((key, job.id, targets, outcome.code == "REDIRECT"))
+
+    def _own(
+        self,
+        result: Result,
+        row: Any,
+        *,
+        stage: int,
+        ending: int,
+        code: str,
+        held: bool,
+        check_time: dt.datetime | None = None,
+        given_back: bool = False,
+    ) -> None:
+        outcome = result.outcome
+        self.own.append(
+            Own(
+                hash=result.claimed.document.hash,
+                job_id=result.job.id,
+                stage=int(stage),
+                run_no=result.job.run_no,
+                outcome=ending,
+                code=code,
+                version=outcome.version,
+                # What is to be read again because a shorter path turned up must be read whole.
+                validators="" if row.rescan else outcome.validators,
+                indexed_before=held,
+                depth=row.depth,
+                check_time=check_time,
+                retried=outcome.ending == Ending.RETRY,
+                requested=outcome.requested,
+                given_back=given_back,
+            )
+        )
+
+    def reference(self, key: Key, named: Named, row: Any, *, ended: Result | None) -> None:
+        """A document that the flush's documents name."""
+        job = named.job
+        if row is None:
+            # A stored link whose document was dropped names nothing any more: it has no identifier.
+            if named.lane_id is not None and named.identifier:
+                self.new.append(
+                    New(key[0], job.id, named.lane_id, named.identifier, job.run_no, named.depth, named.redirects)
+                )
+                self.woken.add(named.lane_id)
+            return
+        if row.stage is None:
+            # It is part of this run already, and nothing of it can change.
+            return
+        if ended is not None:
+            # It names itself, or ended in this same flush: only a shorter path matters.
+            self._come_nearer_after_ending(named, row, ended)
+            return
+        nearer = job.tracks_depth and named.depth < row.depth
+        if row.run_no < job.run_no and row.stage in {Stage.PENDING, Stage.DONE}:
+            self._again(named, row, stage=Stage.PENDING, depth=named.depth, redirects=named.redirects, revived=True)
+            self.move(row, job=job, stage=Stage.PENDING)
+            self.woken.add(row.lane_id)
+        elif nearer and row.stage == Stage.PENDING:
+            self._again(named, row, stage=row.stage, depth=named.depth)
+        elif nearer and row.stage == Stage.ACTIVE:
+            self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
+        elif nearer and row.stage == Stage.DONE:
+            self._again(named, row, stage=Stage.PENDING, depth=named.depth, revived=True, unconditional=True)
+            self.move(row, job=job, stage=Stage.PENDING)
+            self.woken.add(row.lane_id)
+
+    def _come_nearer_after_ending(self, named: Named, row: Any, ended: Result) -> None:
+        if not named.job.tracks_depth or named.depth >= row.depth or row.rescan:
+            return
+        index = next(i for i, own in enumerate(self.own) if (own.hash, own.job_id) == (row.hash.hex, row.job_id))
+        own = self.own[index]
+        if own.stage != Stage.DONE:
+            return
+        self.own[index] = replace(own, stage=int(Stage.PENDING), depth=named.depth, validators="")
+        job = ended.job
+        self.count(job.id, row.lane_id, job.run_no, "stage", Stage.DONE, own.outcome, own.code, -1)
+        self.count(job.id, row.lane_id, job.run_no, "stage", Stage.PENDING, 0, "", 1)
+        self.woken.add(row.lane_id)
+
+    def _again(
+        self,
+        named: Named,
+        row: Any,
+        *,
+        stage: int,
+        depth: int,
+        redirects: int | None = None,
+        rescan: bool = False,
+        revived: bool = False,
+        unconditional: bool = False,
+    ) -> None:
+        self.again.append(
+            Again(
+                hash=row.hash.hex,
+                job_id=row.job_id,
+                stage=int(stage),
+                run_no=named.job.run_no,
+                depth=depth,
+                redirects=min(row.redirects, named.redirects) if redirects is None else redirects,
+                rescan=rescan,
+                revived=revived,
+                unconditional=unconditional,
+            )
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """The gathered rows by column, as the statement wants them."""
+        facts: dict[str, Any] = {"now": self.now}
+        for prefix, rows in (("new", self.new), ("ref", self.again), ("own", self.own)):
+            kind, columns = _FIELDS[prefix]
+            for name, column in zip((f.name for f in fields(kind)), columns, strict=True):
+                facts[f"{prefix}_{column}"] = [getattr(row, name) for row in rows]
+        facts |= _columns(self.links, ("link_hashes", "link_jobs", "link_targets", "link_redirects"))
+        facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
+        moved = [(*key, amount) for key, amount in self.counts.items() if amount]
+        names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts")
+        return facts | _columns(moved, tuple(f"count_{name}" for name in names))
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], names: tuple[str, ...]) -> dict[str, list[Any]]:
+    if not rows:
+        return {name: [] for name in names}
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def _remembered(row: Any, *, job: JobFacts, ending: int, code: str) -> tuple[int, str]:
+    """What was indexed in this run stays so when a second look finds it unchanged."""
+    if ending == Ending.UNCHANGED and row.run_no == job.run_no and row.outcome == Ending.INDEXED:
+        return int(Ending.INDEXED), row.result_code
+    return ending, code
