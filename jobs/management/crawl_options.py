@@ -197,11 +197,11 @@ def _outputs(given: Sequence[str]) -> list[OutputConnection]:
     connections = []
     for text in given:
         wanted = parse_output(text)
-        connection = OutputConnection.objects.filter(name=wanted.name).first() or OutputConnection(
-            name=wanted.name, connector=wanted.connector, configuration=wanted.configuration
-        )
-        open_output(connection).check()
-        connection.save()
+        facts = {"connector": wanted.connector, "configuration": wanted.configuration}
+        connection = OutputConnection.objects.filter(name=wanted.name).first()
+        open_output(connection or OutputConnection(name=wanted.name, **facts)).check()
+        # Another crawl may be storing the same at this moment.
+        connection, _ = OutputConnection.objects.get_or_create(name=wanted.name, defaults=facts)
         connections.append(connection)
     return connections
 
