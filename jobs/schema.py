@@ -1,5 +1,7 @@
 """The database's tables against this program's: made where they are missing, refused where they are newer."""
 
+from typing import Final
+
 from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -17,13 +19,33 @@ class SchemaTooNew(Exception):
         )
 
 
+# Who makes the tables holds this advisory lock; the number is only ours.
+_MIGRATING: Final = 7_215_608_411
+
+
 def make_ready() -> bool:
     """
     Bring the database's tables up to this program's; returns whether anything had to be made.
 
+    Of several processes that find a new database at once, one makes the tables and the others wait.
+
     Raises:
         SchemaTooNew: the database knows migrations that this program does not.
     """
+    if not _is_behind():
+        return False
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATING])
+        try:
+            if not _is_behind():
+                return False
+            call_command("migrate", verbosity=0, interactive=False)
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATING])
+    return True
+
+
+def _is_behind() -> bool:
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     unknown = sorted(
         f"{app}.{name}"
@@ -32,7 +54,4 @@ def make_ready() -> bool:
     )
     if unknown:
         raise SchemaTooNew(unknown)
-    if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        return False
-    call_command("migrate", verbosity=0, interactive=False)
-    return True
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))

@@ -27,9 +27,9 @@ from jobs.models import (
     ThrottleGroup,
     ThrottlePolicy,
 )
+from jobs.queue.hold import GroupHeld
 from jobs.queue.order import FIRST_FRESH
 from jobs.queue.outcomes import JobFacts, Result
-from jobs.queue.stuff import GroupHeld
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.cluster import NOON

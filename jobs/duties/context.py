@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from jobs.queue.stuff import GroupHeld
+from jobs.queue.hold import GroupHeld
 from nodes.fences import TermHeld
 
 

@@ -7,8 +7,10 @@ from typing import Final, LiteralString
 
 from jobs import channels
 from jobs.duties.context import Pass
+from jobs.queue.hold import Stuffed
 from jobs.queue.rows import named_rows
-from jobs.queue.stuff import Stuffed, stuff, stuff_removals
+from jobs.queue.stuff import stuff
+from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.wake import notify, sweep_lanes
 from nodes.fences import FenceRefused
 

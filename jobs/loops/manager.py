@@ -26,7 +26,7 @@ from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
 from jobs.loops.loop import Rhythm, duties
-from jobs.queue.stuff import GroupHeld
+from jobs.queue.hold import GroupHeld
 from nodes import membership
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge

@@ -16,10 +16,10 @@ import psycopg
 from jobs.connectors.repository.base import Reference
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
+from jobs.queue.hold import GroupHeld
 from jobs.queue.order import FRESH
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
-from jobs.queue.stuff import GroupHeld
 from nodes.fences import FenceRefused
 
 # Locks: the rows that it inserts, by name and by (seed, bin).

@@ -10,8 +10,6 @@ import datetime as dt
 import math
 import uuid
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -19,92 +17,17 @@ import psycopg
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch
+from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.order import AGAIN, FIRST_FRESH
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
-from jobs.throttling.bins import BinSeen, LaneSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
-from nodes.fences import FenceRefused
+from jobs.throttling.bins import BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
 
-# Lanes that one pass looks at.
-_LANES_A_PASS: Final = 200
 # Documents of one batch where a batch holds turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
-# Documents of one clean-up batch of a lane.
-_REMOVALS_A_BATCH: Final = 100
 # A document that was lost with its worker so often is handed out alone.
 _SUSPECT_LOSSES: Final = 2
 
-
-@dataclass(frozen=True, slots=True)
-class GroupHeld:
-    """A group as its owner knows it: the epoch that he was given is his fence."""
-
-    id: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stuffed:
-    """What one pass offered. `saw_everything` is False when lanes were left for the next pass."""
-
-    documents: int = 0
-    batches: int = 0
-    workers: frozenset[uuid.UUID] = frozenset()
-    saw_everything: bool = True
-
-
-# The fences, the runnable jobs of the group and their budgets, its ready lanes (oldest `ready_at` first),
-# their bins locked, then they.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id; the
-# last two skip what is locked. Each step reads the one before, which makes the order. A locked row is
-# checked again after a lock wait, so each fence is judged as it stands when the lock is held; what the
-# bins allow is read by the next statement.
-_HOLD: Final[LiteralString] = f"""
-WITH node AS MATERIALIZED (
-    SELECT id FROM nodes_node
-     WHERE id = %(manager)s AND status IN ('running', 'draining')
-       FOR KEY SHARE
-), held AS MATERIALIZED (
-    SELECT id, node_scope FROM jobs_throttlegroup
-     WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
-       FOR SHARE
-), runnable AS MATERIALIZED (
-    SELECT job.id, job.run_no, job.priority, job.phase
-      FROM jobs_job AS job
-     WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
-       AND job.pause = 'no' AND job."window" = 'inside' AND NOT job.resuming AND job.connectors_ready
-       AND job.stop_request = 'none' AND job.phase = ANY(%(phases)s)
-     ORDER BY job.id
-       FOR SHARE
-), budget AS MATERIALIZED (
-    SELECT job_id, most - admitted AS left_over FROM jobs_budget
-     WHERE job_id IN (SELECT id FROM runnable WHERE phase = 'active')
-     ORDER BY job_id
-       FOR NO KEY UPDATE
-), ready AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, seed.job_id
-      FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
-     WHERE seed.group_id = (SELECT id FROM held) AND seed.job_id IN (SELECT id FROM runnable)
-       AND lane.ready_at <= %(now)s AND (SELECT count(*) FROM budget) >= 0
-     ORDER BY lane.ready_at LIMIT {_LANES_A_PASS}
-), bin AS MATERIALIZED (
-    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
-     ORDER BY id
-       FOR NO KEY UPDATE SKIP LOCKED
-), locked AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, lane.served_at
-      FROM jobs_lane AS lane
-     WHERE lane.id IN (SELECT id FROM ready) AND lane.bin_id IN (SELECT id FROM bin)
-     ORDER BY lane.id
-       FOR NO KEY UPDATE SKIP LOCKED
-)
-SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
-       (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
-       (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
-       (SELECT count(*) FROM ready) AS found,
-       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at)), '[]')
-          FROM locked JOIN ready USING (id)) AS lanes
-"""
 
 # What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
@@ -192,17 +115,9 @@ SELECT lane_id,
   FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(below)s::bigint[]) AS looked(lane_id, run_no, below)
 """
 
-# The batches of an offer, with ids that were drawn before: an id is its documents' claim token.
-_OFFER: Final[LiteralString] = """
-INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at)
-SELECT id, %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, 'available', documents, %(now)s
-  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_documents)s::int[]) AS offered(id, worker, documents)
-"""
-_DRAW_IDS: Final[LiteralString] = "SELECT nextval('jobs_batch_id_seq') AS id FROM generate_series(1, %(count)s)"
-
 # Everything that an offer changes, in rows that this transaction holds.
 _WRITE: Final[LiteralString] = f"""
-WITH offered AS ({_OFFER}), claimed AS (
+WITH offered AS ({OFFER}), claimed AS (
     UPDATE jobs_queueitem AS item
        SET stage = {Stage.ACTIVE:d}, batch_id = taken.batch_id, admitted_run = item.run_no, rescan = false
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
@@ -238,62 +153,7 @@ UPDATE jobs_lane AS lane
  WHERE lane.id = left_at.lane_id
 """
 
-# Documents that a finished run did not reach, or all of a job that is being deleted.
-# Locks: QueueItem, skipping what is locked.
-_REMOVABLE: Final[LiteralString] = """
-SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
-  FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)
- CROSS JOIN LATERAL (
-       SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS old
-        WHERE lane_id = wanted.lane_id AND run_no < wanted.before AND stage IN (0, 2, 5)
-          AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
-                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN (1, 3, 4))
-        LIMIT %(most)s
-          FOR NO KEY UPDATE SKIP LOCKED) AS item
-"""
-
-_CLAIM_REMOVALS: Final[LiteralString] = """
-WITH counted AS (
-    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-    SELECT job_id, lane_id, run_no, 'stage', stage, CASE WHEN stage = 2 THEN outcome ELSE 0 END,
-           CASE WHEN stage = 2 THEN code ELSE '' END, -1
-      FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[],
-                  %(outcomes)s::int[], %(codes)s::text[]) AS gone(job_id, lane_id, run_no, stage, outcome, code)
-    UNION ALL
-    SELECT job_id, lane_id, run_no, 'stage', %(stage)s, 0, '', 1
-      FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(runs)s::int[]) AS gone(job_id, lane_id, run_no)
-), parked AS (
-    UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(empty)s)
-)
-UPDATE jobs_queueitem AS item
-   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, check_time = NULL
-  FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
- WHERE item.hash = taken.hash AND item.job_id = taken.job_id
-"""
-
 _NEVER: Final = 1 << 62
-_EVERY_RUN: Final = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    id: int
-    run_no: int
-    priority: int
-    phase: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What a stuffing transaction holds. `budgets` are what jobs with a limit may still admit."""
-
-    group: GroupHeld
-    manager: uuid.UUID
-    scope: str
-    jobs: dict[int, _Job]
-    budgets: dict[int, int]
-    lanes: list[LaneSeen]
-    is_all: bool
 
 
 @retried
@@ -313,7 +173,7 @@ def stuff(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     with connection.transaction(), named_rows(connection) as cursor:
-        held = _hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
+        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
         if not held.lanes or room <= 0:
             return Stuffed()
         turns, waiting = plan_turns(bins=_read_bins(cursor, held, now=now), lanes=held.lanes, workers=workers, now=now)
@@ -322,111 +182,7 @@ def stuff(
         return _offer(cursor, held, turns=turns, chosen=chosen, ids=ids, waiting=waiting, now=now)
 
 
-@retried
-def stuff_removals(
-    connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
-) -> Stuffed:
-    """
-    Offer what a finished run no longer reaches (clean) and what a deleted job held (delete).
-
-    Raises:
-        FenceRefused: the manager was marked failed, or the group is no longer its own.
-    """
-    offered = batches = 0
-    for kind, phase, stage in (
-        (Batch.Kind.CLEAN, Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
-        (Batch.Kind.DELETE, Phase.DELETING, Stage.BEING_DELETED),
-    ):
-        with connection.transaction(), named_rows(connection) as cursor:
-            held = _hold(cursor, manager=manager, group=group, phases=[phase], now=now)
-            if held.lanes:
-                stuffed = _offer_removals(cursor, held, kind=kind, stage=stage, room=room, now=now)
-                offered, batches = offered + stuffed.documents, batches + stuffed.batches
-    return Stuffed(documents=offered, batches=batches)
-
-
-def _offer_removals(
-    cursor: psycopg.Cursor[Any], held: _Held, *, kind: Batch.Kind, stage: Stage, room: int, now: dt.datetime
-) -> Stuffed:
-    lanes = held.lanes
-    before = [held.jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else _EVERY_RUN for lane in lanes]
-    rows = cursor.execute(
-        _REMOVABLE,
-        {
-            "lanes": [lane.id for lane in lanes],
-            "jobs": [lane.job_id for lane in lanes],
-            "before": before,
-            "most": max(1, min(_REMOVALS_A_BATCH, room // len(lanes))),
-        },
-    ).fetchall()
-    chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
-    ids = [row.id for row in cursor.execute(_DRAW_IDS, {"count": len(chunks)})]
-    cursor.execute(
-        _OFFER,
-        {
-            "group": held.group.id,
-            "scope": held.scope,
-            "manager": held.manager,
-            "kind": kind.value,
-            "offer_ids": ids,
-            "offer_workers": [None] * len(ids),
-            "offer_documents": [len(chunk) for chunk in chunks],
-            "now": now,
-        },
-    )
-    given = {row.lane_id for row in rows}
-    cursor.execute(
-        _CLAIM_REMOVALS,
-        {
-            "count_jobs": [row.job_id for row in rows],
-            "count_lanes": [row.lane_id for row in rows],
-            "runs": [row.run_no for row in rows],
-            "stages": [row.stage for row in rows],
-            "outcomes": [row.outcome for row in rows],
-            "codes": [row.result_code for row in rows],
-            "hashes": [row.hash for row in rows],
-            "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
-            "stage": int(stage),
-            "empty": [lane.id for lane in lanes if lane.id not in given],
-            "now": now,
-        },
-    )
-    return Stuffed(documents=len(rows), batches=len(ids))
-
-
-def _hold(
-    cursor: psycopg.Cursor[Any],
-    *,
-    manager: uuid.UUID,
-    group: GroupHeld,
-    phases: Sequence[Phase],
-    now: dt.datetime,
-) -> _Held:
-    """Take the fences, and lock what is ready of the group's jobs in these phases."""
-    row = cursor.execute(
-        _HOLD, {"manager": manager, "group": group.id, "epoch": group.epoch, "phases": list(phases), "now": now}
-    ).fetchone()
-    assert row is not None
-    if not row.nodes:
-        raise FenceRefused("node", node=str(manager))
-    if row.scope is None:
-        raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
-    jobs = {facts["id"]: _Job(**facts) for facts in row.jobs}
-    return _Held(
-        group=group,
-        manager=manager,
-        scope=row.scope,
-        jobs=jobs,
-        budgets={facts["job_id"]: facts["left_over"] for facts in row.budgets},
-        lanes=[
-            LaneSeen(lane, bin_id, job, jobs[job].priority, dt.datetime.fromisoformat(served) if served else None)
-            for lane, bin_id, job, served in row.lanes
-        ],
-        is_all=row.found < _LANES_A_PASS,
-    )
-
-
-def _read_bins(cursor: psycopg.Cursor[Any], held: _Held, *, now: dt.datetime) -> list[BinSeen]:
+def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> list[BinSeen]:
     bins = sorted({lane.bin_id for lane in held.lanes})
     rows = cursor.execute(_BINS, {"group": held.group.id, "scope": held.scope, "bins": bins, "now": now})
     return [
@@ -460,7 +216,7 @@ def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
 
 
 def _choose(
-    cursor: psycopg.Cursor[Any], held: _Held, *, turns: list[TurnPlan], now: dt.datetime
+    cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], now: dt.datetime
 ) -> tuple[list[tuple[TurnPlan, list[Any]]], list[int]]:
     """
     Read the documents of each planned turn; turns that stay empty are left out. Also draws batch ids.
@@ -532,7 +288,7 @@ def _up_to_a_suspect(documents: list[Any]) -> list[Any]:
 
 def _offer(
     cursor: psycopg.Cursor[Any],
-    held: _Held,
+    held: Held,
     *,
     turns: list[TurnPlan],
     chosen: list[tuple[TurnPlan, list[Any]]],
@@ -618,7 +374,7 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
 
 def _what_is_left(
     cursor: psycopg.Cursor[Any],
-    held: _Held,
+    held: Held,
     *,
     chosen: list[tuple[TurnPlan, list[Any]]],
     waiting: list[NoPlace],

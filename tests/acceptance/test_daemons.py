@@ -133,6 +133,22 @@ def test_nothing_is_lost_with_a_killed_worker_nor_with_a_killed_main(cluster, se
     assert statuses == {"running": 2, "failed": 2}
 
 
+def test_a_cluster_that_was_killed_as_a_whole_goes_on_when_it_is_started_again(cluster, serve):
+    site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
+    daemons = cluster.start("runmanager", "runworker", "runworker")
+    job = cluster.make_job(site)
+
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    for daemon in daemons:
+        daemon.kill()
+    cluster.start("runmanager", "runworker")
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) <= 2 * CLAIMED_AT_MOST
+
+
 def test_a_worker_that_wakes_after_it_was_failed_changes_nothing(cluster, serve):
     site = serve(pages=250, hosts=2, traps=3, latency_ms=60)
     _, *workers = cluster.start("runmanager", "runworker", "runworker")

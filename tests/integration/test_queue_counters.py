@@ -14,7 +14,8 @@ from jobs.queue.discover import discover_seeds
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw
-from jobs.queue.stuff import stuff, stuff_removals
+from jobs.queue.stuff import stuff
+from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.take import take
 from nodes import membership
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds

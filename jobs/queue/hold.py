@@ -1,0 +1,154 @@
+"""
+What a stuffing transaction holds before it chooses anything, and how it offers what it chose.
+
+The fences, the jobs and their budgets, the ready lanes and their bins are locked by one chained statement;
+whoever stuffs reads in later ones what they allow.
+"""
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.job import Phase
+from jobs.throttling.bins import LaneSeen
+from nodes.fences import FenceRefused
+
+# Lanes that one pass looks at.
+LANES_A_PASS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeld:
+    """A group as its owner knows it: the epoch that he was given is his fence."""
+
+    id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stuffed:
+    """What one pass offered. `saw_everything` is False when lanes were left for the next pass."""
+
+    documents: int = 0
+    batches: int = 0
+    workers: frozenset[uuid.UUID] = frozenset()
+    saw_everything: bool = True
+
+
+# The fences, the runnable jobs of the group and their budgets, its ready lanes (oldest `ready_at` first),
+# their bins locked, then they.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id; the
+# last two skip what is locked. Each step reads the one before, which makes the order. A locked row is
+# checked again after a lock wait, so each fence is judged as it stands when the lock is held; what the
+# bins allow is read by the next statement.
+_HOLD: Final[LiteralString] = f"""
+WITH node AS MATERIALIZED (
+    SELECT id FROM nodes_node
+     WHERE id = %(manager)s AND status IN ('running', 'draining')
+       FOR KEY SHARE
+), held AS MATERIALIZED (
+    SELECT id, node_scope FROM jobs_throttlegroup
+     WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
+       FOR SHARE
+), runnable AS MATERIALIZED (
+    SELECT job.id, job.run_no, job.priority, job.phase
+      FROM jobs_job AS job
+     WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
+       AND job.pause = 'no' AND job."window" = 'inside' AND NOT job.resuming AND job.connectors_ready
+       AND job.stop_request = 'none' AND job.phase = ANY(%(phases)s)
+     ORDER BY job.id
+       FOR SHARE
+), budget AS MATERIALIZED (
+    SELECT job_id, most - admitted AS left_over FROM jobs_budget
+     WHERE job_id IN (SELECT id FROM runnable WHERE phase = 'active')
+     ORDER BY job_id
+       FOR NO KEY UPDATE
+), ready AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id, seed.job_id
+      FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+     WHERE seed.group_id = (SELECT id FROM held) AND seed.job_id IN (SELECT id FROM runnable)
+       AND lane.ready_at <= %(now)s AND (SELECT count(*) FROM budget) >= 0
+     ORDER BY lane.ready_at LIMIT {LANES_A_PASS}
+), bin AS MATERIALIZED (
+    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
+     ORDER BY id
+       FOR NO KEY UPDATE SKIP LOCKED
+), locked AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id, lane.served_at
+      FROM jobs_lane AS lane
+     WHERE lane.id IN (SELECT id FROM ready) AND lane.bin_id IN (SELECT id FROM bin)
+     ORDER BY lane.id
+       FOR NO KEY UPDATE SKIP LOCKED
+)
+SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
+       (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
+       (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
+       (SELECT count(*) FROM ready) AS found,
+       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at)), '[]')
+          FROM locked JOIN ready USING (id)) AS lanes
+"""
+
+# The batches of an offer, with ids that were drawn before: an id is its documents' claim token.
+OFFER: Final[LiteralString] = """
+INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at)
+SELECT id, %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, 'available', documents, %(now)s
+  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_documents)s::int[]) AS offered(id, worker, documents)
+"""
+DRAW_IDS: Final[LiteralString] = "SELECT nextval('jobs_batch_id_seq') AS id FROM generate_series(1, %(count)s)"
+
+
+@dataclass(frozen=True, slots=True)
+class JobHeld:
+    id: int
+    run_no: int
+    priority: int
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a stuffing transaction holds. `budgets` are what jobs with a limit may still admit."""
+
+    group: GroupHeld
+    manager: uuid.UUID
+    scope: str
+    jobs: dict[int, JobHeld]
+    budgets: dict[int, int]
+    lanes: list[LaneSeen]
+    is_all: bool
+
+
+def hold(
+    cursor: psycopg.Cursor[Any],
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    phases: Sequence[Phase],
+    now: dt.datetime,
+) -> Held:
+    """Take the fences, and lock what is ready of the group's jobs in these phases."""
+    row = cursor.execute(
+        _HOLD, {"manager": manager, "group": group.id, "epoch": group.epoch, "phases": list(phases), "now": now}
+    ).fetchone()
+    assert row is not None
+    if not row.nodes:
+        raise FenceRefused("node", node=str(manager))
+    if row.scope is None:
+        raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
+    jobs = {facts["id"]: JobHeld(**facts) for facts in row.jobs}
+    return Held(
+        group=group,
+        manager=manager,
+        scope=row.scope,
+        jobs=jobs,
+        budgets={facts["job_id"]: facts["left_over"] for facts in row.budgets},
+        lanes=[
+            LaneSeen(lane, bin_id, job, jobs[job].priority, dt.datetime.fromisoformat(served) if served else None)
+            for lane, bin_id, job, served in row.lanes
+        ],
+        is_all=row.found < LANES_A_PASS,
+    )
