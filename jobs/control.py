@@ -15,7 +15,7 @@ from django.db import transaction
 
 from jobs import journal
 from jobs.connectors.repository.registry import check_specification
-from jobs.connectors.repository.web.urls import without_userinfo
+from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Phase
 from jobs.models import Budget, Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
@@ -57,7 +57,7 @@ class SeedWanted:
 
     @property
     def stored_urls(self) -> list[str]:
-        return [without_userinfo(url.strip()) for url in self.urls]
+        return [typed_without_userinfo(url.strip()) for url in self.urls]
 
 
 @dataclass(frozen=True, slots=True)

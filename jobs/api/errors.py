@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import psycopg.errors
 from django.core import exceptions as django_errors
 from django.db import IntegrityError, InterfaceError, OperationalError
-from django.db.models import ProtectedError
+from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, HttpRequest
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -83,7 +83,7 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
         case ConnectionInUse():
             return Problem(status.HTTP_409_CONFLICT, "in_use", str(error))
-        case ProtectedError():
+        case ProtectedError() | RestrictedError():
             return Problem(status.HTTP_409_CONFLICT, "in_use", "Something else still needs it; remove that first.")
         case IntegrityError():
             return Problem(

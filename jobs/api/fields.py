@@ -1,6 +1,5 @@
 """Fields of jobs that Django REST framework has no word for."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.models import OutputConnection
 
 # What JSON numbers hold exactly everywhere, and far more than anything that we count.
@@ -16,8 +16,6 @@ _HIGHEST: Final = 2**53
 MOST_SEEDS: Final = 1_000
 MOST_OUTPUTS: Final = 20
 HIGHEST_ID: Final = 2**63 - 1
-
-_USER_INFO: Final = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:[/\\]*)[^/\\?#]*@", re.IGNORECASE)
 
 
 class AddressField(serializers.CharField):
@@ -27,10 +25,10 @@ class AddressField(serializers.CharField):
     """
 
     def to_internal_value(self, data: str) -> str:
-        return _USER_INFO.sub(r"\1", super().to_internal_value(data))
+        return typed_without_userinfo(super().to_internal_value(data))
 
     def to_representation(self, value: str) -> str:
-        return _USER_INFO.sub(r"\1", super().to_representation(value))
+        return typed_without_userinfo(super().to_representation(value))
 
 
 @extend_schema_field(OpenApiTypes.OBJECT)

@@ -105,6 +105,15 @@ def directory_of(url: str) -> str:
     return path[: path.rindex("/") + 1]
 
 
+# User name and password of an address as somebody typed it.
+_TYPED_USERINFO: Final = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:[/\\]*)[^/\\?#]*@", re.IGNORECASE)
+
+
+def typed_without_userinfo(typed: str) -> str:
+    """What somebody typed as an address, without user name and password, and else as it is."""
+    return _TYPED_USERINFO.sub(r"\1", typed)
+
+
 def without_userinfo(url: str) -> str:
     """The text of an address, well-formed or not, without what stands before an @ between two slashes."""
     return "".join(piece.rpartition("@")[2] for piece in _PARTS.split(url[:_MOST_CHARACTERS_PARSED]))
