@@ -72,10 +72,12 @@ class _Pace:
         self._is_first = True
 
     async def before_request(self) -> None:
-        if self._is_first:
-            self._is_first = False
-            return
         loop = asyncio.get_running_loop()
+        if self._is_first:
+            # Counted again: on a busy machine the way from the queue to here may be longer than a gap allows.
+            self._is_first = False
+            self._queue.count_start(now=loop.time())
+            return
         # Others of the bin may start meanwhile and move the moment.
         while (wait := self._queue.next_start - loop.time()) > 0:  # noqa: ASYNC110 (a moment, not an event)
             await asyncio.sleep(wait)

@@ -81,21 +81,21 @@ SELECT item.hash, item.job_id, item.lane_id, NULL, NULL, item.run_no, NULL, NULL
  WHERE EXISTS (SELECT FROM node)
 """
 
-# Where redirects lead from each target: (start, position in the chain, document). Read after the lock.
-# What redirected in an older run, and has not been asked yet in this one, may lead elsewhere by now.
+# The redirects that lead on from each target, step by step. Read after the lock. What redirected in an older
+# run, and has not been asked yet in this one, may lead elsewhere by now.
 _CHAINS: Final[LiteralString] = f"""
 WITH RECURSIVE chain AS (
-    SELECT start.hash AS start, start.job_id, start.run_no, start.hash, 0 AS length
+    SELECT start.hash, start.job_id, start.run_no, NULL::uuid AS source, 0 AS length
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS start(hash, job_id, run_no)
     UNION ALL
-    SELECT chain.start, chain.job_id, chain.run_no, link.targets[1], chain.length + 1
+    SELECT link.targets[1], chain.job_id, chain.run_no, chain.hash, chain.length + 1
       FROM chain
       JOIN jobs_outlinks AS link ON link.hash = chain.hash AND link.job_id = chain.job_id AND link.is_redirect
       JOIN jobs_queueitem AS item ON item.hash = chain.hash AND item.job_id = chain.job_id
            AND item.run_no = chain.run_no AND item.stage = {Stage.DONE:d}
      WHERE chain.length < {_LONGEST_CHAIN}
 )
-SELECT start, job_id, hash FROM chain
+SELECT DISTINCT source, job_id, hash AS target FROM chain WHERE source IS NOT NULL
 """
 
 # Everything that a flush changes, in rows that this transaction holds, and the absent references.
@@ -348,24 +348,20 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
         "jobs": [job for _, job in targets.values()],
         "runs": [runs[job] for _, job in targets.values()],
     }
-    reached: dict[Key, set[str]] = {}
-    for row in cursor.execute(_CHAINS, facts).fetchall():
-        reached.setdefault((row.start.hex, row.job_id), set()).add(row.hash.hex)
+    leads_to: dict[Key, Key] = {
+        (row.source.hex, row.job_id): (row.target.hex, row.job_id) for row in cursor.execute(_CHAINS, facts)
+    }
     looping: set[Key] = set()
     # Redirects that are flushed together see each other too, in the order in which they came.
-    seen: dict[Key, Key] = {}
     for key, target in targets.items():
-        chain = set(reached.get(target, ())) | {target[0]}
+        leads_to[key] = target
         at: Key | None = target
         for _ in range(_LONGEST_CHAIN):
-            at = seen.get(at) if at is not None else None
-            if at is None:
+            if at is None or at == key:
                 break
-            chain.add(at[0])
-            chain |= reached.get(at, set())
-        if key[0] in chain:
+            at = leads_to.get(at)
+        if at == key:
             looping.add(key)
-        seen[key] = target
     return looping
 
 

@@ -468,6 +468,18 @@ def test_a_loop_of_redirects_is_found_when_two_flushes_wait_for_each_other(
     assert _codes() == {"a": "REDIRECT", "b": "REDIRECT_LOOP"}
 
 
+def test_a_loop_of_three_is_found_though_one_of_it_was_flushed_before(connection, running, worker):
+    lane = make_lane(running.seed)
+    make_documents(lane, ["a", "b", "c"])
+    stuff_all(connection, running)
+    claims = {claimed.document.identifier[-1]: claimed for claimed in take_all(connection, worker)}
+
+    flush_all(connection, worker, [_redirect(claims["c"], running, lane, to="a")])
+    flush_all(connection, worker, [_redirect(claims[a], running, lane, to=b) for a, b in (("a", "b"), ("b", "c"))])
+
+    assert _codes() == {"a": "REDIRECT", "b": "REDIRECT_LOOP", "c": "REDIRECT"}
+
+
 def test_a_document_that_redirects_to_itself_is_a_loop(connection, running, worker):
     lane = make_lane(running.seed)
     make_documents(lane, ["a"])
