@@ -87,6 +87,7 @@ def create_job(
     Raises:
         InvalidJob: a field cannot be what was given, or the name is taken.
     """
+    _check_name(name)
     warnings = _check(
         repository, seeds=seeds, specification=specification, max_documents=max_documents, outputs=outputs
     )
@@ -129,6 +130,8 @@ def change_job(
         InvalidJob: a field cannot be what was given.
         JobUnknown: there is no such job.
     """
+    if name is not None:
+        _check_name(name)
     with transaction.atomic():
         job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
         if job is None:

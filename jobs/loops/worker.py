@@ -65,7 +65,7 @@ class WorkerFailed(Exception):
 
 
 class _Pace:
-    """The pace of one document: its first request was counted when it began, the next ones wait for their gap."""
+    """The pace of one document: it had its turn when it began, and further requests wait for theirs."""
 
     def __init__(self, queue: BinQueue) -> None:
         self._queue = queue
@@ -73,14 +73,11 @@ class _Pace:
 
     async def before_request(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._is_first:
-            # Counted again: on a busy machine the way from the queue to here may be longer than a gap allows.
-            self._is_first = False
-            self._queue.count_start(now=loop.time())
-            return
         # Others of the bin may start meanwhile and move the moment.
-        while (wait := self._queue.next_start - loop.time()) > 0:  # noqa: ASYNC110 (a moment, not an event)
+        while not self._is_first and (wait := self._queue.next_start - loop.time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait)
+        self._is_first = False
+        # Counted again just before it goes out: a busy loop must not shorten the gap to the next.
         self._queue.count_start(now=loop.time())
 
 
