@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processes import Machine, copy_of, make_template, serve_site
+from tests.processes import Machine, copy_of, make_template, new_database, serve_site
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +16,17 @@ def template():
 def machine(template, tmp_path, django_db_blocker):
     """Runs processes on a database of their own; in this process the ORM and `control` work on it too."""
     with copy_of(template) as database, database.as_django(), django_db_blocker.unblock():
+        made = Machine(database, tmp_path)
+        try:
+            yield made
+        finally:
+            made.clean_up()
+
+
+@pytest.fixture
+def new_machine(tmp_path):
+    """The same with a database that has no tables yet."""
+    with new_database() as database:
         made = Machine(database, tmp_path)
         try:
             yield made

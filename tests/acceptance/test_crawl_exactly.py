@@ -69,6 +69,14 @@ def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promi
     )
 
 
+def test_two_crawls_that_begin_together_on_a_new_database_do_not_disturb_each_other(new_machine, serve):
+    site = serve(pages=10, traps=0)
+
+    crawls = [new_machine.start_crawl(site.start_url, "--workers", 1) for _ in range(2)]
+
+    assert [ended(crawl).counts["indexed"] for crawl in crawls] == [10, 10]
+
+
 # --- Limits --------------------------------------------------------------------------------------
 
 
