@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 
@@ -28,12 +28,16 @@ __all__ = [
     "TransitionRefused",
     "abort",
     "change_job",
+    "check_name",
     "create_job",
     "delete",
     "pause",
     "resume",
     "start",
 ]
+
+
+_MOST_NAME: Final = 200
 
 
 class InvalidJob(Exception):
@@ -87,7 +91,7 @@ def create_job(
     Raises:
         InvalidJob: a field cannot be what was given, or the name is taken.
     """
-    _check_name(name)
+    check_name(name)
     warnings = _check(
         repository, seeds=seeds, specification=specification, max_documents=max_documents, outputs=outputs
     )
@@ -131,7 +135,7 @@ def change_job(
         JobUnknown: there is no such job.
     """
     if name is not None:
-        _check_name(name)
+        check_name(name)
     with transaction.atomic():
         job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
         if job is None:
@@ -204,6 +208,17 @@ def abort(job_id: int, *, made_by: str, now: dt.datetime, reason: str = "") -> S
 def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Remove the job, its documents, and what only it holds in its outputs."""
     return make_transition(job_id, "delete", made_by=made_by, now=now)
+
+
+def check_name(name: str) -> None:
+    """
+    Let pass what can be the name of a job.
+
+    Raises:
+        InvalidJob: it is blank, too long, or holds what cannot be shown or stored.
+    """
+    if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
+        raise InvalidJob({"name": [f"The name of a job is 1 to {_MOST_NAME} printable characters, not only blanks."]})
 
 
 def _check(

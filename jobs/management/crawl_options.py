@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from jobs import control
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
+from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
 from jobs.loops.oneshot import take_over_job
@@ -48,7 +49,10 @@ class CrawlOptions:
 
         Raises:
             CrawlRefused: a number that cannot be meant.
+            InvalidJob: a name that no job can have.
         """
+        if given["job"] is not None:
+            control.check_name(given["job"])
         _within("--max-documents", given["max_documents"], 1, 2**53)
         _within("--max-depth", given["max_depth"], 0, 2**31 - 1)
         _within("--connections-per-host", given["connections_per_host"], 1, 1000)
@@ -130,7 +134,7 @@ def _find_interrupted(options: CrawlOptions) -> Job:
         if job is None:
             raise CrawlRefused(f"There is no job named {options.job!r} to go on with.")
     else:
-        wanted = list(options.urls)
+        wanted = SeedWanted(options.urls).stored_urls
         interrupted = jobs.order_by("-started_at")
         job = next((j for j in interrupted if not wanted or wanted in [s.urls for s in j.seeds.all()]), None)
         if job is None:
@@ -153,7 +157,7 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
         if options.job:
             raise CrawlRefused(f"There is no job named {options.job!r}; give an address to make one.")
         raise CrawlRefused("Give an address to start from, or --job NAME for a stored job.")
-    name = options.job or f"{options.urls[0][:120]} {now:%Y-%m-%d %H:%M:%S.%f}"
+    name = options.job or _name_after(options.urls[0], now=now)
     repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
     saved = control.create_job(
         name=name,
@@ -221,10 +225,20 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
     job.seeds.filter(policy=None).update(policy=policy)
 
 
+def _name_after(url: str, *, now: dt.datetime) -> str:
+    """The name of a job that was given none: everybody who may look at jobs reads it, so no password is in it."""
+    shown = "".join(character if character.isprintable() else "?" for character in typed_without_userinfo(url.strip()))
+    return f"{shown[:120]} {now:%Y-%m-%d %H:%M:%S.%f}"
+
+
 def _within(name: str, value: float | None, least: float, most: float) -> None:
     # Written so that NaN is refused too.
     if value is not None and not least <= value <= most:
-        raise CrawlRefused(f"{name} is {value:g}: write a number from {least:g} to {most:g}.")
+        raise CrawlRefused(f"{name} is {_plain(value)}: write a number from {_plain(least)} to {_plain(most)}.")
+
+
+def _plain(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
