@@ -8,6 +8,8 @@ from jobs.connectors.repository.web.scope import Scope, ScopeKind
 from jobs.connectors.repository.web.urls import canonical
 
 DEFAULT_USER_AGENT = "crawlctl/0.1"
+# Servers refuse a header that is longer than a few thousand characters, and with it every request.
+_MOST_USER_AGENT: Final = 1000
 
 
 class BadSpecification(ValueError):
@@ -41,6 +43,8 @@ class WebSpecification:
             raise BadSpecification("robots_wait", "must be from 0 to 86400 seconds")
         if not self.user_agent.strip() or not self.user_agent.isprintable() or not self.user_agent.isascii():
             raise BadSpecification("user_agent", "must be printable ASCII and not empty")
+        if len(self.user_agent) > _MOST_USER_AGENT:
+            raise BadSpecification("user_agent", f"longer than {_MOST_USER_AGENT} characters")
 
     def scope_around_seeds(self) -> Scope:
         """
