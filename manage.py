@@ -4,12 +4,18 @@
 import os
 import sys
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
-    from crawlctl.commandline import run
+    try:
+        from crawlctl.commandline import run
 
-    run(sys.argv)
+        run(sys.argv)
+    except KeyboardInterrupt:
+        # Also while we still import: who interrupts a command wants no traceback.
+        sys.exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":
