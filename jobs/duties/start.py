@@ -1,5 +1,7 @@
 """Startup: the main prepares a run, owners seed their seeds, and who seeds last makes the job active."""
 
+from typing import Final, LiteralString
+
 from jobs.connectors.repository.base import Reference
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, hash_of
 from jobs.duties.context import Pass
@@ -7,6 +9,17 @@ from jobs.lifecycle.job import Scan
 from jobs.queue.discover import discover_seeds
 from jobs.queue.rows import named_rows
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
+
+# Locks: Bin by id.
+_FORGET_HOSTS: Final[LiteralString] = """
+UPDATE jobs_bin SET is_known = false
+  FROM (SELECT id FROM jobs_bin
+         WHERE id IN (SELECT lane.bin_id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+                       WHERE seed.job_id = %(job)s)
+         ORDER BY id
+           FOR NO KEY UPDATE) AS known
+ WHERE jobs_bin.id = known.id
+"""
 
 
 def prepare_runs(at: Pass) -> int:
@@ -21,6 +34,8 @@ def prepare_runs(at: Pass) -> int:
         (at.scope,),
     ).fetchall()
     for job_id, run_no in ready:
+        # A run asks hosts anew what they allow: first one document of each, behind its robots.txt.
+        at.connection.execute(_FORGET_HOSTS, {"job": job_id})
         # The web's seeds name only roots: whatever a full run does not reach is gone.
         _try(job_id, "prepare", at, facts={"run_no": run_no + 1, "scan": Scan.FULL})
     return len(ready)

@@ -75,6 +75,13 @@ class BinQueue:
         self.last_start = now
         self.next_start = now + self.gap
 
+    def widen(self, gap: float) -> None:
+        """The host asks for a wider gap: it counts from the last start on."""
+        if gap > self.gap:
+            self.gap = gap
+            if self.last_start is not None:
+                self.next_start = max(self.next_start, self.last_start + gap)
+
     def end(self, turn: OpenTurn) -> None:
         """A document that was begun in this turn has ended."""
         self.in_flight -= 1

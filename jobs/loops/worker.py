@@ -9,6 +9,7 @@ here: `_take` puts its turn into a bin's queue, `_dispatch` begins it when the b
 import asyncio
 import datetime as dt
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,7 @@ import psycopg
 from jobs import channels
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Activity, Ending
-from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
+from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
 from jobs.duties.index import index_waiting_texts
 from jobs.loops.bin_queue import BinQueue, OpenTurn
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
@@ -65,14 +66,21 @@ class WorkerFailed(Exception):
 
 
 class _Pace:
-    """The pace of one document: it had its turn when it began, and further requests wait for theirs."""
+    """
+    The pace of one document: it had its turn when it began, and further requests wait for theirs.
 
-    def __init__(self, queue: BinQueue) -> None:
+    `delay` tells what the host asks for by now: its robots.txt may have come with the first request.
+    """
+
+    def __init__(self, queue: BinQueue, *, delay: Callable[[], float]) -> None:
         self._queue = queue
+        self._delay = delay
         self._is_first = True
 
     async def before_request(self) -> None:
         loop = asyncio.get_running_loop()
+        if not self._is_first:
+            self._queue.widen(self._delay())
         # Others of the bin may start meanwhile and move the moment.
         while not self._is_first and (wait := self._queue.next_start - loop.time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait)
@@ -293,19 +301,25 @@ class Worker:
                 if row is not None:
                     self._indexes = self._indexes or bool(row.outputs)
                     self._jobs.add(row)
-        origins: set[str] = set()
-        for turn in taken.turns:
-            for claimed in turn.documents:
-                origin = origin_of_claim(claimed)
-                if origin and self._robots.known(origin) is None:
-                    origins.add(origin)
-        if origins:
-            for origin, answer, lives_for in await self._database.run(
-                lambda connection: read_robots(connection, origins=origins)
-            ):
-                self._robots.learn(
-                    origin, RobotsAnswer(RobotsKind(answer["kind"]), text=answer["text"]), lives_for=lives_for
-                )
+        await self._learn_robots([claimed for turn in taken.turns for claimed in turn.documents])
+
+    async def _learn_robots(self, claims: list[Claimed]) -> None:
+        """Know what other workers were told for robots.txt since the run began; what nobody was is asked for."""
+        wanted: dict[str, float] = {}
+        for claimed in claims:
+            job, origin = self._jobs.find(claimed), origin_of_claim(claimed)
+            if job is None or not origin:
+                continue
+            self._robots.forget_older(origin, than=job.began_at)
+            if self._robots.known(origin) is None:
+                wanted[origin] = max(job.began_at, wanted.get(origin, job.began_at))
+        if not wanted:
+            return
+        now = time.monotonic()
+        for stored in await self._database.run(partial(read_robots, origins=wanted)):
+            if now - stored.age >= wanted[stored.origin]:
+                answer = RobotsAnswer(RobotsKind(stored.answer["kind"]), text=stored.answer["text"])
+                self._robots.learn(stored.origin, answer, lives_for=stored.lives_for, age=stored.age)
 
     # --- Processing ------------------------------------------------------------------------------
 
@@ -339,7 +353,9 @@ class Worker:
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> None:
         activity = Activity(claimed.document, configuration=job.configuration)
         try:
-            await job.connector.process(claimed.document, activity, _Pace(queue))
+            await job.connector.process(
+                claimed.document, activity, _Pace(queue, delay=partial(self._delay, claimed, job))
+            )
         except asyncio.CancelledError:
             # The worker stops, or may no longer trust that it is a member: somebody will read it again.
             queue.end(turn)
@@ -362,6 +378,11 @@ class Worker:
         else:
             self._flush_within(self._settings.flush_after.total_seconds())
         self._dispatch(queue)
+
+    def _delay(self, claimed: Claimed, job: JobAtWork) -> float:
+        """The crawl-delay of a document's host, in seconds, as far as it is known."""
+        token = product_token(job.specification.user_agent)
+        return self._robots.crawl_delay(origin_of_claim(claimed), token=token) or 0.0
 
     @property
     def _runs_out(self) -> bool:

@@ -1,5 +1,6 @@
 """What a worker knows of the jobs whose documents it has: their connectors, outputs and facts for the flush."""
 
+import time
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -19,6 +20,7 @@ _MOST_JOBS: Final = 200
 _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
        repository.connector, repository.configuration,
+       coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
        coalesce((SELECT array_agg(output.id ORDER BY output.id)
@@ -37,6 +39,8 @@ class JobAtWork:
     specification: WebSpecification
     connector: WebConnector
     configuration: str
+    # When its run began, on this process' own clock: what hosts said of robots before is not believed.
+    began_at: float
 
 
 class Fetchers:
@@ -92,6 +96,7 @@ class JobTable:
             specification=specification,
             connector=WebConnector(specification, fetcher=fetcher, robots=self._fetchers.robots),
             configuration=str(row.specification_version),
+            began_at=time.monotonic() - row.running_for,
         )
         while len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]

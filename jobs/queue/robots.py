@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -10,7 +11,8 @@ from psycopg.types.json import Jsonb
 from jobs.queue.rows import named_rows
 
 _READ: Final[LiteralString] = """
-SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float AS lives_for
+SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float AS lives_for,
+       extract(epoch FROM clock_timestamp() - fetched_at)::float AS age
   FROM jobs_robots WHERE origin = ANY(%(origins)s) AND expires_at > clock_timestamp()
 """
 _WRITE: Final[LiteralString] = """
@@ -21,13 +23,21 @@ ON CONFLICT (origin) DO UPDATE
 """
 
 
-def read_robots(
-    connection: psycopg.Connection[Any], *, origins: Iterable[str]
-) -> list[tuple[str, Mapping[str, Any], float]]:
-    """The stored answers of these origins: (origin, answer, seconds that it may still be believed)."""
+@dataclass(frozen=True, slots=True)
+class StoredRobots:
+    """An answer as it was stored, `age` seconds ago; it may be believed for `lives_for` seconds more."""
+
+    origin: str
+    answer: Mapping[str, Any]
+    lives_for: float
+    age: float
+
+
+def read_robots(connection: psycopg.Connection[Any], *, origins: Iterable[str]) -> list[StoredRobots]:
+    """The stored answers of these origins that may still be believed."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_READ, {"origins": list(origins)}).fetchall()
-    return [(row.origin, row.answer, row.lives_for) for row in rows]
+    return [StoredRobots(row.origin, row.answer, row.lives_for, row.age) for row in rows]
 
 
 def write_robots(

@@ -102,11 +102,17 @@ class RobotsTable:
             return None
         return known.answer
 
-    def learn(self, origin: str, answer: RobotsAnswer, *, lives_for: float) -> None:
-        """Believe this answer for so many seconds."""
+    def forget_older(self, origin: str, *, than: float) -> None:
+        """Do not believe what the origin said before this moment of the table's clock: a run asks anew."""
+        known = self._known.get(origin)
+        if known is not None and known.asked_at < than:
+            self._forget(origin)
+
+    def learn(self, origin: str, answer: RobotsAnswer, *, lives_for: float, age: float = 0.0) -> None:
+        """Believe this answer for so many seconds; it was given `age` seconds ago."""
         now = self._clock()
         self._forget(origin)
-        self._known[origin] = _Known(answer=answer, expires=now + lives_for, rules={})
+        self._known[origin] = _Known(answer=answer, asked_at=now - age, expires=now + lives_for, rules={})
         self._characters += len(answer.text)
         if answer.kind is RobotsKind.UNREACHABLE:
             self._unreachable_since.setdefault(origin, now)
@@ -218,6 +224,7 @@ class _Fetch:
 @dataclass(frozen=True, slots=True)
 class _Known:
     answer: RobotsAnswer
+    asked_at: float
     expires: float
     rules: dict[str, RobotsRules]
 

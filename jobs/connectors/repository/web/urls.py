@@ -8,7 +8,8 @@ backslashes, international names, odd spellings of IPv4, dot segments. On top of
 - the default port is dropped (by the parser), and an empty path is `/`;
 - one trailing dot of the host is dropped: it is the same name in the DNS, and must be the same bin;
 - escapes are in upper case, and those of letters, digits and `-._~` are undone (RFC 3986, 6.2.2);
-- nothing else: the query stays in its order, `/?` differs from `/`, and no parameter is guessed to be idle.
+- an empty query is dropped: HTTP clients, ours among them, ask for `/?` as `/`, so it would be read twice;
+- nothing else: the query stays in its order, and no parameter is guessed to be idle.
 
 Refused with a reason: other schemes, an empty host label, port 0, more than the limits allow.
 """
@@ -57,6 +58,8 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
         raise BadUrl(url, "not an http or https address")
     if "#" in rest:
         rest = rest[: rest.index("#")]
+    if rest[-1:] == "?" and rest.count("?") == 1:
+        rest = rest[:-1]
     authority, _, path = rest.partition("/")
     authority = _plain_authority(url, authority)
     if "%" in path:
