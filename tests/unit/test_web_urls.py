@@ -26,7 +26,9 @@ from jobs.connectors.repository.web.urls import (
         ("https://example.com:80/", "https://example.com:80/"),
         ("http://example.com/a#b", "http://example.com/a"),
         ("http://example.com/a?b=2&a=1#x?y", "http://example.com/a?b=2&a=1"),
-        ("http://example.com/?", "http://example.com/?"),
+        ("http://example.com/?", "http://example.com/"),
+        ("http://example.com/a?#b", "http://example.com/a"),
+        ("http://example.com/a??", "http://example.com/a??"),
         ("http://user:secret@example.com/", "http://example.com/"),
         ("http://a@b@example.com/", "http://example.com/"),
         ("http://example.com./a", "http://example.com/a"),
@@ -148,7 +150,7 @@ def test_the_directory_of_an_address_ends_its_path_not_its_query():
 
 def test_the_hash_is_128_bits_of_the_form():
     assert len(hash_of("http://example.com/")) == 32
-    assert hash_of("http://example.com/") != hash_of("http://example.com/?")
+    assert hash_of("http://example.com/") != hash_of("http://example.com/??")
 
 
 @given(
