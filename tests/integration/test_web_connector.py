@@ -112,6 +112,7 @@ async def test_a_plain_text_is_ingested(fetcher):
         pytest.param(answer(status="404 Gone"), Ending.FAILED, "404", id="404"),
         pytest.param(answer(status="410 Gone"), Ending.FAILED, "410", id="410"),
         pytest.param(answer(status="418 Teapot"), Ending.FAILED, "418", id="418"),
+        pytest.param(answer(status="099 No"), Ending.FAILED, "PROTOCOL", id="099"),
         pytest.param(answer(status="999 No"), Ending.FAILED, "999", id="999"),
         pytest.param(answer(status="408 Slow"), Ending.RETRY, "408", id="408"),
         pytest.param(answer(status="425 Early"), Ending.RETRY, "425", id="425"),

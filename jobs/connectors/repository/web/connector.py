@@ -164,7 +164,8 @@ class WebConnector:
             self._end_success(response, document, activity)
         elif status == 304 and conditional:
             activity.unchanged(code="304", validators=_validators_of(response) or None, read=False)
-        elif status == 304:
+        elif status == 304 or status < 100:
+            # An answer to what was not asked, or a number that is no status.
             activity.failed(code="PROTOCOL")
         elif status in _REDIRECTS:
             self._end_redirect(response, document, activity)
