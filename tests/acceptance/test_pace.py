@@ -92,6 +92,8 @@ def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share
     eager_job = make_job(urls=pages[12:], policy=eager, **facts)
     for daemon in ("runmanager", "runmanager", "runworker", "runworker"):
         machine.start(daemon)
+    at_work = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
+    wait_for(lambda: machine.database.value(at_work) == 4, saying="all daemons are at work")
 
     for job in (strict_job, eager_job):
         control.start(job.pk, made_by="a test", now=timezone.now())
