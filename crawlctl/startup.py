@@ -19,4 +19,6 @@ def make_database_ready() -> None:
     except (EmbeddedPostgresError, SchemaTooNew) as error:
         raise CommandError(str(error), returncode=2) from error
     except DatabaseError as error:
-        raise CommandError(f"The database cannot be used: {str(error).strip()}", returncode=2) from error
+        raise CommandError(
+            f"The database cannot be used: {str(error).strip().splitlines()[0]}", returncode=2
+        ) from error

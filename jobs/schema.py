@@ -19,6 +19,15 @@ class SchemaTooNew(Exception):
         )
 
 
+class SchemaBehind(Exception):
+    """The database's tables are older than this program; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database's tables are not those of this version of crawlctl: run `manage.py migrate` first."
+        )
+
+
 # Who makes the tables holds this advisory lock; the number is only ours.
 _MIGRATING: Final = 7_215_608_411
 
@@ -43,6 +52,18 @@ def make_ready() -> bool:
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATING])
     return True
+
+
+def require_current() -> None:
+    """
+    Make sure that the tables are this program's: what a daemon asks before it takes part.
+
+    Raises:
+        SchemaTooNew: the database knows migrations that this program does not.
+        SchemaBehind: it lacks some.
+    """
+    if _is_behind():
+        raise SchemaBehind
 
 
 def _is_behind() -> bool:

@@ -49,9 +49,13 @@ def database_dsn() -> str:
 class WorkConnection:
     """The connection on which a daemon's queue functions run; made anew when it breaks."""
 
-    def __init__(self, dsn: str, *, node_id: uuid.UUID, timeout: dt.timedelta, gives_up: Callable[[], bool]) -> None:
+    def __init__(
+        self, dsn: str, *, node_id: uuid.UUID, timeout: dt.timedelta, gives_up: Callable[[float], bool]
+    ) -> None:
+        """`gives_up` is asked after each failure, with the seconds since the first in a row."""
         self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
         self._connection: psycopg.Connection[Any] | None = None
+        self._failing_since: float | None = None
 
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         """
@@ -65,7 +69,9 @@ class WorkConnection:
             try:
                 if self._connection is None:
                     self._connection = connect(self._dsn, node_id=self._node_id, purpose="work", timeout=self._timeout)
-                return work(self._connection)
+                done = work(self._connection)
+                self._failing_since = None
+                return done
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 if self._connection is not None and not self._connection.broken and not self._connection.closed:
                     # A statement or a lock took too long: the connection is as good as before.
@@ -74,7 +80,9 @@ class WorkConnection:
                 else:
                     self._connection = None
                 logger.warning("the database did not answer (%s), trying again", str(error).strip())
-                if self._gives_up():
+                if self._failing_since is None:
+                    self._failing_since = time.monotonic()
+                if self._gives_up(time.monotonic() - self._failing_since):
                     raise
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)

@@ -44,6 +44,8 @@ _PASS: Final = 0.2
 # find more, and does better to let some come together.
 _SHORT_BREATH: Final = 0.03
 _BREATH: Final = 0.12
+# How long a manager that was told to stop waits for a database that is away.
+_LAST_HOPE: Final = 3.0
 # The cluster is looked at so often, and whenever a pass follows a wake-up of control.
 _LOOK: Final = 1.0
 
@@ -90,9 +92,7 @@ class Manager:
             timeout=identity.timeout,
             give_up=settings.give_up,
         )
-        self._work = WorkConnection(
-            dsn, node_id=identity.id, timeout=identity.timeout, gives_up=lambda: self._heart.has_given_up
-        )
+        self._work = WorkConnection(dsn, node_id=identity.id, timeout=identity.timeout, gives_up=self._gives_up)
         self._ear = Ear(
             dsn,
             node_id=identity.id,
@@ -116,10 +116,11 @@ class Manager:
         Raises:
             ManagerFailed: the node was marked failed, or the database stayed away.
         """
-        self._work.run(self._register)
-        self._heart.start()
-        self._ear.start()
+        self._should_stop = should_stop
         try:
+            self._work.run(self._register)
+            self._heart.start()
+            self._ear.start()
             while not should_stop():
                 self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
                 moved = self._work.run(self._pass)
@@ -138,6 +139,10 @@ class Manager:
             django_connection.close()
 
     _groups: tuple[GroupHeld, ...] = ()
+
+    def _gives_up(self, failing_for: float) -> bool:
+        """Whether to stop hoping for a database that is away."""
+        return self._heart.has_given_up or (self._should_stop() and failing_for > _LAST_HOPE)
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:
         membership.register(connection, identity=self._me)

@@ -46,6 +46,10 @@ _CLOSING_WAITS: Final = 0.15
 _FREEING_WAITS: Final = 0.02
 # Documents that are taken only when there is room for about as many.
 _WORTH_TAKING: Final = 32
+# How long a worker that was told to stop waits for a database that is away.
+_LAST_HOPE: Final = 3.0
+# Seconds for which a host without a turn is remembered.
+_BIN_KEPT: Final = 60.0
 _TEXTS_AT_ONCE: Final = 25
 _INDEX_POLL: Final = 1.0
 
@@ -103,9 +107,7 @@ class Worker:
             give_up=settings.give_up,
         )
         self._database = DatabaseThread(
-            WorkConnection(
-                dsn, node_id=identity.id, timeout=identity.timeout, gives_up=lambda: self._heart.has_given_up
-            )
+            WorkConnection(dsn, node_id=identity.id, timeout=identity.timeout, gives_up=self._gives_up)
         )
         self._ear = Ear(
             dsn,
@@ -129,7 +131,6 @@ class Worker:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._flushed = self._refused = 0
         self._stopped_jobs: set[int] = set()
-        self._is_draining = False
         self._flush_timer: asyncio.TimerHandle | None = None
         self._indexes = False
 
@@ -143,24 +144,26 @@ class Worker:
             WorkerFailed: the node was marked failed, or the database stayed away.
         """
         self._loop = asyncio.get_running_loop()
+        self._stop = stop
         self._something_to_take = asyncio.Event()
         self._something_to_flush = asyncio.Event()
         self._control_changed = asyncio.Event()
-        await self._database.run(self._register)
-        self._heart.start()
-        self._ear.start()
-        loops = [
-            self._loop.create_task(coroutine, name=name)
-            for name, coroutine in (
-                ("take", self._taking()),
-                ("flush", self._flushing()),
-                ("watch", self._watching()),
-                ("control", self._obeying()),
-                ("index", self._indexing()),
-            )
-        ]
+        loops: list[asyncio.Task[None]] = []
         stopping = self._loop.create_task(stop.wait())
         try:
+            await self._database.run(self._register)
+            self._heart.start()
+            self._ear.start()
+            loops += [
+                self._loop.create_task(coroutine, name=name)
+                for name, coroutine in (
+                    ("take", self._taking()),
+                    ("flush", self._flushing()),
+                    ("watch", self._watching()),
+                    ("control", self._obeying()),
+                    ("index", self._indexing()),
+                )
+            ]
             done, _ = await asyncio.wait([*loops, stopping], return_when=asyncio.FIRST_COMPLETED)
             for finished in done - {stopping}:
                 finished.result()
@@ -177,19 +180,25 @@ class Worker:
             self._heart.stop()
             self._database.close()
 
+    def _gives_up(self, failing_for: float) -> bool:
+        """In the database's thread: whether to stop hoping for a database that is away. One who was told to stop
+        leaves what he holds to the main."""
+        return self._heart.has_given_up or (self._stop.is_set() and failing_for > _LAST_HOPE)
+
     def _register(self, connection: psycopg.Connection[Any]) -> None:
         membership.register(connection, identity=self._me)
         membership.begin_work(connection, node_id=self._me.id)
 
     async def _drain(self, loops: list[asyncio.Task[None]], *, hurry: asyncio.Event) -> None:
         """Take nothing more, give back what has not begun, and wait for the rest as long as is allowed."""
-        self._is_draining = True
         loops[0].cancel()
         self._give_back_waiting(lambda _claimed: True)
         await self._database.run(
             lambda connection: membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
         )
         await self._write_everything()
+        # The take that was broken off may have got something all the same.
+        await self._compare_batches()
         hurried = self._loop.create_task(hurry.wait())
         deadline = self._loop.time() + self._settings.drain_timeout.total_seconds()
         while self._tasks and not hurried.done() and self._loop.time() < deadline:
@@ -240,7 +249,15 @@ class Worker:
             if self._loop.time() - last_comparison > 2 * self._settings.heartbeat.total_seconds():
                 last_comparison = self._loop.time()
                 await self._compare_batches()
+                self._forget_idle_bins()
             await asyncio.sleep(interval)
+
+    def _forget_idle_bins(self) -> None:
+        """Drop what is known of hosts that were not served for a while: their pace is in the database."""
+        before = self._loop.time() - _BIN_KEPT
+        for bin_id, queue in list(self._bins.items()):
+            if not queue.turns and not queue.in_flight and (queue.last_start or 0.0) < before:
+                del self._bins[bin_id]
 
     @property
     def _claimed(self) -> int:

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops import daemons
 from jobs.loops.manager import ManagerFailed
+from jobs.management.database import look_at_the_database
 
 
 class Command(BaseCommand):
@@ -21,6 +22,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, name: str, attached: bool, **_options: Any) -> None:
+        if not attached:
+            # The parent of an attached one has looked.
+            look_at_the_database()
         try:
             daemons.run_manager(name=name, attached=attached)
         except ManagerFailed as failed:

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops import daemons
 from jobs.loops.worker import WorkerFailed
+from jobs.management.database import look_at_the_database
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
@@ -23,6 +24,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, name: str, scope: str, attached: bool, **_options: Any) -> None:
+        if not attached:
+            # The parent of an attached one has looked.
+            look_at_the_database()
         try:
             daemons.run_worker(name=name, scope=scope, attached=attached)
         except WorkerFailed as failed:

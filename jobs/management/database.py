@@ -1,0 +1,22 @@
+"""What a daemon's command makes sure of before the daemon takes part in a cluster."""
+
+from django.core.management.base import CommandError
+from django.db import connection
+
+from jobs.schema import SchemaBehind, SchemaTooNew, require_current
+
+
+def look_at_the_database() -> None:
+    """
+    The database can be reached and has this program's tables.
+
+    Raises:
+        CommandError: its tables are others.
+        django.db.OperationalError: it cannot be reached.
+    """
+    try:
+        require_current()
+    except (SchemaBehind, SchemaTooNew) as error:
+        raise CommandError(str(error), returncode=2) from error
+    finally:
+        connection.close()
