@@ -70,8 +70,6 @@ class WorkConnection:
                 if self._connection is None:
                     self._connection = connect(self._dsn, node_id=self._node_id, purpose="work", timeout=self._timeout)
                 done = work(self._connection)
-                self._failing_since = None
-                return done
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 if self._connection is not None and not self._connection.broken and not self._connection.closed:
                     # A statement or a lock took too long: the connection is as good as before.
@@ -86,6 +84,9 @@ class WorkConnection:
                     raise
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
+            else:
+                self._failing_since = None
+                return done
 
     def close(self) -> None:
         if self._connection is not None:

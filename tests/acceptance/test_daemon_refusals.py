@@ -1,0 +1,54 @@
+"""What a daemon says of a database that it cannot work with, and how soon it ends."""
+
+import datetime as dt
+import os
+import subprocess
+import sys
+import uuid
+
+import psycopg
+import pytest
+
+from jobs.loops.database import WorkConnection
+
+DAEMONS = ("runmanager", "runworker")
+
+
+def run(command, *, database, manage_py):
+    environment = {**os.environ, "DATABASE_URL": database}
+    environment.pop("PYTEST_VERSION", None)
+    return subprocess.run(
+        [sys.executable, manage_py, command], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("command", DAEMONS)
+def test_a_daemon_says_at_once_that_its_database_cannot_be_reached(command, manage_py):
+    ended = run(command, database="postgresql://nobody@127.0.0.1:1/x", manage_py=manage_py)
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("The database cannot be reached: ")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", DAEMONS)
+def test_a_daemon_takes_no_part_in_a_database_without_its_tables(command, new_machine, manage_py):
+    ended = run(command, database=new_machine.database.url, manage_py=manage_py)
+
+    assert ended.returncode == 2
+    assert "run `manage.py migrate` first" in ended.stderr
+
+
+def test_who_was_told_to_stop_does_not_wait_for_a_database_that_is_away():
+    asked = []
+    connection = WorkConnection(
+        "host=127.0.0.1 port=1",
+        node_id=uuid.uuid4(),
+        timeout=dt.timedelta(seconds=10),
+        gives_up=lambda failing_for: asked.append(failing_for) or failing_for > 0.15,
+    )
+
+    with pytest.raises(psycopg.OperationalError):
+        connection.run(lambda _connection: None)
+
+    assert len(asked) > 1
