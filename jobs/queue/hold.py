@@ -31,12 +31,10 @@ class GroupHeld:
 
 @dataclass(frozen=True, slots=True)
 class Stuffed:
-    """What one pass offered. `saw_everything` is False when lanes were left for the next pass."""
+    """What one pass offered."""
 
     documents: int = 0
     batches: int = 0
-    workers: frozenset[uuid.UUID] = frozenset()
-    saw_everything: bool = True
 
 
 # The fences, the runnable jobs of the group and their budgets, its ready lanes (oldest `ready_at` first),
@@ -87,7 +85,6 @@ WITH node AS MATERIALIZED (
 SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
        (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
        (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
-       (SELECT count(*) FROM ready) AS found,
        (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at)), '[]')
           FROM locked JOIN ready USING (id)) AS lanes
 """
@@ -119,7 +116,6 @@ class Held:
     jobs: dict[int, JobHeld]
     budgets: dict[int, int]
     lanes: list[LaneSeen]
-    is_all: bool
 
 
 def hold(
@@ -150,5 +146,4 @@ def hold(
             LaneSeen(lane, bin_id, job, jobs[job].priority, dt.datetime.fromisoformat(served) if served else None)
             for lane, bin_id, job, served in row.lanes
         ],
-        is_all=row.found < LANES_A_PASS,
     )

@@ -33,6 +33,15 @@ SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage
  ORDER BY item.hash, item.job_id
    FOR NO KEY UPDATE
 """
+# Counts what came `back` out of where it was claimed and into where it stands now.
+_COUNT_BACK: Final[LiteralString] = f"""
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
+  FROM back, LATERAL (VALUES
+       (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
+        CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
+       (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
+ GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code"""
 _GIVE_BACK: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
@@ -43,14 +52,7 @@ WITH back AS (
      WHERE item.hash = given.hash AND item.job_id = given.job_id
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
-  FROM back, LATERAL (VALUES
-       (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
-        CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
-       (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
- GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code
-"""
+{_COUNT_BACK}"""
 _LOSE: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
@@ -65,14 +67,7 @@ WITH back AS (
      WHERE item.hash = given.hash AND item.job_id = given.job_id
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
-  FROM back, LATERAL (VALUES
-       (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
-        CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
-       (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
- GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code
-"""
+{_COUNT_BACK}"""
 # Locks: Lane by id, in a statement of its own after the commit of the documents.
 _WAKE_LANES: Final[LiteralString] = """
 UPDATE jobs_lane SET ready_at = %(now)s, head = 0

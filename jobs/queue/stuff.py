@@ -341,12 +341,7 @@ def _offer(
                 "now": now,
             },
         )
-    return Stuffed(
-        documents=sum(len(documents) for _, _, documents in rows),
-        batches=len(ids),
-        workers=frozenset(plan.follows.worker for _, plan, _ in rows if plan.follows and plan.follows.worker),
-        saw_everything=held.is_all and len(turns) == len(chosen),
-    )
+    return Stuffed(documents=sum(len(documents) for _, _, documents in rows), batches=len(ids))
 
 
 def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:
