@@ -91,6 +91,24 @@ async def test_a_page_is_ingested_with_its_links(fetcher):
     assert [(r.identifier[-2:], r.depth, r.redirects) for r in outcome.references] == [("/b", 4, 0)]
 
 
+async def test_every_request_is_recorded_for_the_history(fetcher):
+    async with HostileSite.serve({"/robots.txt": answer(status="404 No"), "/a": answer(PAGE)}) as site:
+        outcome = await Crawl(fetcher, seeds=[site.url()]).process(site.url("/a"))
+
+        assert [(record.activity, record.entity, record.result_code) for record in outcome.records] == [
+            ("fetch", site.url("/robots.txt"), "404"),
+            ("fetch", site.url("/a"), "200"),
+        ]
+    assert outcome.records[1].bytes == len(PAGE)
+    assert 0 < outcome.records[1].seconds < 5
+
+
+async def test_a_request_that_failed_is_recorded_with_its_reason(fetcher):
+    outcome = await outcome_of(fetcher, answer(b"x" * 300_000, content_type="text/plain"))
+
+    assert [record.result_code for record in outcome.records][-1] == "TOO_LARGE"
+
+
 async def test_a_plain_text_is_ingested(fetcher):
     outcome = await outcome_of(fetcher, answer(b"\n<b>words</b>\n", content_type="text/plain"))
 

@@ -4,17 +4,22 @@ The contract between the crawl and a kind of source.
 A repository connector is given documents one at a time and says what became of each through an
 `Activity`: ManifoldCF's contract (`needs_indexing`, `ingest`, `no_document`, `delete`, `reference`,
 `retry_later`), async. The activity turns what was said into one `Outcome`, a value that the flush
-writes; a connector never sees the queue.
+writes; a connector never sees the queue. Beside the ending it may say how soon the document should be
+looked at again (`set_schedule_bounds`, `originated_at`) and what it did (`record`).
 
 Exactly one *ending* is said for each document: `ingest`, `unchanged`, `no_document`, `delete`,
 `failed`, `retry_later` or `give_back`. References may be added before it. A document that ends
 without having been read (`unchanged(read=False)`, `failed`) keeps the links that are stored for it.
 """
 
+import datetime as dt
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+# Values that parents pass to what they name, by name.
+Carried = Mapping[str, tuple[str, ...]]
 
 
 class Ending(enum.IntEnum):
@@ -37,7 +42,8 @@ class Document:
     `hash` is 32 hex digits. `version` is what the outputs hold, '' when that is nothing or unknown;
     `validators` is what the connector gave with it (for the web: ETag and Last-Modified), '' when
     the fetch must be unconditional. `failures` counts attempts in a row that ended in a retry,
-    `failing_for` seconds since the first of them. `redirects` counts those that led here.
+    `failing_for` seconds since the first of them. `redirects` counts those that led here. `carried` is
+    what all parents together pass to it: each name's values sorted, each once; None when there is nothing.
     """
 
     hash: str
@@ -48,6 +54,7 @@ class Document:
     validators: str
     failures: int
     failing_for: float
+    carried: Carried | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +71,63 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An identifier that a document names. A redirect is no link: it keeps the depth."""
+    """
+    An identifier that a document names. A redirect is no link: it keeps the depth.
+
+    `link_type` is one of the connector's; hop counts are kept for each. `carry` is what the document
+    passes on to the one that it names.
+    """
 
     hash: str
     identifier: str
     bin: str
     depth: int
     redirects: int
+    link_type: str = "link"
+    carry: Carried | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    """
+    Something that a connector did for a document, for the history: one fetch, one listing.
+
+    `began` is a moment of this process' `time.monotonic()`; `seconds` is how long it took.
+    """
+
+    activity: str
+    began: float
+    seconds: float
+    bytes: int
+    entity: str
+    result_code: str
+    result_description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryLimit:
+    """
+    When trying again has been enough: after so many `attempts` or so many `seconds` since the first failure,
+    whichever comes first (None is no limit). Then the document fails; if `aborts_job`, so does its job's run.
+    """
+
+    attempts: int | None = None
+    seconds: float | None = None
+    aborts_job: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleBounds:
+    """
+    Within which a continuous job looks at the document again, or lets it expire: seconds from now.
+
+    None leaves the job's own interval as it is. A source that says how often it changes says it here.
+    """
+
+    recrawl_least: float | None = None
+    recrawl_most: float | None = None
+    expire_least: float | None = None
+    expire_most: float | None = None
 
 
 @dataclass(slots=True)
@@ -82,6 +139,7 @@ class Outcome:
     `requested` is False when nothing was asked of the source, so its place in the budget is free again.
     `removes` says that the source itself no longer has a text here, so the outputs must not either.
     `retry_after` and `back_off` are seconds from now: for this document, and for its whole bin.
+    A hash may stand twice among the references if it was named by links of two types.
     """
 
     document: Document
@@ -96,6 +154,10 @@ class Outcome:
     retry_after: float = 0.0
     back_off: float = 0.0
     bytes_read: int = 0
+    retry_limit: RetryLimit | None = None
+    schedule_bounds: ScheduleBounds | None = None
+    originated_at: dt.datetime | None = None
+    records: Sequence[Record] = ()
 
 
 class EndingTwice(Exception):
@@ -117,6 +179,11 @@ class Activity:
     requested: bool = False
     bytes_read: int = 0
     _references: dict[str, Reference] = field(default_factory=dict)
+    # What is also named by a link of another type: (hash, type). Rare, so apart.
+    _other_links: dict[tuple[str, str], Reference] | None = None
+    _records: list[Record] = field(default_factory=list)
+    _bounds: ScheduleBounds | None = None
+    _originated_at: dt.datetime | None = None
 
     def record_request(self) -> None:
         """The source has been asked: the document has used its place in the job's budget."""
@@ -137,16 +204,72 @@ class Activity:
     def needs_indexing(self, version: str) -> bool:
         return self.document.version != version
 
-    def reference(self, *, identifier: str, hash: str, bin: str, redirect: bool = False) -> None:  # noqa: A002 (the field's word)
-        """Name another document; the first mention of an identifier counts."""
-        if hash not in self._references:
-            self._references[hash] = Reference(
-                hash=hash,
-                identifier=identifier,
-                bin=bin,
-                depth=self.document.depth + (not redirect),
-                redirects=self.document.redirects + 1 if redirect else 0,
+    def carried(self, name: str) -> tuple[str, ...]:
+        """The values of this name that the document's parents pass to it, sorted; the version must cover them."""
+        return (self.document.carried or {}).get(name, ())
+
+    def set_schedule_bounds(self, bounds: ScheduleBounds) -> None:
+        self._bounds = bounds
+
+    def set_origination(self, moment: dt.datetime) -> None:
+        """When the document came to be, by its source: a continuous job counts its expiry from then."""
+        self._originated_at = moment
+
+    def record(
+        self,
+        activity: str,
+        *,
+        began: float,
+        seconds: float,
+        bytes: int = 0,  # noqa: A002 (the field's word)
+        entity: str | None = None,
+        result_code: str,
+        result_description: str = "",
+    ) -> None:
+        """Tell the history of something that was done; `entity` is the document itself if nothing is given."""
+        self._records.append(
+            Record(
+                activity,
+                began,
+                seconds,
+                bytes,
+                self.document.identifier if entity is None else entity,
+                result_code,
+                result_description,
             )
+        )
+
+    def reference(
+        self,
+        *,
+        identifier: str,
+        hash: str,  # noqa: A002 (the field's word)
+        bin: str,  # noqa: A002 (the field's word)
+        redirect: bool = False,
+        link_type: str = "link",
+        carry: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
+        """Name another document; the first mention of an identifier counts, and what all of them carry."""
+        named = Reference(
+            hash=hash,
+            identifier=identifier,
+            bin=bin,
+            depth=self.document.depth + (not redirect),
+            redirects=self.document.redirects + 1 if redirect else 0,
+            link_type=link_type,
+            carry=_in_order(carry) if carry else None,
+        )
+        known = self._references.setdefault(hash, named)
+        if known is named:
+            return
+        if known.link_type == link_type:
+            self._references[hash] = _joined(known, named)
+            return
+        if self._other_links is None:
+            self._other_links = {}
+        other = self._other_links.setdefault((hash, link_type), named)
+        if other is not named:
+            self._other_links[hash, link_type] = _joined(other, named)
 
     def reference_all(self, references: Mapping[str, Reference]) -> None:
         """Name ready-made references, by hash: values that a connector may share between documents."""
@@ -189,8 +312,12 @@ class Activity:
         document = self.document
         self._end(Ending.FAILED, code, version=document.version, validators=document.validators)
 
-    def retry_later(self, *, code: str, after: float, back_off: float = 0.0) -> None:
-        """Try again `after` seconds; `back_off` keeps the whole bin closed for so long."""
+    def retry_later(self, *, code: str, after: float, back_off: float = 0.0, limit: RetryLimit | None = None) -> None:
+        """
+        Try again `after` seconds; `back_off` keeps the whole bin closed for so long.
+
+        Without a `limit` it is tried for ever: the connector counts by itself (`Document.failures`).
+        """
         document = self.document
         self._end(
             Ending.RETRY,
@@ -199,10 +326,14 @@ class Activity:
             validators=document.validators,
             retry_after=after,
             back_off=back_off,
+            retry_limit=limit,
         )
 
     def _read_links(self) -> list[Reference]:
-        return list(self._references.values())
+        named = list(self._references.values())
+        if self._other_links:
+            named.extend(self._other_links.values())
+        return named
 
     def _end(self, ending: Ending, code: str, **facts: Any) -> None:
         if self.outcome is not None:
@@ -213,8 +344,24 @@ class Activity:
             code=code,
             requested=self.requested,
             bytes_read=self.bytes_read,
+            schedule_bounds=self._bounds,
+            originated_at=self._originated_at,
+            records=self._records,
             **facts,
         )
+
+
+def _in_order(carry: Mapping[str, Iterable[str]]) -> Carried:
+    return {name: tuple(sorted(set(values))) for name, values in carry.items()}
+
+
+def _joined(known: Reference, again: Reference) -> Reference:
+    """A reference that was mentioned twice, with what both mentions carry."""
+    if not again.carry:
+        return known
+    both = known.carry or {}
+    values = {name: {*both.get(name, ()), *again.carry.get(name, ())} for name in {*both, *again.carry}}
+    return replace(known, carry=_in_order(values))
 
 
 class Pace(Protocol):

@@ -27,10 +27,11 @@ from hashlib import blake2b
 from typing import Final
 
 from jobs.connectors.repository.base import Activity, Content, Document, Pace, Reference
-from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
+from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
 from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
+from jobs.connectors.repository.web.recording import RecordedFetches
 from jobs.connectors.repository.web.retry import retry_after_of
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
 from jobs.connectors.repository.web.specification import WebSpecification
@@ -95,9 +96,10 @@ class WebConnector:
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         try:
-            if not await self._may_ask(document, activity, pace):
+            fetcher = RecordedFetches(self._fetcher, activity)
+            if not await self._may_ask(document, activity, pace, fetcher):
                 return
-            response, conditional = await self._ask(document, activity, pace)
+            response, conditional = await self._ask(document, activity, pace, fetcher)
         except FetchFailed as failure:
             logger.info("fetch of %s failed: %s", document.identifier, failure)
             self._end_without_response(failure.code, document, activity)
@@ -110,10 +112,10 @@ class WebConnector:
             if activity.outcome is None:
                 activity.failed(code="PROTOCOL")
 
-    async def _may_ask(self, document: Document, activity: Activity, pace: Pace) -> bool:
+    async def _may_ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> bool:
         """Whether robots.txt lets us ask for the document; if not, its ending has been said."""
         origin = origin_of(document.identifier)
-        answer = await self._robots.ask(origin, fetcher=self._fetcher, headers=self._headers, pace=pace)
+        answer = await self._robots.ask(origin, fetcher=fetcher, headers=self._headers, pace=pace)
         if answer.kind is RobotsKind.UNREACHABLE:
             self._wait_for_robots(answer, origin, document, activity)
             return False
@@ -138,7 +140,7 @@ class WebConnector:
         after = max(min(after, left), 1.0)
         activity.retry_later(code="ROBOTS_UNREACHABLE", after=after, back_off=after)
 
-    async def _ask(self, document: Document, activity: Activity, pace: Pace) -> tuple[Response, bool]:
+    async def _ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> tuple[Response, bool]:
         """The response to a request for the document, and whether that was conditional."""
         headers = self._headers
         conditions = _conditions_of(document.validators) if activity.may_be_conditional else {}
@@ -146,7 +148,7 @@ class WebConnector:
             headers = {**headers, **conditions}
         await pace.before_request()
         activity.record_request()
-        response = await self._fetcher.fetch(document.identifier, headers=headers, is_wanted=_is_wanted)
+        response = await fetcher.fetch(document.identifier, headers=headers, is_wanted=_is_wanted)
         activity.record_bytes(response.bytes_read)
         return response, bool(conditions)
 
@@ -208,7 +210,9 @@ class WebConnector:
         elif not self._scope.admits(target):
             activity.no_document(code="OUT_OF_SCOPE")
         else:
-            activity.reference(identifier=target, hash=hash_of(target), bin=bin_of(target), redirect=True)
+            activity.reference(
+                identifier=target, hash=hash_of(target), bin=bin_of(target), redirect=True, link_type="redirect"
+            )
             activity.no_document(code="REDIRECT")
 
     def _end_success(self, response: Response, document: Document, activity: Activity) -> None:

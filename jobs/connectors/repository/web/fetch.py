@@ -18,7 +18,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -74,6 +74,18 @@ class Response:
     body: bytes
     bytes_read: int
     whole: bool
+
+
+class Fetches(Protocol):
+    """Whatever asks for an address as a `Fetcher` does."""
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], is_wanted: IsWanted, most_bytes: int | None = None
+    ) -> Response:
+        """
+        Raises:
+            FetchFailed
+        """
 
 
 class Fetcher:

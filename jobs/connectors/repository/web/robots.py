@@ -26,7 +26,7 @@ from typing import Final
 from protego import Protego
 
 from jobs.connectors.repository.base import Pace
-from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
+from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.retry import retry_after_of
 from jobs.connectors.repository.web.urls import BadUrl, canonical
@@ -148,7 +148,7 @@ class RobotsTable:
         fetched, self._fetched = self._fetched, {}
         return fetched
 
-    async def ask(self, origin: str, *, fetcher: Fetcher, headers: Mapping[str, str], pace: Pace) -> RobotsAnswer:
+    async def ask(self, origin: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> RobotsAnswer:
         """
         What the origin says, fetched if it is not known. Two who ask at once cause one fetch.
 
@@ -166,7 +166,7 @@ class RobotsTable:
         return answer
 
     async def _fetch_for_all(
-        self, origin: str, *, fetcher: Fetcher, headers: Mapping[str, str], pace: Pace
+        self, origin: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace
     ) -> RobotsAnswer:
         fetch = self._under_way[origin] = _Fetch()
         try:
@@ -194,7 +194,7 @@ class RobotsTable:
             self.learn(origin, answer, lives_for=self._limits.robots_seconds)
             self._fetched[origin] = answer
 
-    async def _fetch(self, origin: str, *, fetcher: Fetcher, headers: Mapping[str, str], pace: Pace) -> RobotsAnswer:
+    async def _fetch(self, origin: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> RobotsAnswer:
         url = f"{origin}/robots.txt"
         for _ in range(self._limits.robots_redirects + 1):
             await pace.before_request()

@@ -1,0 +1,69 @@
+"""What a connector says of one document, and the outcome that it comes to."""
+
+from jobs.connectors.repository.base import Activity, Document, Ending, RetryLimit, ScheduleBounds
+
+
+def make_activity(**facts):
+    document = Document(
+        hash="0" * 32,
+        identifier="x:parent",
+        depth=1,
+        redirects=0,
+        version="",
+        validators="",
+        failures=0,
+        failing_for=0.0,
+        **facts,
+    )
+    return Activity(document, configuration="1")
+
+
+def name(activity, identifier, **facts):
+    activity.reference(identifier=identifier, hash=identifier, bin="", **facts)
+
+
+def test_what_is_named_twice_stands_once_and_carries_what_both_mentions_do():
+    activity = make_activity()
+
+    name(activity, "a", carry={"colour": ["red"]})
+    name(activity, "a", carry={"colour": ["blue", "red"], "size": ["1"]})
+    activity.no_document(code="DIRECTORY")
+
+    (named,) = activity.outcome.references
+    assert named.carry == {"colour": ("blue", "red"), "size": ("1",)}
+
+
+def test_a_document_named_by_links_of_two_types_stands_once_for_each():
+    activity = make_activity()
+
+    name(activity, "a", link_type="child")
+    name(activity, "a", link_type="peer")
+    name(activity, "a", link_type="peer", carry={"n": ["1"]})
+    activity.no_document(code="DIRECTORY")
+
+    assert [(named.link_type, named.carry) for named in activity.outcome.references] == [
+        ("child", None),
+        ("peer", {"n": ("1",)}),
+    ]
+
+
+def test_what_parents_pass_is_read_by_its_name():
+    activity = make_activity(carried={"colour": ("red",)})
+
+    assert activity.carried("colour") == ("red",)
+    assert activity.carried("size") == ()
+    assert make_activity().carried("colour") == ()
+
+
+def test_an_ending_takes_along_what_was_said_before_it():
+    activity = make_activity()
+    bounds = ScheduleBounds(recrawl_least=60.0)
+    limit = RetryLimit(attempts=3, aborts_job=True)
+
+    activity.set_schedule_bounds(bounds)
+    activity.record("fetch", began=1.0, seconds=0.5, bytes=10, result_code="503")
+    activity.retry_later(code="503", after=5.0, limit=limit)
+
+    outcome = activity.outcome
+    assert (outcome.ending, outcome.schedule_bounds, outcome.retry_limit) == (Ending.RETRY, bounds, limit)
+    assert [(one.entity, one.result_code) for one in outcome.records] == [("x:parent", "503")]
