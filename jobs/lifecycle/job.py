@@ -59,6 +59,29 @@ class Scan(enum.StrEnum):
     CHANGES = "changes"
 
 
+class Kind(enum.StrEnum):
+    """How a job ends: when all of a run is read, or never while there is something to look at again."""
+
+    ONCE = "once"
+    CONTINUOUS = "continuous"
+
+
+class StartMethod(enum.StrEnum):
+    """Whether the schedule starts a job: never, when a window begins, or at any moment inside of one."""
+
+    MANUAL = "manual"
+    WINDOW_BEGIN = "window_begin"
+    WINDOW_INSIDE = "window_inside"
+
+
+class HopMode(enum.StrEnum):
+    """What becomes of documents that come to stand farther away than a hop limit."""
+
+    ACCURATE = "accurate"
+    NO_DELETE = "no_delete"
+    NEVER_DELETE = "never_delete"
+
+
 class RunEnd(enum.StrEnum):
     """Why a run ended. Only a run that was `finished` cleans what it did not reach."""
 

@@ -8,7 +8,9 @@ from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
 from jobs.models.group import ThrottleGroup
 from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
+from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy
+from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 
 __all__ = [
@@ -22,12 +24,14 @@ __all__ = [
     "Job",
     "JobEvent",
     "Lane",
+    "Notification",
     "OutLinks",
     "Outcome",
     "OutputConnection",
     "QueueItem",
     "RepositoryConnection",
     "Robots",
+    "ScheduleWindow",
     "SearchDocument",
     "Seed",
     "ThrottleGroup",

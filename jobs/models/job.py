@@ -1,15 +1,37 @@
 """A job: what to crawl, how, and where the result goes. Its state changes only in `jobs.transitions`."""
 
+import datetime as dt
+import enum
+from typing import Final
+
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils import timezone
 
-from jobs.lifecycle.job import JobState, Pause, Phase, RunEnd, Scan, StopRequest, Window, manifoldcf_name, plain_name
+from jobs.lifecycle.job import (
+    HopMode,
+    JobState,
+    Kind,
+    Pause,
+    Phase,
+    RunEnd,
+    Scan,
+    StartMethod,
+    StopRequest,
+    Window,
+    manifoldcf_name,
+    plain_name,
+)
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
-def _choices(values: type[Phase | Pause | Window | StopRequest | Scan | RunEnd]) -> list[tuple[str, str]]:
+def _choices(values: type[enum.StrEnum]) -> list[tuple[str, str]]:
     return [(value.value, value.value.replace("_", " ")) for value in values]
+
+
+# Intervals that only a continuous job has.
+_INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_after")
 
 
 class Job(models.Model):
@@ -27,6 +49,18 @@ class Job(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(10)],
         help_text="1 is served first, 10 last, where jobs compete for one bin.",
     )
+    kind = models.CharField(max_length=10, choices=_choices(Kind), default=Kind.ONCE)
+    # Of a continuous job; null means never. A document is looked at again after the first, or later where it
+    # changes seldom, but not later than the second; it leaves the outputs after the third; seeds are read
+    # anew after the fourth.
+    recrawl_after = models.DurationField(null=True, blank=True)
+    recrawl_at_most = models.DurationField(null=True, blank=True)
+    expire_after = models.DurationField(null=True, blank=True)
+    reseed_after = models.DurationField(null=True, blank=True)
+    hop_mode = models.CharField(max_length=15, choices=_choices(HopMode), default=HopMode.ACCURATE)
+    # The most hops from a seed, by type of link.
+    hop_limits = models.JSONField(default=dict, blank=True)
+    start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
     # The cluster's own circle that works on it: the shared one, or that of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)
 
@@ -41,6 +75,19 @@ class Job(models.Model):
 
     run_no = models.PositiveIntegerField(default=0)
     scan = models.CharField(max_length=10, choices=_choices(Scan), default=Scan.FULL)
+    # What the connector said of its last seeding, which it is given at the next; and whether that counts.
+    seeding_version = models.TextField(blank=True)
+    from_the_beginning = models.BooleanField(default=True)
+    # When seeds are read anew next, while the job is active; null: never.
+    reseed_at = models.DateTimeField(null=True, blank=True)
+    # The end of the window that it runs in; null: it was started by hand, or the window has no end.
+    window_ends_at = models.DateTimeField(null=True, blank=True)
+    # Windows that began before this are over and done with.
+    schedule_checked_at = models.DateTimeField(default=timezone.now)
+    # Attempts in a row to start, or to tell an output of the end, that came to nothing; the next one.
+    failures = models.PositiveSmallIntegerField(default=0)
+    failing_since = models.DateTimeField(null=True, blank=True)
+    retry_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     run_end = models.CharField(max_length=20, choices=_choices(RunEnd), blank=True)
@@ -60,6 +107,22 @@ class Job(models.Model):
                 name="job_stops_only_while_it_runs",
                 condition=models.Q(stop_request=StopRequest.NONE)
                 | models.Q(phase__in=[Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN]),
+            ),
+            models.CheckConstraint(
+                name="job_recurs_only_if_continuous",
+                condition=models.Q(kind=Kind.CONTINUOUS) | models.Q(**{f"{name}__isnull": True for name in _INTERVALS}),
+            ),
+            models.CheckConstraint(
+                name="job_recrawls_in_order",
+                condition=models.Q(recrawl_at_most__isnull=True)
+                | models.Q(recrawl_after__isnull=False, recrawl_at_most__gte=models.F("recrawl_after")),
+            ),
+            *(
+                models.CheckConstraint(
+                    name=f"job_{name}_is_a_time_span",
+                    condition=models.Q(**{f"{name}__isnull": True}) | models.Q(**{f"{name}__gt": dt.timedelta()}),
+                )
+                for name in _INTERVALS
             ),
         )
 

@@ -1,0 +1,38 @@
+"""When a job may run."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+
+def _any_of() -> "ArrayField[list[int], list[int]]":
+    """Numbers of which one has to match; empty: all do."""
+    return ArrayField(models.PositiveSmallIntegerField(), default=list, blank=True)
+
+
+class ScheduleWindow(models.Model):
+    """
+    A window in time, that opens wherever the clock of `time_zone` shows what is said here.
+
+    Days of the week are ISO's, 1 is Monday; days of the month and months count from 1. `duration` is null
+    for a window that does not close: a run that began in it is never made to wait.
+    """
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="windows")
+    position = models.PositiveSmallIntegerField()
+    days_of_week = _any_of()
+    days_of_month = _any_of()
+    months = _any_of()
+    years = _any_of()
+    hours = _any_of()
+    minutes = _any_of()
+    time_zone = models.CharField(max_length=60, default="UTC")
+    duration = models.DurationField(null=True, blank=True)
+    # Runs that it starts are minimal: only what the source says has changed.
+    minimal = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("job", "position")
+        constraints = (models.UniqueConstraint(fields=["job", "position"], name="one_window_a_job_and_position"),)
+
+    def __str__(self) -> str:
+        return f"window {self.position} of {self.job_id}"
