@@ -1,0 +1,218 @@
+"""
+When a job's schedule lets it run.
+
+A *window* opens at each minute whose face of the clock, in the window's own time zone, matches what the
+window names; it stays open for its duration, `[opening, opening + duration)`, or for ever. Clocks that are
+set forward skip openings, clocks that are set back show some twice: what the clock shows is what counts.
+Openings are found from the calendar, not by trying every minute.
+"""
+
+import calendar
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from jobs.lifecycle.job import StartMethod
+
+# A 29th of February comes back on the same day of the week after at most 40 years.
+_HORIZON: Final = dt.timedelta(days=41 * 366)
+_DAY: Final = dt.timedelta(days=1)
+# How far, and over how many openings of each window, windows are held against each other.
+_COMPARED: Final = dt.timedelta(days=5 * 366)
+_OPENINGS_COMPARED: Final = 5_000
+
+
+@dataclass(frozen=True)
+class Window:
+    """
+    The times of one window, each a sorted tuple of numbers; an empty one is not named.
+
+    Days of the week are 1 (Monday) to 7, days of the month and months count from 1. A field that is not
+    named takes its least value below the first one that is, and any value above: only a month means its
+    first day at midnight, only minutes mean those of every hour.
+    """
+
+    days_of_week: tuple[int, ...] = ()
+    days_of_month: tuple[int, ...] = ()
+    months: tuple[int, ...] = ()
+    years: tuple[int, ...] = ()
+    hours: tuple[int, ...] = ()
+    minutes: tuple[int, ...] = ()
+    time_zone: str = "UTC"
+    duration: dt.timedelta | None = None
+    minimal: bool = False
+
+    @property
+    def names_a_time(self) -> bool:
+        return bool(self.days_of_week or self.days_of_month or self.months or self.years or self.hours or self.minutes)
+
+    def openings(self, *, after: dt.datetime, until: dt.datetime) -> Iterator[dt.datetime]:
+        """The moments (UTC) in `(after, until]` at which it opens, in their order."""
+        held: list[dt.datetime] = []
+        for date in self._dates(after, until):
+            found = self._on(date, after, until)
+            if not found:
+                continue
+            # A clock that is set back across midnight shows the end of a day once more when the next has begun.
+            held = sorted([*held, *found])
+            while held and held[0] < found[0]:
+                yield held.pop(0)
+        yield from held
+
+    def last_opening(self, *, after: dt.datetime, until: dt.datetime) -> dt.datetime | None:
+        """The latest moment in `(after, until]` at which it opened."""
+        latest: list[dt.datetime] = []
+        for date in self._dates(after, until, backwards=True):
+            found = self._on(date, after, until)
+            if not found:
+                continue
+            latest.append(found[-1])
+            if len(latest) == 2:
+                break
+        return max(latest, default=None)
+
+    def next_opening(self, *, after: dt.datetime) -> dt.datetime | None:
+        """The first moment after this one at which it opens; None if it never does again."""
+        return next(self.openings(after=after, until=after + _HORIZON), None)
+
+    @cached_property
+    def _zone(self) -> ZoneInfo:
+        return ZoneInfo(self.time_zone)
+
+    @cached_property
+    def _minutes_of_day(self) -> tuple[dt.time, ...]:
+        hours = self.hours or (range(24) if self.minutes else (0,))
+        return tuple(dt.time(hour, minute) for hour in hours for minute in self.minutes or (0,))
+
+    @property
+    def _names_a_time_of_day(self) -> bool:
+        return bool(self.hours or self.minutes)
+
+    def _dates(self, after: dt.datetime, until: dt.datetime, *, backwards: bool = False) -> Iterator[dt.date]:
+        """The days of its calendar on which it may open between these moments."""
+        first = after.astimezone(self._zone).date() - _DAY
+        last = until.astimezone(self._zone).date() + _DAY
+        step = -1 if backwards else 1
+        names_a_day = bool(self.days_of_month or self.days_of_week)
+        days = self.days_of_month or (range(1, 32) if self._names_a_time_of_day or self.days_of_week else (1,))
+        months = self.months or (range(1, 13) if self._names_a_time_of_day or names_a_day else (1,))
+        for year in range(first.year, last.year + 1)[::step]:
+            if self.years and year not in self.years:
+                continue
+            for month in months[::step]:
+                length = calendar.monthrange(year, month)[1]
+                if dt.date(year, month, length) < first or dt.date(year, month, 1) > last:
+                    continue
+                for day in days[::step]:
+                    if day > length:
+                        continue
+                    date = dt.date(year, month, day)
+                    if first <= date <= last and (not self.days_of_week or date.isoweekday() in self.days_of_week):
+                        yield date
+
+    def _on(self, date: dt.date, after: dt.datetime, until: dt.datetime) -> list[dt.datetime]:
+        """The moments of one day at which it opens, within the limits, in their order."""
+        found = set()
+        for time in self._minutes_of_day:
+            for fold in (0, 1):
+                shown = dt.datetime.combine(date, time, tzinfo=self._zone).replace(fold=fold)
+                moment = shown.astimezone(dt.UTC)
+                if after < moment <= until and moment.astimezone(self._zone).replace(tzinfo=None) == shown.replace(
+                    tzinfo=None
+                ):
+                    found.add(moment)
+        return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A window that is open: since when, until when (None: it does not close), and how it runs a job."""
+
+    began_at: dt.datetime
+    ends_at: dt.datetime | None
+    minimal: bool
+
+
+def opening_at(
+    windows: Sequence[Window], *, method: StartMethod, checked_at: dt.datetime, now: dt.datetime
+) -> Opening | None:
+    """
+    The window that lets a job run now, None if there is none.
+
+    By `WINDOW_BEGIN` that is one that has opened since `checked_at` and is still open; by `WINDOW_INSIDE`
+    also one that was open then. Of several, the one that closes last.
+    """
+    if method == StartMethod.MANUAL:
+        return None
+    found = []
+    for window in windows:
+        since = checked_at
+        if window.duration is not None:
+            since = checked_at - window.duration if method == StartMethod.WINDOW_INSIDE else checked_at
+            # One that opened earlier is closed by now.
+            since = max(since, now - window.duration)
+        began_at = window.last_opening(after=since, until=now)
+        if began_at is not None:
+            ends_at = None if window.duration is None else began_at + window.duration
+            found.append(Opening(began_at, ends_at, window.minimal))
+    return max(found, key=_closes_last, default=None)
+
+
+def _closes_last(opening: Opening) -> tuple[bool, dt.datetime]:
+    return (opening.ends_at is None, opening.ends_at or opening.began_at)
+
+
+def next_opening_of(windows: Sequence[Window], *, after: dt.datetime) -> tuple[dt.datetime, Window] | None:
+    """The first opening of any of the windows after a moment, and whose it is."""
+    coming = [(opening, window) for window in windows if (opening := window.next_opening(after=after)) is not None]
+    return min(coming, key=lambda found: found[0], default=None)
+
+
+def opening_in_words(opening: dt.datetime, window: Window) -> str:
+    """A moment as the clock of the window shows it: `Mon 2 Dec 2030 22:00 Europe/Berlin`."""
+    shown = opening.astimezone(ZoneInfo(window.time_zone))
+    return f"{shown:%a} {shown.day} {shown:%b %Y %H:%M} {window.time_zone}"
+
+
+def why_not_windows(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
+    """What is wrong with the windows of a job, by their place; empty if they can be."""
+    problems = {}
+    for place, window in enumerate(windows):
+        if not window.names_a_time:
+            problems[place] = "It names no time: name a day, an hour or minutes."
+        elif window.next_opening(after=now) is None:
+            problems[place] = "It never opens: no day in the future has such a time."
+    return problems or _overlaps(windows, now=now)
+
+
+def _overlaps(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
+    """Windows that are open together with an earlier one, or open at the same moment: which one would hold?"""
+    coming = sorted(
+        (opening, place) for place, window in enumerate(windows) for opening in _first_openings(window, after=now)
+    )
+    open_until: dict[int, dt.datetime] = {}
+    opened: dict[dt.datetime, int] = {}
+    for opening, place in coming:
+        window = windows[place]
+        for other, ends_at in open_until.items():
+            if other != place and opening < ends_at and window.duration is not None:
+                return _overlap(place, other, opening, windows)
+        if opened.setdefault(opening, place) != place:
+            return _overlap(place, opened[opening], opening, windows)
+        if window.duration is not None:
+            open_until[place] = opening + window.duration
+    return {}
+
+
+def _first_openings(window: Window, *, after: dt.datetime) -> Iterator[dt.datetime]:
+    openings = window.openings(after=after, until=after + _COMPARED)
+    return (opening for opening, _ in zip(openings, range(_OPENINGS_COMPARED), strict=False))
+
+
+def _overlap(place: int, other: int, opening: dt.datetime, windows: Sequence[Window]) -> dict[int, str]:
+    latter, former = max(place, other), min(place, other)
+    when = opening_in_words(opening, windows[place])
+    return {latter: f"It overlaps with window {former + 1}, on {when}."}
