@@ -146,7 +146,9 @@ def _places(seen: BinSeen, *, workers: int) -> list[tuple[int, int, OpenTurn | N
     if not seen.is_known:
         # The first turn of an unknown host is one document, behind its robots.txt.
         return [] if seen.turns else [(1, 1, None)]
-    followed = [turn for turn in seen.turns if turn.worker is not None and not turn.has_follower]
+    # A follower inherits what was given under an older limit: where that is too much now, turns have to end.
+    may_be_followed = seen.open_requests <= seen.requests
+    followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
     if seen.gap > 0:
         documents = max(1, min(DOCUMENTS_A_TURN, int(LONGEST_TURN.total_seconds() / seen.gap)))
         if not seen.turns:

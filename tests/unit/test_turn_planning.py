@@ -114,6 +114,17 @@ def test_what_is_open_already_is_not_given_again():
     assert [turn.requests for turn in turns] == [1]
 
 
+def test_what_was_given_under_a_higher_limit_is_not_handed_on():
+    of_eight = [sent(turn_id) for turn_id in range(4)]
+
+    assert plan(seen_bin(requests=3, open_requests=8, turns=of_eight))[0] == []
+    assert plan(seen_bin(requests=3, open_requests=8, gap=1.0, turns=of_eight[:1]))[0] == []
+    assert shapes(plan(seen_bin(requests=3, open_requests=2, turns=of_eight[:1]))[0]) == [
+        (DOCUMENTS_A_TURN, 0),
+        (DOCUMENTS_A_TURN, 1),
+    ]
+
+
 @given(
     requests=st.integers(1, 50),
     workers=st.integers(0, 10),
