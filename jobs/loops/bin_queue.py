@@ -47,14 +47,23 @@ class BinQueue:
     # Requests of turns that closed here while their followers were still on the way.
     left_behind: dict[int, int] = field(default_factory=dict)
 
-    def add(self, taken: TurnTaken, *, now: float) -> None:
-        """Take over a turn. One that follows a turn of this worker inherits its requests."""
+    def add(self, taken: TurnTaken, *, now: float) -> list[Claimed]:
+        """
+        Take over a turn. One that follows a turn of this worker inherits its requests.
+
+        Returns the documents that cannot be served here: those of a turn that has no requests, and follows
+        one that is not here to leave it some.
+        """
         behind = 0 if taken.follows is None else self.left_behind.pop(taken.follows, 0)
         turn = OpenTurn(taken.id, taken.follows, taken.requests or behind, left=len(taken.documents))
         self.turns.append(turn)
         self.gap = taken.gap
         self.next_start = max(self.next_start, now + taken.wait)
+        if not turn.requests and all(other.id != turn.follows for other in self.turns):
+            turn.left = 0
+            return list(taken.documents)
         self.waiting.extend((turn, claimed) for claimed in taken.documents)
+        return []
 
     @property
     def may_begin(self) -> bool:
@@ -111,7 +120,9 @@ class BinQueue:
         closed: list[ClosedTurn] = []
         for turn in list(self.turns):
             heir = next((other for other in self.turns if other.follows == turn.id), None)
-            if turn.left or (turn.open and heir is None):
+            # One whose documents were dropped still stands between its neighbours: it has to inherit first.
+            waits_to_inherit = any(other.id == turn.follows for other in self.turns)
+            if turn.left or waits_to_inherit or (turn.open and heir is None):
                 continue
             if heir is not None:
                 heir.requests += turn.requests
@@ -121,7 +132,7 @@ class BinQueue:
                 self._leave_behind(turn)
             self.turns.remove(turn)
             since = None if self.last_start is None else now - self.last_start
-            closed.append(ClosedTurn(turn.id, since, heir=heir.id if heir else None))
+            closed.append(ClosedTurn(turn.id, since, follows=turn.follows))
         return closed
 
     def _leave_behind(self, turn: OpenTurn) -> None:

@@ -304,7 +304,7 @@ class Worker:
             if not turn.is_known:
                 for claimed in turn.documents:
                     self._writer.expect_unknown(claimed.lane_id)
-            queue.add(turn, now=now)
+            self._given_back.extend(queue.add(turn, now=now))
             self._close_turns(queue)
             self._dispatch(queue)
         for claims in taken.removals.values():

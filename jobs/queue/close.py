@@ -18,25 +18,30 @@ from jobs.queue.retrying import retried
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
     """
-    `since_last_start` is seconds since its last request began; None when it made none. `heir` is the turn
-    that inherits its requests, if it is with the worker already.
+    `since_last_start` is seconds since its last request began; None when it made none. `follows` is the turn
+    that it had its requests from.
     """
 
     id: int
     since_last_start: float | None
-    heir: int | None = None
+    follows: int | None = None
 
 
 # Closes turns, wakes lanes (those of the bins that got a place, and those that got documents), and ends
 # batches of which no document is claimed. Locks: Bin by id, then Lane by id, then Batch and Turn.
+# One statement has one snapshot, taken before it waits for a bin: a follower that was planned meanwhile is
+# not in it, and would be passed over. Its planning changed the bin's row, so turns of a bin whose locked row
+# is not the one in the snapshot are left for another statement, which sees both.
 _CLOSE: Final[LiteralString] = """
 WITH given AS (
     SELECT * FROM unnest(%(turns)s::bigint[], %(since)s::float[]) AS given(id, since)
 ), bins AS MATERIALIZED (
-    SELECT id FROM jobs_bin
+    SELECT id, xmin AS version FROM jobs_bin
      WHERE id IN (SELECT turn.bin_id FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL)
      ORDER BY id
        FOR NO KEY UPDATE
+), unchanged AS MATERIALIZED (
+    SELECT bins.id FROM bins JOIN jobs_bin AS seen ON seen.id = bins.id AND seen.xmin = bins.version
 ), sleeping AS MATERIALIZED (
     SELECT lane.id, coalesce(filled.at, clock_timestamp()) AS at
       FROM jobs_lane AS lane
@@ -52,7 +57,7 @@ WITH given AS (
     -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
     UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
       FROM given
-     WHERE turn.id = given.id AND turn.closed_at IS NULL AND turn.bin_id IN (SELECT id FROM bins)
+     WHERE turn.id = given.id AND turn.closed_at IS NULL AND turn.bin_id IN (SELECT id FROM unchanged)
     RETURNING turn.id, turn.bin_id, turn.requests, turn.gap, given.since
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
@@ -71,9 +76,9 @@ WITH given AS (
       FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests,
                    max(clock_timestamp() + make_interval(secs => gap - since)) AS opens_at
               FROM closing GROUP BY bin_id) AS freed
-     WHERE bin.id = freed.bin_id AND bin.id IN (SELECT id FROM bins)
+     WHERE bin.id = freed.bin_id
 )
-SELECT count(*) FROM woken
+SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM bins) - (SELECT count(*) FROM unchanged)
 """
 
 # What a host told of itself. Locks: Bin by id.
@@ -108,37 +113,39 @@ def close_turns(
     `ripening` ones have documents that are due at a moment.
     """
     at = dict(ripening) | dict.fromkeys(filled, now)
+    lanes = sorted(at)
     woken = 0
     for wave in _waves(turns) or ([[]] if batches or at else []):
-        lanes = sorted(at)
-        row = connection.execute(
-            _CLOSE,
-            {
-                "turns": [turn.id for turn in wave],
-                "since": [turn.since_last_start for turn in wave],
-                "batches": list(batches),
-                "lanes": lanes,
-                "at": [at[lane] for lane in lanes],
-            },
-        ).fetchone()
-        assert row is not None
-        woken += int(row[0])
+        changed = 1
+        while changed:
+            row = connection.execute(
+                _CLOSE,
+                {
+                    "turns": [turn.id for turn in wave],
+                    "since": [turn.since_last_start for turn in wave],
+                    "batches": list(batches),
+                    "lanes": lanes,
+                    "at": [at[lane] for lane in lanes],
+                },
+            ).fetchone()
+            assert row is not None
+            woken_now, changed = row
+            woken += woken_now
     return woken
 
 
 def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
     """
-    Turns in the order in which they may be closed together: none in a wave inherits from another of it.
+    Turns in the order in which they may be closed together: none in a wave follows another of it.
 
-    What a turn inherits must be written before it closes itself and leaves that to its own heir.
+    What a turn inherits must be written before it closes itself and leaves that to its own follower.
     """
     waves: list[list[ClosedTurn]] = []
     left = list(turns)
     while left:
-        heirs = {turn.heir for turn in left}
-        wave = [turn for turn in left if turn.id not in heirs]
-        waves.append(wave)
-        left = [turn for turn in left if turn.id in heirs]
+        ids = {turn.id for turn in left}
+        waves.append([turn for turn in left if turn.follows not in ids])
+        left = [turn for turn in left if turn.follows in ids]
     return waves
 
 

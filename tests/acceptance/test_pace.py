@@ -61,6 +61,15 @@ def test_no_more_requests_are_open_than_allowed(machine, serve):
     assert 2 <= max(request.open_requests for request in everything(site)) <= 4
 
 
+def test_two_crawls_that_know_nothing_of_each_other_share_the_open_requests_of_a_host(machine, serve):
+    site = serve(pages=150, traps=0, latency_ms=10)
+
+    crawls = [machine.start_crawl(site.start_url, "--connections-per-host", 3, "--workers", 2) for _ in range(2)]
+
+    assert [ended(crawl).counts["indexed"] for crawl in crawls] == [150, 150]
+    assert 2 <= max(request.open_requests for request in everything(site)) <= 3
+
+
 def test_the_delay_that_robots_txt_asks_for_is_kept(machine, serve):
     site = serve(pages=10, traps=0, crawl_delay=0.3)
 

@@ -13,7 +13,7 @@ from jobs import control
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
 from jobs.loops.outputs import JobOutputs
-from jobs.models import Batch, Bin, CounterDelta, IndexedDocument, Lane, OutLinks, QueueItem
+from jobs.models import Batch, Bin, CounterDelta, IndexedDocument, Lane, OutLinks, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers
@@ -258,6 +258,48 @@ def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(conn
     assert stuff_all(connection, theirs).documents == 10
     their_worker = register_node(connection, "worker", scope="crawl:theirs")
     assert len(take_all(connection, their_worker)) == 10
+
+
+def places_given():
+    """(open turns, open requests) as the bin has them, and as its turns do."""
+    bin_, turns = Bin.objects.get(), Turn.objects.filter(closed_at=None)
+    return (bin_.open_turns, bin_.open_requests), (len(turns), sum(turn.requests for turn in turns))
+
+
+def test_a_turn_that_closes_while_it_is_being_followed_leaves_its_requests_to_its_follower(
+    connection, other_connection, rival, running, worker
+):
+    make_documents(make_lane(running.seed), 60)
+    stuff_all(connection, running)
+    (first,) = take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
+    Lane.objects.update(ready_at=NOON)
+
+    with connection.transaction():
+        assert stuff_all(connection, running).documents > 0
+        rival.waits_in(close_turns, other_connection, turns=[ClosedTurn(first.id, None)], now=NOON)
+    rival.result()
+
+    assert places_given() == ((1, 1000), (1, 1000))
+    (follower,) = take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
+    assert (follower.follows, follower.requests) == (first.id, 1000)
+
+
+def test_a_turn_that_followed_while_it_was_served_leaves_what_it_inherited(connection, running, worker):
+    lane = make_lane(running.seed)
+    make_documents(lane, 100)
+    taken = []
+    for _ in range(3):
+        Lane.objects.update(ready_at=NOON)
+        stuff_all(connection, running)
+        taken += take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
+    first, second, third = taken
+
+    # Both ended before the end of either was written: what the second had of the first is the third's.
+    closed = [ClosedTurn(turn.id, None, follows=turn.follows) for turn in (second, first)]
+    close_turns(connection, turns=closed, now=NOON)
+
+    assert third.follows == second.id
+    assert places_given() == ((1, 1000), (1, 1000))
 
 
 def test_concurrent_stuffers_never_exceed_a_budget(dsn, manager):

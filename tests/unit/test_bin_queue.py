@@ -95,6 +95,30 @@ def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left
     assert [name for _, name in begin_all(queue)] == ["b", "c"]
 
 
+def test_a_follower_that_nobody_leaves_requests_to_is_not_served():
+    queue = BinQueue(1)
+
+    assert queue.add(make_turn(2, "ab", requests=0, follows=1), now=0.0) == ["a", "b"]
+
+    assert begin_all(queue) == []
+    assert [(closed.id, closed.follows) for closed in queue.close_ended(now=0.0)] == [(2, 1)]
+
+
+def test_a_turn_that_became_empty_hands_on_what_it_will_inherit():
+    queue = BinQueue(1)
+    queue.add(make_turn(1, "a", requests=1), now=0.0)
+    queue.add(make_turn(2, "b", requests=0, follows=1), now=0.0)
+    queue.add(make_turn(3, "cd", requests=0, follows=2), now=0.0)
+    queue.drop_waiting(lambda name: name == "b")
+
+    assert queue.close_ended(now=0.0) == []
+    ((first, _),) = begin_all(queue)
+    queue.end(first)
+
+    assert [closed.id for closed in queue.close_ended(now=1.0)] == [1, 2]
+    assert [name for _, name in begin_all(queue)] == ["c"]
+
+
 def test_only_what_is_meant_is_dropped_and_the_rest_keeps_its_order():
     queue = BinQueue(1)
     queue.add(make_turn(1, "abcd", requests=1), now=0.0)
@@ -129,7 +153,8 @@ class BinAtWork(RuleBasedStateMachine):
     def _add(self, documents, *, requests, follows):
         turn_id = next(self.ids)
         names = [f"{turn_id}/{n}" for n in range(documents)]
-        self.queue.add(make_turn(turn_id, names, requests=requests, follows=follows, gap=0.5), now=self.now)
+        turn = make_turn(turn_id, names, requests=requests, follows=follows, gap=0.5)
+        assert self.queue.add(turn, now=self.now) == []
         self.expected += names
         self.requests[turn_id] = requests
         self.chain_end = turn_id
