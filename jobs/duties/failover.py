@@ -7,9 +7,9 @@ from nodes.lifecycle import CLUSTER_SCOPE
 
 
 def release_lost_documents(at: Pass) -> int:
-    """Give back what failed workers claim, and what is kept for workers that are gone; returns documents."""
+    """Give back what failed workers claim, and what is kept for workers that do not take it; returns documents."""
     lost = release.release_of_lost_workers(at.connection, scope=at.scope, term=at.office, now=at.now)
-    return lost + release.withdraw_for_gone_workers(at.connection, scope=at.scope, now=at.now)
+    return lost + release.withdraw_kept_in_vain(at.connection, scope=at.scope, now=at.now)
 
 
 def withdraw_from_stopped_jobs(at: Pass) -> int:

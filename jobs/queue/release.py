@@ -22,6 +22,8 @@ from nodes.fences import TermHeld, hold_node, hold_term
 
 # A document that was lost with its worker so often ends as WORKER_LOST: twice with others, thrice alone.
 _LOSSES_AT_MOST: Final = 5
+# How long a batch is kept for a worker that finds no room for it: longer than a turn's planned work lasts.
+_KEPT_FOR: Final = dt.timedelta(seconds=15)
 # Batches of one transaction: a main that dies in between leaves whole batches to the next.
 _BATCHES_A_CHUNK: Final = 20
 
@@ -116,6 +118,16 @@ WITH held AS (
 SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_id
  WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
  ORDER BY held.id LIMIT %(most)s
+"""
+# Batches that nobody else may take, and that their worker will not: it is gone or of another scope; or the
+# turns that they follow have ended, so their bins stand still, and it has found no room for them since.
+_KEPT_IN_VAIN: Final[LiteralString] = """
+SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
+ WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.worker_id IS NOT NULL
+   AND (node.status IS NULL OR node.status NOT IN ('starting', 'running') OR node.scope <> batch.node_scope
+        OR batch.created_at < %(before)s AND NOT EXISTS (
+           SELECT FROM jobs_turn AS turn JOIN jobs_turn AS ahead ON ahead.id = turn.follows_id AND ahead.closed_at IS NULL
+            WHERE turn.batch_id = batch.id))
 """
 # Followers of turns that never ended have nobody to get their requests from: they are let go as well.
 _FOLLOWERS: Final[LiteralString] = """
@@ -221,18 +233,9 @@ def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str,
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
-def withdraw_for_gone_workers(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
-    """Take back unsent batches that were kept for a worker that no longer works."""
-    batches = [
-        row[0]
-        for row in connection.execute(
-            """
-            SELECT batch.id FROM jobs_batch AS batch JOIN nodes_node AS node ON node.id = batch.worker_id
-             WHERE batch.node_scope = %s AND batch.state = 'available' AND node.status NOT IN ('starting', 'running')
-            """,
-            (scope,),
-        )
-    ]
+def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
+    """Take back unsent batches that were kept for a worker that cannot take them, or has not for long."""
+    batches = [row[0] for row in connection.execute(_KEPT_IN_VAIN, {"scope": scope, "before": now - _KEPT_FOR})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 

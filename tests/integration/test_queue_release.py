@@ -2,13 +2,13 @@
 
 import pytest
 
-from jobs.models import Batch, Bin, Turn
-from jobs.queue.close import close_turns
-from jobs.queue.release import release_of_lost_workers
+from jobs.models import Batch, Bin, Lane, QueueItem, Turn
+from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.release import release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from nodes import membership
-from tests.cluster import NOON, elect_main, fall_silent, register_node
+from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.factories import make_documents, make_lane, make_policy, make_running_job
 
 
@@ -18,12 +18,24 @@ def worker(connection):
 
 
 @pytest.fixture
-def taken(connection, worker):
-    """What a worker was given of a job in the middle of its run."""
-    manager = register_node(connection, "manager")
-    running = make_running_job(manager, policy=make_policy(open_requests=4))
+def running(connection):
+    """A job in the middle of its run."""
+    return make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=4))
+
+
+@pytest.fixture
+def taken(connection, running, worker):
+    """What a worker was given of it."""
     make_documents(make_lane(running.seed), 3)
-    stuff(connection, manager=manager.id, group=running.group, room=100, workers=1, now=NOON)
+    stuff_all(connection, running)
+    return take_all(connection, worker)
+
+
+def stuff_all(connection, running):
+    return stuff(connection, manager=running.manager.id, group=running.group, room=100, workers=1, now=NOON)
+
+
+def take_all(connection, worker):
     return take(connection, worker=worker.id, room=100, idle=True, now=NOON)
 
 
@@ -58,3 +70,47 @@ def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_o
     assert places() == (0, 0)
     assert Turn.objects.get().closed_at is not None
     assert Batch.objects.get().state == "done"
+
+
+# --- Batches that are kept for one worker --------------------------------------------------------
+
+
+@pytest.fixture
+def kept(connection, running, worker):
+    """The turn that a worker has, and the batch that follows it and is kept for this worker."""
+    make_documents(make_lane(running.seed), 40)
+    stuff_all(connection, running)
+    (turn,) = take_all(connection, worker).turns
+    Lane.objects.update(ready_at=NOON)
+    assert stuff_all(connection, running).documents == 8
+    return turn, Batch.objects.get(state="available")
+
+
+def withdraw_in(connection, after):
+    return withdraw_kept_in_vain(connection, scope="cluster", now=NOON + seconds(after))
+
+
+def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, running, kept):
+    turn, batch = kept
+    close_turns(connection, turns=[ClosedTurn(turn.id, 0.0)], now=NOON)
+
+    assert withdraw_in(connection, after=10) == 0
+    assert withdraw_in(connection, after=20) == 8
+
+    batch.refresh_from_db()
+    assert (batch.state, places()) == ("released", (0, 0))
+    assert QueueItem.objects.filter(batch=batch.pk).count() == 0
+    Lane.objects.update(ready_at=NOON)
+    stuff_all(connection, running)
+    assert take_all(connection, register_node(connection, "worker")).documents == 8
+
+
+def test_a_batch_is_kept_for_as_long_as_the_turn_before_it_lasts(connection, kept):
+    assert withdraw_in(connection, after=3600) == 0
+
+
+def test_a_batch_that_is_kept_for_a_worker_of_another_scope_comes_back_at_once(connection, kept):
+    elsewhere = register_node(connection, "worker", scope="crawl:elsewhere")
+    Batch.objects.filter(state="available").update(worker_id=elsewhere.id)
+
+    assert withdraw_in(connection, after=0) == 8
