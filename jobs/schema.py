@@ -66,7 +66,22 @@ def require_current() -> None:
         raise SchemaBehind
 
 
+def refuse_newer() -> None:
+    """
+    Make sure that the database is not ahead of this program: what is asked before its tables are changed.
+
+    Raises:
+        SchemaTooNew: the database knows migrations that this program does not.
+    """
+    _read_state()
+
+
 def _is_behind() -> bool:
+    executor = _read_state()
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def _read_state() -> MigrationExecutor:
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     unknown = sorted(
         f"{app}.{name}"
@@ -75,4 +90,4 @@ def _is_behind() -> bool:
     )
     if unknown:
         raise SchemaTooNew(unknown)
-    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    return executor

@@ -1,4 +1,4 @@
-"""What a daemon's command makes sure of before the daemon takes part in a cluster."""
+"""What the command of a daemon or of the web server makes sure of before it begins."""
 
 from django.core.management.base import CommandError
 from django.db import connection

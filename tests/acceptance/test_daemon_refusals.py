@@ -1,4 +1,4 @@
-"""What a daemon says of a database that it cannot work with, and how soon it ends."""
+"""What a command says of a database that it cannot work with, and how soon it ends."""
 
 import datetime as dt
 import os
@@ -11,14 +11,19 @@ import pytest
 
 from jobs.loops.database import WorkConnection
 
-DAEMONS = ("runmanager", "runworker")
+DAEMONS = ("runmanager", "runworker", "serve")
 
 
-def run(command, *, database, manage_py):
+def run(command, *arguments, database, manage_py):
     environment = {**os.environ, "DATABASE_URL": database}
     environment.pop("PYTEST_VERSION", None)
     return subprocess.run(
-        [sys.executable, manage_py, command], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, manage_py, command, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -37,6 +42,25 @@ def test_a_daemon_takes_no_part_in_a_database_without_its_tables(command, new_ma
 
     assert ended.returncode == 2
     assert "run `manage.py migrate` first" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*((daemon,) for daemon in DAEMONS), ("migrate",), ("run",), ("crawl", "http://127.0.0.1:1/")],
+    ids=" ".join,
+)
+def test_no_command_touches_the_database_of_a_newer_version(command, machine, manage_py):
+    machine.database.rows(
+        "INSERT INTO django_migrations (app, name, applied) VALUES ('jobs', '9999_from_later', now()) RETURNING id"
+    )
+    before = machine.database.value("SELECT count(*) FROM django_migrations")
+
+    ended = run(*command, database=machine.database.url, manage_py=manage_py)
+
+    assert ended.returncode == 2
+    assert "made by a newer version of crawlctl (it knows jobs.9999_from_later)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert machine.database.value("SELECT count(*) FROM django_migrations") == before
 
 
 def test_who_was_told_to_stop_does_not_wait_for_a_database_that_is_away():

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from crawlctl import webserver
+from jobs.management.database import look_at_the_database
 
 
 class Command(BaseCommand):
@@ -26,6 +27,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, host: str, port: int, fd: int | None, attached: bool, **_options: Any) -> None:
+        if not attached:
+            # The parent of an attached one has looked.
+            look_at_the_database()
         if fd is not None:
             listener = socket.socket(fileno=fd)
         else:
