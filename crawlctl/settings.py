@@ -253,6 +253,11 @@ CRAWLCTL_CLAIMED_PER_WORKER = env.integer("CRAWLCTL_CLAIMED_PER_WORKER", default
 # Results wait at most so long before they are written.
 CRAWLCTL_FLUSH_AFTER = env.seconds("CRAWLCTL_FLUSH_AFTER", default=0.2)
 
+# --- The history -------------------------------------------------------------------------------
+
+# Days for which the history is kept; 0 writes none. A hundred bytes and more for each request.
+CRAWLCTL_KEEP_HISTORY = env.integer("CRAWLCTL_KEEP_HISTORY", default=30, most=3_650)
+
 # --- The web -----------------------------------------------------------------------------------
 
 # How the crawler names itself where a job says nothing else; robots.txt is read for its first word. Name a

@@ -3,7 +3,10 @@
 import datetime as dt
 from typing import Any
 
-from jobs.models import Job, JobEvent
+from django.conf import settings
+
+from jobs.lifecycle.activity import ActivityName
+from jobs.models import Activity, Job, JobEvent
 
 
 def record(
@@ -13,3 +16,17 @@ def record(
     return JobEvent.objects.create(
         job=job, job_name=job.name, at=now, kind=kind, made_by=made_by, message=message, detail=detail or {}
     )
+
+
+def remember(job: Job, *, activity: ActivityName, code: str, description: str, now: dt.datetime) -> None:
+    """Write one row about the job itself into the history, where one is kept."""
+    if settings.CRAWLCTL_KEEP_HISTORY:
+        Activity.objects.create(
+            started_at=now,
+            job_id=job.pk,
+            repository_id=job.repository_id,
+            activity=activity,
+            entity=f"{job.pk}({job.name})",
+            result_code=code,
+            result_description=description,
+        )

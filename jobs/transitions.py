@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from jobs import channels, journal
+from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, situation_of
 from jobs.lifecycle.table import Owner
 from jobs.models import Job
@@ -85,6 +86,9 @@ def make_transition(
         job.save(update_fields=[*row.becomes, *(facts or {}), "reason"])
         says = f"{row.says}: {reason}" if reason else row.says
         journal.record(job, kind=name.replace(" ", "_"), message=says, made_by=made_by, now=now)
+        if activity := OF_TRANSITIONS.get(name):
+            code = str((facts or {}).get("run_end", ""))
+            journal.remember(job, activity=activity, code=code, description=reason, now=now)
         # Rare, and whoever works for the job should know at once: inside the transaction.
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job_id)))

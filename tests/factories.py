@@ -151,6 +151,7 @@ def facts_of(job, **facts):
     usual = {
         "id": job.pk,
         "run_no": job.run_no,
+        "repository": job.repository_id,
         "tracks_depth": False,
         "max_depth": None,
         "has_budget": job.max_documents is not None,

@@ -48,6 +48,7 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
             drain_timeout=settings.CRAWLCTL_DRAIN_TIMEOUT,
             heartbeat=settings.CRAWLCTL_HEARTBEAT_INTERVAL,
             give_up=settings.CRAWLCTL_NODE_GIVE_UP,
+            keeps_history=settings.CRAWLCTL_KEEP_HISTORY > 0,
         ),
     )
     uvloop.run(_run_worker(worker, attached=attached))

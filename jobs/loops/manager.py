@@ -21,6 +21,7 @@ from jobs.duties.allocate import allocate_groups
 from jobs.duties.context import Pass
 from jobs.duties.failover import interrupt_dead_one_shots, release_lost_documents, withdraw_from_stopped_jobs
 from jobs.duties.finish import begin_deleting, end_runs
+from jobs.duties.history import keep_history
 from jobs.duties.housekeep import fold_counters, forget_old_batches
 from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
@@ -59,6 +60,7 @@ MAIN_DUTIES: Final = duties(
     (interrupt_dead_one_shots, 2.0),
     (fold_counters, 1.0),
     (forget_old_batches, 60.0),
+    (keep_history, 600.0),
 )
 OWNER_DUTIES: Final = duties(
     (seed_seeds, 0.3),

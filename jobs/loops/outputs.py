@@ -22,6 +22,7 @@ from jobs.connectors.output.base import ConfigurationError, Entry, Output, Outpu
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import Ending
 from jobs.queue.flush import OutputWriter
+from jobs.queue.history import Departure
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
 
@@ -101,11 +102,9 @@ class JobOutputs(OutputWriter):
         self._opened: dict[int, Output] = {}
         self._versions: dict[int, int] = {}
 
-    def write(
-        self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime
-    ) -> dict[tuple[int, int], int]:
+    def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
         """
-        Write what became of these documents; returns how many left an output, by job and lane.
+        Write what became of these documents; returns what left an output.
 
         A document that failed without its source saying that it is gone stays where it is.
 
@@ -131,9 +130,9 @@ class JobOutputs(OutputWriter):
         claims: Sequence[Claimed],
         jobs: Mapping[int, JobFacts],
         now: dt.datetime,
-    ) -> dict[tuple[int, int], int]:
+    ) -> Sequence[Departure]:
         """
-        Take documents out of the outputs of their jobs; returns how many left one, by job and lane.
+        Take documents out of the outputs of their jobs; returns what left one.
 
         Raises:
             OutputError: an output did not let go of them; the transaction must be rolled back.
@@ -147,11 +146,11 @@ class JobOutputs(OutputWriter):
 
     def _apply(
         self, cursor: psycopg.Cursor[Any], *, added: dict[Key, Entry], leaving: list[_Leaving], now: dt.datetime
-    ) -> dict[tuple[int, int], int]:
+    ) -> Sequence[Departure]:
         # What another document of this flush puts there, it holds.
         candidates = {key for document in leaving for key in document.keys} - added.keys()
         if not added and not candidates:
-            return {}
+            return ()
         self._open(cursor, {output for output, _ in added.keys() | candidates})
         gone: set[Key] = set()
         corrected: set[Key] = set()
@@ -169,7 +168,12 @@ class JobOutputs(OutputWriter):
         urls = {document.hash: document.url for document in leaving}
         removed = {key: Entry(key[1], urls[key[1]], None, "", now) for key in gone | corrected}
         self._tell(cursor, added=added, removed=removed)
-        return _count(document for document in leaving if not gone.isdisjoint(document.keys))
+        return [
+            Departure(document.job.id, document.lane_id, output, document.hash, document.url)
+            for document in leaving
+            for output, key in document.keys
+            if (output, key) in gone
+        ]
 
     def _notice_changes(self, claims: Iterable[Claimed]) -> None:
         versions = {claim.job_id: claim.specification_version for claim in claims}
@@ -230,11 +234,3 @@ def _columns(keys: Iterable[Key]) -> dict[str, list[Any]]:
 
 def _keys(cursor: psycopg.Cursor[Any], statement: LiteralString, keys: Iterable[Key], **more: list[Any]) -> set[Key]:
     return {(row.output_id, row.hash.hex) for row in cursor.execute(statement, {**_columns(keys), **more})}
-
-
-def _count(documents: Iterable[_Leaving]) -> dict[tuple[int, int], int]:
-    counts: dict[tuple[int, int], int] = {}
-    for document in documents:
-        where = (document.job.id, document.lane_id)
-        counts[where] = counts.get(where, 0) + 1
-    return counts

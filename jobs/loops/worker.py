@@ -63,6 +63,7 @@ class WorkerSettings:
     drain_timeout: dt.timedelta
     heartbeat: dt.timedelta
     give_up: dt.timedelta
+    keeps_history: bool
 
 
 class WorkerFailed(Exception):
@@ -120,7 +121,7 @@ class Worker:
         self._robots = RobotsTable()
         self._fetchers = Fetchers(robots=self._robots)
         self._jobs = JobTable(self._fetchers)
-        self._writer = Writer(identity, self._robots, self._clock)
+        self._writer = Writer(identity, self._robots, self._clock, keeps_history=settings.keeps_history)
         self._bins: dict[int, BinQueue] = {}
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []

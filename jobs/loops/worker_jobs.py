@@ -18,7 +18,7 @@ from jobs.queue.take import Claimed
 _MOST_JOBS: Final = 200
 
 _READ: Final[LiteralString] = """
-SELECT job.id, job.run_no, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
+SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
        repository.connector, repository.configuration,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
@@ -88,6 +88,7 @@ class JobTable:
             facts=JobFacts(
                 id=row.id,
                 run_no=row.run_no,
+                repository=row.repository_id,
                 tracks_depth=specification.max_depth is not None,
                 max_depth=specification.max_depth,
                 has_budget=row.has_budget,

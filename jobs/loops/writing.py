@@ -80,6 +80,7 @@ class Writer:
     me: NodeIdentity
     robots: RobotsTable
     clock: DatabaseClock
+    keeps_history: bool = True
     _known: KnownReferences = field(default_factory=KnownReferences)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -127,7 +128,15 @@ class Writer:
             FenceRefused: the worker was marked failed.
         """
         now = self.clock.now(connection)
-        drop.drop(connection, worker=self.me.id, claims=claims, jobs=jobs, outputs=self._outputs, now=now)
+        drop.drop(
+            connection,
+            worker=self.me.id,
+            claims=claims,
+            jobs=jobs,
+            outputs=self._outputs,
+            keeps_history=self.keeps_history,
+            now=now,
+        )
         self._owes_wake_up = True
         self._wake_managers(connection)
 
@@ -139,6 +148,7 @@ class Writer:
             results=[Result(one.claimed, one.job.facts, one.outcome, lanes) for one in ended],
             outputs=self._outputs,
             is_known=self._known.holds,
+            keeps_history=self.keeps_history,
             now=now,
         )
         self._known.add(flushed.named)

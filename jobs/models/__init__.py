@@ -1,5 +1,6 @@
 """The tables of the crawl, one file per noun."""
 
+from jobs.models.activity import Activity
 from jobs.models.batch import Batch, Turn
 from jobs.models.bin import Bin, BinLimit, Lane, Robots
 from jobs.models.connection import OutputConnection, RepositoryConnection
@@ -14,6 +15,7 @@ from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 
 __all__ = [
+    "Activity",
     "Batch",
     "Bin",
     "BinLimit",

@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString, Protocol
 import psycopg
 
 from jobs.lifecycle.document import Stage
+from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.outcomes import JobFacts
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
@@ -40,8 +41,8 @@ class OutputRemover(Protocol):
         claims: Sequence[Claimed],
         jobs: Mapping[int, JobFacts],
         now: dt.datetime,
-    ) -> dict[tuple[int, int], int]:
-        """Returns how many documents left an output, by job and lane."""
+    ) -> Sequence[Departure]:
+        """Returns what left an output."""
         ...
 
 
@@ -56,7 +57,7 @@ SELECT item.hash, item.job_id, item.batch_id, item.stage
 
 # A row is counted out of the run in which it stood; what left an output is an event of the job's run.
 # Locks: nothing more than the rows that are held already, and their links.
-_DROP: Final[LiteralString] = """
+_DROP: Final[LiteralString] = f"""
 WITH dropped AS (
     DELETE FROM jobs_queueitem AS item
      USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
@@ -66,7 +67,7 @@ WITH dropped AS (
     DELETE FROM jobs_outlinks AS link
      USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
      WHERE link.hash = gone.hash AND link.job_id = gone.job_id
-)
+), past AS ({WRITE_HISTORY})
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', -count(*) FROM dropped GROUP BY job_id, lane_id, run_no, stage
  UNION ALL
@@ -84,6 +85,7 @@ def drop(
     claims: Sequence[Claimed],
     jobs: Mapping[int, JobFacts],
     outputs: OutputRemover,
+    keeps_history: bool = True,
     now: dt.datetime,
 ) -> Dropped:
     """
@@ -108,7 +110,10 @@ def drop(
             if row.stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}
         }
         counted = [claim for claim in claims if (claim.document.hash, claim.job_id, claim.batch_id) in held]
-        removed = outputs.remove(cursor, claims=counted, jobs=jobs, now=now)
+        departures = outputs.remove(cursor, claims=counted, jobs=jobs, now=now)
+        removed = departures_by_lane(departures)
+        history = History(now=now, is_kept=keeps_history)
+        history.tell_of_departures(departures, jobs=jobs)
         cursor.execute(
             _DROP,
             {
@@ -118,6 +123,7 @@ def drop(
                 "removed_lanes": [lane for _, lane in removed],
                 "removed_runs": [jobs[job].run_no for job, _ in removed],
                 "removed_amounts": list(removed.values()),
+                **history.parameters(),
             },
         )
     return Dropped(dropped=len(counted), refused=len(claims) - len(counted), removed=sum(removed.values()))

@@ -17,6 +17,7 @@ import psycopg
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
+from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.order import AGAIN, FRESH
 from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result
 from jobs.queue.retrying import retried
@@ -164,7 +165,7 @@ WITH planted AS (
            AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount)
      UNION ALL
     SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM planted GROUP BY job_id, lane_id, run_no
-)
+), past AS ({WRITE_HISTORY})
 SELECT hash, job_id FROM planted
 """
 
@@ -176,13 +177,10 @@ class OutputWriter:
     """
     What the flush tells of outcomes that counted, inside its transaction: who writes outputs implements it.
 
-    `hold` is called with what now stands in the outputs and what must not: it returns how many
-    documents left an output, by job and lane.
+    `write` is called with what now stands in the outputs and what must not: it returns what left one.
     """
 
-    def write(
-        self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime
-    ) -> dict[tuple[int, int], int]:
+    def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
         raise NotImplementedError
 
 
@@ -194,6 +192,7 @@ def flush(
     results: Sequence[Result],
     outputs: OutputWriter | None = None,
     is_known: Callable[[JobFacts, str, int], bool] = lambda _job, _hash, _depth: False,
+    keeps_history: bool = True,
     now: dt.datetime,
 ) -> Flushed:
     """
@@ -228,11 +227,16 @@ def flush(
         for key, named in references.items():
             plan.reference(key, named, rows.get(key), ended=ended.get(key))
         # Before the rows forget that a claim was lost: a removal must know of it.
-        removed = outputs.write(cursor, results=counted, now=now) if outputs else {}
-        runs = {result.job.id: result.job.run_no for result in counted}
-        for (job_id, lane_id), amount in removed.items():
-            plan.count(job_id, lane_id, runs[job_id], "deleted", 0, 0, "", amount)
-        planted = {(row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters())}
+        departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
+        jobs = {result.job.id: result.job for result in counted}
+        for (job_id, lane_id), amount in departures_by_lane(departures).items():
+            plan.count(job_id, lane_id, jobs[job_id].run_no, "deleted", 0, 0, "", amount)
+        history = History(now=now, is_kept=keeps_history)
+        history.tell_of_outcomes(counted)
+        history.tell_of_departures(departures, jobs=jobs)
+        planted = {
+            (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
+        }
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
@@ -380,4 +384,5 @@ def _meet_the_others(
     for key, row in rows.items():
         plan.reference(key, references[key], row, ended=None)
     if plan.again:
-        cursor.execute(_WRITE, plan.parameters())
+        nothing_more = History(now=now, is_kept=False)
+        cursor.execute(_WRITE, plan.parameters() | nothing_more.parameters())

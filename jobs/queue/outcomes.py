@@ -6,12 +6,13 @@ that they name; `parameters` hands the result to the one statement that writes i
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.lifecycle.document import Stage
+from jobs.queue.columns import columns_of
 from jobs.queue.take import Claimed
 
 # A document: its hash, and its job.
@@ -24,6 +25,7 @@ class JobFacts:
 
     id: int
     run_no: int
+    repository: int
     tracks_depth: bool
     max_depth: int | None
     has_budget: bool
@@ -301,17 +303,11 @@ class FlushPlan:
             kind, columns = _FIELDS[prefix]
             for name, column in zip((f.name for f in fields(kind)), columns, strict=True):
                 facts[f"{prefix}_{column}"] = [getattr(row, name) for row in rows]
-        facts |= _columns(self.links, ("link_hashes", "link_jobs", "link_targets", "link_redirects"))
+        facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_targets", "link_redirects"))
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
         moved = [(*key, amount) for key, amount in self.counts.items() if amount]
         names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts")
-        return facts | _columns(moved, tuple(f"count_{name}" for name in names))
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], names: tuple[str, ...]) -> dict[str, list[Any]]:
-    if not rows:
-        return {name: [] for name in names}
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        return facts | columns_of(moved, tuple(f"count_{name}" for name in names))
 
 
 def _remembered(row: Any, *, job: JobFacts, ending: int, code: str) -> tuple[int, str]:

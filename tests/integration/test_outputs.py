@@ -59,7 +59,13 @@ class JobWithOutputs:
         self.lane = Lane.objects.create(seed=seed, bin=bin_)
         holding = tuple(sorted(output.pk for output in outputs if output.connector != "null"))
         self.facts = JobFacts(
-            id=self.row.pk, run_no=3, tracks_depth=False, max_depth=None, has_budget=False, outputs=holding
+            id=self.row.pk,
+            run_no=3,
+            repository=repository.pk,
+            tracks_depth=False,
+            max_depth=None,
+            has_budget=False,
+            outputs=holding,
         )
 
     def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, losses: int = 0) -> Claimed:

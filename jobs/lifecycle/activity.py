@@ -1,0 +1,32 @@
+"""The words of the history: what the crawl itself does, beside what connectors say that they did."""
+
+import enum
+from typing import Final
+
+
+class ActivityName(enum.StrEnum):
+    """Activities by the names that ManifoldCF's users know. Those of outputs are shown with the output's name."""
+
+    FETCH = "fetch"
+    INGEST = "document ingest"
+    DELETION = "document deletion"
+    JOB_START = "job start"
+    JOB_STOP = "job stop"
+    JOB_CONTINUE = "job continue"
+    JOB_WAIT = "job wait"
+    JOB_UNWAIT = "job unwait"
+    JOB_END = "job end"
+
+
+OF_OUTPUTS: Final = frozenset({ActivityName.INGEST, ActivityName.DELETION})
+
+# Which transitions of a job the history hears of: those after which it runs, or no longer does.
+OF_TRANSITIONS: Final = {
+    "start": ActivityName.JOB_START,
+    "come to rest": ActivityName.JOB_STOP,
+    "interrupt": ActivityName.JOB_STOP,
+    "end aborted": ActivityName.JOB_STOP,
+    "resume": ActivityName.JOB_CONTINUE,
+    "finish": ActivityName.JOB_END,
+    "end at its limit": ActivityName.JOB_END,
+}

@@ -1,0 +1,320 @@
+"""The history: what is written into it, and the days in which it is kept."""
+
+import datetime as dt
+import time
+
+import pytest
+
+from jobs.connectors.repository.base import Ending, Record
+from jobs.duties.context import Pass
+from jobs.duties.history import keep_history
+from jobs.lifecycle.activity import OF_TRANSITIONS
+from jobs.lifecycle.job import TRANSITIONS, Pause, Phase, RunEnd
+from jobs.models import Activity, Job
+from jobs.queue.drop import drop
+from jobs.queue.flush import flush
+from jobs.queue.history import Departure
+from jobs.transitions import make_transition
+from tests.cluster import NOON, elect_main, register_node, seconds
+from tests.factories import (
+    facts_of,
+    make_documents,
+    make_job,
+    make_output,
+    make_result,
+)
+from tests.integration.test_queue_flush import OneWorker
+
+DAY = dt.timedelta(days=1)
+
+
+@pytest.fixture
+def crawl(connection, tmp_path):
+    return OneWorker(connection, output=make_output(tmp_path / "out.jsonl"))
+
+
+def fetched(code="200", *, began_ago=1.5, **facts):
+    """What a connector records of a request that began so many seconds ago."""
+    usual = {
+        "activity": "fetch",
+        "seconds": 0.25,
+        "bytes": 1000,
+        "entity": "http://a.example/page",
+        "result_code": code,
+    }
+    return Record(began=time.monotonic() - began_ago, **(usual | facts))
+
+
+def history(**asked):
+    return list(Activity.objects.filter(**asked).order_by("started_at", "id"))
+
+
+class Outputs:
+    """Outputs of which these documents leave, and that write nothing."""
+
+    def __init__(self, *departures):
+        self.departures = departures
+
+    def write(self, cursor, *, results, now):
+        return self.departures
+
+    def remove(self, cursor, *, claims, jobs, now):
+        return self.departures
+
+
+# --- What is written -----------------------------------------------------------------------------
+
+
+def test_what_a_connector_recorded_stands_in_the_history_with_the_time_at_which_it_began(crawl):
+    make_documents(crawl.lane, ["page"])
+
+    crawl.flush(crawl.claim()["page"], records=[fetched("200"), fetched("503", entity="http://a.example/robots.txt")])
+
+    first, second = history(activity="fetch")
+    assert (first.result_code, first.bytes, first.seconds, first.entity) == ("200", 1000, 0.25, "http://a.example/page")
+    assert (first.job_id, first.repository_id, first.output_id) == (crawl.job.pk, crawl.job.repository_id, None)
+    assert NOON - seconds(1.6) < first.started_at < NOON - seconds(1.4)
+    assert (second.result_code, second.entity) == ("503", "http://a.example/robots.txt")
+
+
+def test_a_failed_attempt_is_told_of_although_its_document_waits_for_the_next(crawl):
+    make_documents(crawl.lane, ["page"])
+
+    crawl.flush(
+        crawl.claim()["page"],
+        ending=Ending.RETRY,
+        code="503",
+        references=None,
+        retry_after=9.0,
+        records=[fetched("503")],
+    )
+
+    assert [row.result_code for row in history()] == ["503"]
+
+
+def test_each_output_that_was_given_a_text_is_told_of_with_its_size(crawl):
+    make_documents(crawl.lane, ["page"])
+
+    crawl.flush(crawl.claim()["page"], text="größe")
+
+    (ingested,) = history()
+    assert (ingested.activity, ingested.output_id) == ("document ingest", crawl.job.outputs.get().pk)
+    assert (ingested.entity, ingested.bytes, ingested.result_code) == ("http://a.example/page", 7, "OK")
+
+
+def test_an_output_that_keeps_nothing_is_not_told_of(connection):
+    crawl = OneWorker(connection)
+    make_documents(crawl.lane, ["page"])
+
+    crawl.flush(crawl.claim()["page"])
+
+    assert history() == []
+
+
+def test_a_document_that_left_an_output_is_told_of_once_for_each_output(crawl, connection):
+    make_documents(crawl.lane, ["page"])
+    claimed = crawl.claim()["page"]
+    gone = [
+        Departure(crawl.job.pk, crawl.lane.pk, output, claimed.document.hash, "http://a.example/page")
+        for output in (7, 8)
+    ]
+    result = make_result(claimed, facts_of(crawl.job), ending=Ending.FAILED, code="404", removes=True)
+
+    flush(connection, worker=crawl.worker.id, results=[result], outputs=Outputs(*gone), now=NOON)
+
+    rows = history()
+    assert [(row.activity, row.output_id) for row in rows] == [("document deletion", 7), ("document deletion", 8)]
+    assert rows[0].started_at == NOON
+
+
+def test_what_cleaning_took_out_of_an_output_is_told_of(crawl, connection):
+    make_documents(crawl.lane, ["page"])
+    claimed = crawl.claim()["page"]
+    connection.execute("UPDATE jobs_queueitem SET stage = 3")
+    gone = Departure(crawl.job.pk, crawl.lane.pk, 7, claimed.document.hash, "http://a.example/page")
+
+    dropped = drop(
+        connection,
+        worker=crawl.worker.id,
+        claims=[claimed],
+        jobs={crawl.job.pk: facts_of(crawl.job)},
+        outputs=Outputs(gone),
+        now=NOON,
+    )
+
+    assert (dropped.dropped, dropped.removed) == (1, 1)
+    assert [(row.activity, row.output_id) for row in history()] == [("document deletion", 7)]
+
+
+def test_nothing_is_told_of_an_outcome_whose_claim_was_lost(crawl, connection):
+    make_documents(crawl.lane, ["page"])
+    claimed = crawl.claim()["page"]
+    connection.execute("UPDATE jobs_queueitem SET stage = 0, batch_id = NULL")
+
+    crawl.flush(claimed, records=[fetched()])
+
+    assert history() == []
+
+
+def test_where_no_history_is_kept_none_is_written(crawl, connection, settings):
+    settings.CRAWLCTL_KEEP_HISTORY = 0
+    make_documents(crawl.lane, ["page"])
+    result = make_result(crawl.claim()["page"], facts_of(crawl.job), records=[fetched()])
+
+    flush(connection, worker=crawl.worker.id, results=[result], keeps_history=False, now=NOON)
+    make_transition(make_job().pk, "start", made_by="a test", now=NOON)
+
+    assert history() == []
+
+
+def test_text_that_no_database_holds_is_kept_as_far_as_it_can_be(crawl):
+    make_documents(crawl.lane, ["page"])
+    hostile = fetched(entity="http://a.example/\0\udc80", result_description="é" * 10_000)
+
+    crawl.flush(crawl.claim()["page"], records=[hostile])
+
+    row = history(activity="fetch")[0]
+    assert row.entity == "http://a.example/?"
+    assert len(row.result_description) == 4_000
+
+
+# --- Turns of jobs -------------------------------------------------------------------------------
+
+
+def test_every_transition_that_the_history_hears_of_is_in_the_table():
+    assert set(OF_TRANSITIONS) <= set(TRANSITIONS)
+
+
+@pytest.mark.parametrize(
+    ("state", "transition", "facts", "told"),
+    [
+        ({"phase": Phase.INACTIVE}, "start", {}, ("job start", "")),
+        ({"phase": Phase.ACTIVE, "pause": Pause.PAUSING}, "come to rest", {}, ("job stop", "")),
+        ({"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, "resume", {}, ("job continue", "")),
+    ],
+)
+@pytest.mark.django_db
+def test_turns_of_a_job_are_told_of_with_its_number_and_name(state, transition, facts, told):
+    job = make_job("manual")
+    Job.objects.filter(pk=job.pk).update(**state)
+
+    make_transition(job.pk, transition, made_by="a test", now=NOON, facts=facts, reason="because")
+
+    (row,) = history()
+    assert (row.activity, row.result_code) == told
+    assert (row.entity, row.result_description, row.started_at) == (f"{job.pk}(manual)", "because", NOON)
+
+
+@pytest.mark.django_db
+def test_the_end_of_a_run_is_told_of_with_how_it_ended():
+    job = make_job()
+    Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE, stop_request="abort")
+
+    make_transition(job.pk, "end aborted", made_by="a test", now=NOON, facts={"run_end": RunEnd.ABORTED})
+
+    assert [(row.activity, row.result_code) for row in history()] == [("job stop", "aborted")]
+
+
+# --- Days ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def main(connection):
+    """The duty of a main; afterwards the days are again those of the present."""
+    manager = register_node(connection, "manager")
+    term = elect_main(connection, manager)
+
+    def keep(now):
+        at = Pass(connection=connection, me=manager.id, scope=manager.scope, now=now, term=term, groups=())
+        assert keep_history(at) == 0
+
+    yield keep
+    connection.execute("TRUNCATE jobs_activity")
+    keep(dt.datetime.now(tz=dt.UTC))
+    for day in days(connection) - ahead_of(dt.datetime.now(tz=dt.UTC)):
+        connection.execute(f"DROP TABLE jobs_activity_{day:%Y%m%d}")
+
+
+def days(connection):
+    rows = connection.execute(
+        "SELECT relname FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE inhparent = 'jobs_activity'::regclass"
+    )
+    names = {name.rpartition("_")[2] for (name,) in rows} - {"default"}
+    return {dt.datetime.strptime(name, "%Y%m%d").replace(tzinfo=dt.UTC).date() for name in names}
+
+
+def ahead_of(now):
+    return {(now + ahead * DAY).date() for ahead in range(8)}
+
+
+def remember(connection, started_at):
+    repository = make_job().repository_id
+    Activity.objects.create(started_at=started_at, repository_id=repository, activity="fetch", entity="x")
+
+
+def partitions_of_rows(connection):
+    return [
+        name for (name,) in connection.execute("SELECT tableoid::regclass::text FROM jobs_activity ORDER BY started_at")
+    ]
+
+
+def test_days_are_made_ahead_and_rows_find_theirs(connection, main):
+    main(NOON)
+    remember(connection, NOON + 7 * DAY)
+
+    assert ahead_of(NOON) <= days(connection)
+    assert partitions_of_rows(connection) == ["jobs_activity_20300108"]
+
+
+def test_a_second_turn_changes_nothing(connection, main):
+    main(NOON)
+    before = days(connection)
+
+    main(NOON)
+
+    assert days(connection) == before
+
+
+def test_what_was_written_before_its_day_was_made_moves_into_it(connection, main):
+    remember(connection, NOON)
+    remember(connection, NOON + 30 * DAY)
+    assert partitions_of_rows(connection) == ["jobs_activity_default"] * 2
+
+    main(NOON)
+
+    assert partitions_of_rows(connection) == ["jobs_activity_20300101", "jobs_activity_default"]
+
+
+def test_a_day_made_later_has_the_index_of_the_table(connection, main):
+    main(NOON)
+
+    indexed = connection.execute(
+        "SELECT count(*) FROM pg_index WHERE indrelid = 'jobs_activity_20300101'::regclass AND indisvalid"
+    ).fetchone()
+    assert indexed == (1,)
+
+
+def test_days_that_are_too_old_go_with_all_that_stands_in_them(connection, main, settings):
+    settings.CRAWLCTL_KEEP_HISTORY = 2
+    main(NOON)
+    remember(connection, NOON)
+    remember(connection, NOON + 2 * DAY)
+
+    main(NOON + 2 * DAY)
+    assert NOON.date() in days(connection)
+    main(NOON + 3 * DAY)
+
+    assert min(days(connection)) == (NOON + DAY).date()
+    assert [row.started_at for row in history()] == [NOON + 2 * DAY]
+
+
+def test_a_long_report_is_not_waited_for(connection, other_connection, main):
+    with other_connection.transaction():
+        other_connection.execute("SELECT count(*) FROM jobs_activity")
+        main(NOON)
+        missing = ahead_of(NOON) - days(connection)
+
+    main(NOON)
+
+    assert missing == ahead_of(NOON)
+    assert ahead_of(NOON) <= days(connection)
