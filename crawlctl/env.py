@@ -33,6 +33,11 @@ def text(name: str, *, default: str = "") -> str:
     return os.environ.get(name) or default
 
 
+def words(name: str) -> tuple[str, ...]:
+    """Return what the variable names, separated by commas; blanks around a word do not count."""
+    return tuple(word.strip() for word in text(name).split(",") if word.strip())
+
+
 def integer(name: str, *, default: int, least: int = 0, most: int | None = None) -> int:
     """
     Return the variable as a whole number from `least` to `most`.

@@ -263,3 +263,6 @@ CRAWLCTL_KEEP_HISTORY = env.integer("CRAWLCTL_KEEP_HISTORY", default=30, most=3_
 # How the crawler names itself where a job says nothing else; robots.txt is read for its first word. Name a
 # page or an address of yours in it: a site that is troubled must be able to reach you.
 CRAWLCTL_USER_AGENT = env.text("CRAWLCTL_USER_AGENT", default="crawlctl/0.1")
+
+# Repository connectors that are not installed as entry points: `package.module:OBJECT`, separated by commas.
+CRAWLCTL_CONNECTORS = env.words("CRAWLCTL_CONNECTORS")

@@ -13,8 +13,8 @@ from django.db.models import F
 
 from jobs.connectors.output.base import ConfigurationError
 from jobs.connectors.output.registry import check_configuration
-from jobs.connectors.repository.registry import CONNECTORS as REPOSITORY_CONNECTORS
-from jobs.connectors.repository.registry import check_specification
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import Asked
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection
 
@@ -133,12 +133,12 @@ def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> N
 
 
 def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    if connector not in REPOSITORY_CONNECTORS:
-        known = ", ".join(REPOSITORY_CONNECTORS)
-        return {"connector": [f"There is no repository connector {connector!r}; there are: {known}."]}
+    try:
+        kind = registry.find(connector)
+    except registry.UnknownConnector as error:
+        return {"connector": [str(error)]}
     # A job that says nothing of its own: what is wrong then is wrong in the connection.
-    asked = RepositoryConnection(connector=connector, configuration=dict(configuration))
-    problems, _ = check_specification(asked, specification={}, seeds=[])
+    problems = kind.check(Asked(configuration=configuration)).problems
     return (
         {"configuration": [sentence for sentences in problems.values() for sentence in sentences]} if problems else {}
     )

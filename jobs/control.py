@@ -240,11 +240,11 @@ def _check(
         problems["max_documents"] = [f"{max_documents} documents is no limit; write a whole number from 1 on."]
     if "seeds" in specification:
         problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
-    found, warnings = check_specification(repository, specification=specification, seeds=urls)
-    problems.update(found)
+    checked = check_specification(repository, specification=specification, seeds=urls)
+    problems.update(checked.problems)
     if problems:
         raise InvalidJob(problems)
-    return warnings
+    return list(checked.warnings)
 
 
 def _plant(job: Job, seeds: Sequence[SeedWanted]) -> None:

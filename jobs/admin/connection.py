@@ -14,7 +14,7 @@ from jobs import connections
 from jobs.admin.rehearsal import rehearsal
 from jobs.connections import ConnectionInUse, InvalidConnection, Kind
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, OUTPUTS
-from jobs.connectors.repository.registry import CONNECTORS
+from jobs.connectors.repository import registry
 from jobs.models import OutputConnection, RepositoryConnection
 
 
@@ -22,12 +22,15 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
     """Asks the connector before anything is stored."""
 
     kind: ClassVar[Kind]
-    connectors: ClassVar[list[tuple[str, str]]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "connector" in self.fields:
-            self.fields["connector"] = forms.ChoiceField(choices=self.connectors, widget=UnfoldAdminSelectWidget)
+            self.fields["connector"] = forms.ChoiceField(choices=self.connectors(), widget=UnfoldAdminSelectWidget)
+
+    def connectors(self) -> list[tuple[str, Any]]:
+        """The names of the connectors there are, and what people call them."""
+        raise NotImplementedError
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
@@ -54,7 +57,6 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
 
 class RepositoryConnectionForm(ConnectionForm):
     kind = RepositoryConnection
-    connectors: ClassVar = [(name, name) for name in CONNECTORS]
 
     class Meta:
         model = RepositoryConnection
@@ -65,10 +67,12 @@ class RepositoryConnectionForm(ConnectionForm):
             )
         }
 
+    def connectors(self) -> list[tuple[str, Any]]:
+        return [(kind.name, kind.label) for kind in registry.installed().values()]
+
 
 class OutputConnectionForm(ConnectionForm):
     kind = OutputConnection
-    connectors: ClassVar = [(name, kind.label) for name, kind in OUTPUTS.items()]
 
     class Meta:
         model = OutputConnection
@@ -78,6 +82,9 @@ class OutputConnectionForm(ConnectionForm):
                 "Search index and nothing kept: {}. JSON lines: {&quot;path&quot;: &quot;/where/to.jsonl&quot;}."
             )
         }
+
+    def connectors(self) -> list[tuple[str, Any]]:
+        return [(name, kind.label) for name, kind in OUTPUTS.items()]
 
 
 class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]

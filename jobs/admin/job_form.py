@@ -148,8 +148,8 @@ class JobForm(forms.ModelForm):  # type: ignore[type-arg]
             return values
         specification = self._specification(values)
         repository = values.get("repository") or self.instance.repository
-        problems, _warnings = check_specification(repository, specification=specification, seeds=[])
-        for name, sentences in problems.items():
+        checked = check_specification(repository, specification=specification, seeds=[])
+        for name, sentences in checked.problems.items():
             self.add_error(name if name in self.fields else None, sentences)
         self.instance.wanted = JobWanted(
             name=values["name"],

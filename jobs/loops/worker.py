@@ -9,7 +9,6 @@ here: `_take` puts its turn into a bin's queue, `_dispatch` begins it when the b
 import asyncio
 import datetime as dt
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,14 +19,12 @@ import psycopg
 from jobs import channels
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Activity, Ending
-from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
 from jobs.duties.index import index_waiting_texts
 from jobs.loops.bin_queue import BinQueue, OpenTurn
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
-from jobs.loops.worker_jobs import Fetchers, JobAtWork, JobTable, read_job
-from jobs.loops.writing import Ended, ToWrite, Writer, Written, origin_of_claim, stop_job
+from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
+from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
 from jobs.queue import close, release, take
-from jobs.queue.robots import read_robots
 from jobs.queue.take import Claimed, Taken
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
@@ -74,7 +71,7 @@ class _Pace:
     """
     The pace of one document: it had its turn when it began, and further requests wait for theirs.
 
-    `delay` tells what the host asks for by now: its robots.txt may have come with the first request.
+    `delay` tells what the source asks for by now: its robots.txt may have come with the first request.
     """
 
     def __init__(self, queue: BinQueue, *, delay: Callable[[], float]) -> None:
@@ -118,10 +115,8 @@ class Worker:
             heard=self._heard,
         )
         self._clock = DatabaseClock()
-        self._robots = RobotsTable()
-        self._fetchers = Fetchers(robots=self._robots)
-        self._jobs = JobTable(self._fetchers)
-        self._writer = Writer(identity, self._robots, self._clock, keeps_history=settings.keeps_history)
+        self._jobs = JobTable()
+        self._writer = Writer(identity, self._clock, keeps_history=settings.keeps_history)
         self._bins: dict[int, BinQueue] = {}
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
@@ -176,7 +171,7 @@ class Worker:
             for task in [*loops, stopping, *self._tasks]:
                 task.cancel()
             await asyncio.gather(*loops, stopping, *self._tasks, return_exceptions=True)
-            await self._fetchers.close()
+            await self._jobs.close()
             self._ear.stop()
             self._heart.stop()
             self._database.close()
@@ -312,32 +307,14 @@ class Worker:
             await self._remove(claims)
 
     async def _prepare(self, taken: Taken) -> None:
-        """Know the jobs, and the robots.txt, of what was taken."""
+        """Know the jobs of what was taken, and what their sources said of themselves."""
         for claimed in _claims_of(taken):
             if self._jobs.find(claimed) is None:
                 row = await self._database.run(partial(read_job, job_id=claimed.job_id))
                 if row is not None:
                     self._indexes = self._indexes or bool(row.outputs)
                     self._jobs.add(row)
-        await self._learn_robots([claimed for turn in taken.turns for claimed in turn.documents])
-
-    async def _learn_robots(self, claims: list[Claimed]) -> None:
-        """Know what other workers were told for robots.txt since the run began; what nobody was is asked for."""
-        wanted: dict[str, float] = {}
-        for claimed in claims:
-            job, origin = self._jobs.find(claimed), origin_of_claim(claimed)
-            if job is None or not origin:
-                continue
-            self._robots.forget_older(origin, than=job.began_at)
-            if self._robots.known(origin) is None:
-                wanted[origin] = max(job.began_at, wanted.get(origin, job.began_at))
-        if not wanted:
-            return
-        now = time.monotonic()
-        for stored in await self._database.run(partial(read_robots, origins=wanted)):
-            if now - stored.age >= wanted[stored.origin]:
-                answer = RobotsAnswer(RobotsKind(stored.answer["kind"]), text=stored.answer["text"])
-                self._robots.learn(stored.origin, answer, lives_for=stored.lives_for, age=stored.age)
+        await self._jobs.prepare((claimed for turn in taken.turns for claimed in turn.documents), self._database)
 
     # --- Processing ------------------------------------------------------------------------------
 
@@ -371,9 +348,7 @@ class Worker:
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> None:
         activity = Activity(claimed.document, configuration=job.configuration)
         try:
-            await job.connector.process(
-                claimed.document, activity, _Pace(queue, delay=partial(self._delay, claimed, job))
-            )
+            await job.connector.process(claimed.document, activity, _Pace(queue, delay=partial(_delay, claimed, job)))
         except asyncio.CancelledError:
             # The worker stops, or may no longer trust that it is a member: somebody will read it again.
             queue.end(turn)
@@ -396,11 +371,6 @@ class Worker:
         else:
             self._flush_within(self._settings.flush_after.total_seconds())
         self._dispatch(queue)
-
-    def _delay(self, claimed: Claimed, job: JobAtWork) -> float:
-        """The crawl-delay of a document's host, in seconds, as far as it is known."""
-        token = product_token(job.specification.user_agent)
-        return self._robots.crawl_delay(origin_of_claim(claimed), token=token) or 0.0
 
     @property
     def _runs_out(self) -> bool:
@@ -590,6 +560,11 @@ def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> se
         (list(jobs),),
     )
     return set(jobs) - {row[0] for row in rows}
+
+
+def _delay(claimed: Claimed, job: JobAtWork) -> float:
+    """The seconds between two requests that the document's source asks for, as far as they are known."""
+    return job.connector.interval_of(claimed.document.identifier) or 0.0
 
 
 def _claims_of(taken: Taken) -> list[Claimed]:

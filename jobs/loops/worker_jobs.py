@@ -1,19 +1,21 @@
 """What a worker knows of the jobs whose documents it has: their connectors, outputs and facts for the flush."""
 
+import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.repository.registry import web_specification
-from jobs.connectors.repository.web.connector import WebConnector
-from jobs.connectors.repository.web.fetch import Fetcher
-from jobs.connectors.repository.web.robots import RobotsTable
-from jobs.connectors.repository.web.specification import WebSpecification
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import Asked, Database, RepositoryConnector, RepositoryKind, Runtime
+from jobs.connectors.repository.missing import MissingRuntime
 from jobs.queue.outcomes import JobFacts
 from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
+
+logger = logging.getLogger(__name__)
 
 _MOST_JOBS: Final = 200
 
@@ -33,32 +35,20 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
 
 @dataclass(frozen=True, slots=True)
 class JobAtWork:
-    """A job as of one version of its specification."""
+    """
+    A job as of one version of its specification.
+
+    `namespace` and `asks_first` are those of its kind of source (`RepositoryKind`).
+    """
 
     facts: JobFacts
-    specification: WebSpecification
-    connector: WebConnector
+    namespace: str
+    asks_first: bool
+    runtime: Runtime
+    connector: RepositoryConnector
     configuration: str
-    # When its run began, on this process' own clock: what hosts said of robots before is not believed.
+    # When its run began, on this process' own clock: what the source said of itself before is not believed.
     began_at: float
-
-
-class Fetchers:
-    """The two kinds of connections of a process: those that may reach private networks and those that may not."""
-
-    def __init__(self, *, robots: RobotsTable) -> None:
-        self.robots = robots
-        self._fetchers: dict[bool, Fetcher] = {}
-
-    def get(self, *, allow_private_networks: bool) -> Fetcher:
-        """The fetcher of a kind, made at first use inside the running event loop."""
-        if allow_private_networks not in self._fetchers:
-            self._fetchers[allow_private_networks] = Fetcher(allow_private_networks=allow_private_networks)
-        return self._fetchers[allow_private_networks]
-
-    async def close(self) -> None:
-        for fetcher in self._fetchers.values():
-            await fetcher.close()
 
 
 JobRow = Any
@@ -71,33 +61,69 @@ def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | No
 
 
 class JobTable:
-    """The jobs of this worker by (job, run, specification version); bounded, the oldest go first."""
+    """
+    The jobs of this worker by (job, run, specification version); bounded, the oldest go first.
 
-    def __init__(self, fetchers: Fetchers) -> None:
-        self._fetchers = fetchers
+    With them what the jobs of one kind of source share. Made and closed inside the running event loop.
+    """
+
+    def __init__(self) -> None:
         self._jobs: dict[tuple[int, int, int], JobAtWork] = {}
+        self._runtimes: dict[str, Runtime] = {}
 
     def find(self, claimed: Claimed) -> JobAtWork | None:
         return self._jobs.get((claimed.job_id, claimed.run_no, claimed.specification_version))
 
     def add(self, row: JobRow) -> None:
-        """Set up a job's connector from what `read_job` brought."""
-        specification = web_specification(row.configuration, row.specification, seeds=row.seeds)
-        fetcher = self._fetchers.get(allow_private_networks=specification.allow_private_networks)
+        """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
+        asked = Asked(configuration=row.configuration, specification=row.specification, seeds=row.seeds)
+        namespace, asks_first = "", False
+        try:
+            kind = registry.find(row.connector)
+            namespace, asks_first, runtime = kind.namespace, kind.asks_first, self._runtime(kind)
+            connector = runtime.open(asked)
+        except (registry.UnknownConnector, ValueError) as error:
+            logger.error("job %d cannot be worked on here: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
+            runtime = MissingRuntime()
+            connector = runtime.open(asked)
         self._jobs[row.id, row.run_no, row.specification_version] = JobAtWork(
             facts=JobFacts(
                 id=row.id,
                 run_no=row.run_no,
                 repository=row.repository_id,
-                tracks_depth=specification.max_depth is not None,
-                max_depth=specification.max_depth,
+                tracks_depth=connector.max_depth is not None,
+                max_depth=connector.max_depth,
                 has_budget=row.has_budget,
                 outputs=tuple(row.outputs),
             ),
-            specification=specification,
-            connector=WebConnector(specification, fetcher=fetcher, robots=self._fetchers.robots),
+            namespace=namespace,
+            asks_first=asks_first,
+            runtime=runtime,
+            connector=connector,
             configuration=str(row.specification_version),
             began_at=time.monotonic() - row.running_for,
         )
         while len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]
+
+    async def prepare(self, claims: Iterable[Claimed], database: Database) -> None:
+        """Let each kind of source know what other workers know of these documents."""
+        by_runtime: dict[int, tuple[Runtime, dict[str, float]]] = {}
+        for claimed in claims:
+            job = self.find(claimed)
+            if job is not None:
+                _, documents = by_runtime.setdefault(id(job.runtime), (job.runtime, {}))
+                identifier = claimed.document.identifier
+                documents[identifier] = max(job.began_at, documents.get(identifier, job.began_at))
+        for runtime, documents in by_runtime.values():
+            await runtime.prepare(documents, database)
+
+    async def close(self) -> None:
+        for runtime in self._runtimes.values():
+            await runtime.close()
+
+    def _runtime(self, kind: RepositoryKind) -> Runtime:
+        """What the jobs of a kind share, made at first use."""
+        if kind.name not in self._runtimes:
+            self._runtimes[kind.name] = kind.runtime()
+        return self._runtimes[kind.name]

@@ -17,15 +17,12 @@ from django.db import connection as django_connection
 
 from jobs import channels
 from jobs.connectors.repository.base import Ending, Outcome
-from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsTable, product_token
-from jobs.connectors.repository.web.urls import BadUrl, origin_of
 from jobs.loops.database import DatabaseClock
 from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
 from jobs.loops.worker_jobs import JobAtWork
 from jobs.queue import close, discover, drop, flush, release, wake
 from jobs.queue.outcomes import JobFacts, Result
-from jobs.queue.robots import write_robots
 from jobs.queue.take import Claimed
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 from nodes.identity import NodeIdentity
@@ -34,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 # Wake-ups are merged to so many a second for each process.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.1
-_ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 _LANES_HELD: Final = 100_000
 
 
@@ -78,19 +74,17 @@ class Writer:
     """The writing side of one worker; only the database's thread calls it, but for `expect_unknown`."""
 
     me: NodeIdentity
-    robots: RobotsTable
     clock: DatabaseClock
     keeps_history: bool = True
     _known: KnownReferences = field(default_factory=KnownReferences)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
     _unknown_lanes: set[int] = field(default_factory=set)
-    _robots_to_store: dict[str, RobotsAnswer] = field(default_factory=dict)
     _woken_at: float = 0.0
     _owes_wake_up: bool = False
 
     def expect_unknown(self, lane_id: int) -> None:
-        """Of this lane's host nobody knows the robots.txt yet: the first outcome tells."""
+        """Of this lane's bin nobody knows yet what its source asks for: the first outcome tells."""
         self._unknown_lanes.add(lane_id)
 
     def write(self, connection: psycopg.Connection[Any], given: ToWrite) -> Written:
@@ -157,40 +151,38 @@ class Writer:
 
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:
         """The lanes of everything that the documents name; absent bins and lanes are made."""
-        wanted = {
-            (one.claimed.seed_id, named.bin)
-            for one in ended
-            for named in one.outcome.references or ()
-            if (one.claimed.seed_id, named.bin) not in self._lanes
-        }
-        if wanted:
-            if len(self._lanes) > _LANES_HELD:
-                self._lanes.clear()
-                wanted |= {(one.claimed.seed_id, named.bin) for one in ended for named in one.outcome.references or ()}
-            self._lanes |= discover.open_lanes(connection, namespace="web", wanted=wanted)
+        wanted = self._absent_lanes(ended)
+        if wanted and len(self._lanes) > _LANES_HELD:
+            self._lanes.clear()
+            wanted = self._absent_lanes(ended)
+        for (namespace, asks_first), lanes in wanted.items():
+            self._lanes |= discover.open_lanes(connection, namespace=namespace, wanted=lanes, known=not asks_first)
         return self._lanes
 
-    def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
-        """Store what hosts said of themselves: robots.txt, crawl-delay, Retry-After."""
-        self._robots_to_store |= self.robots.take_fetched()
-        fetched = dict(self._robots_to_store)
-        if fetched:
-            answers = {origin: {"kind": answer.kind.value, "text": answer.text} for origin, answer in fetched.items()}
-            write_robots(connection, answers=answers, lifetime=_ROBOTS_LIFETIME)
+    def _absent_lanes(self, ended: Sequence[Ended]) -> dict[tuple[str, bool], set[tuple[int, str]]]:
+        """The (seed, bin name) that are named and not known here, by the kind of source that their bins are of."""
+        absent: dict[tuple[str, bool], set[tuple[int, str]]] = {}
         for one in ended:
-            lane_id, outcome = one.claimed.lane_id, one.outcome
+            seed = one.claimed.seed_id
+            for named in one.outcome.references or ():
+                if (seed, named.bin) not in self._lanes:
+                    absent.setdefault((one.job.namespace, one.job.asks_first), set()).add((seed, named.bin))
+        return absent
+
+    def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
+        """Store what sources said of themselves: robots.txt, crawl-delay, Retry-After."""
+        runtimes = {id(one.job.runtime): one.job.runtime for one in ended}
+        has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
+        for one in ended:
+            lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
             if outcome.ending == Ending.RETRY and outcome.back_off > 0:
                 close.back_off(connection, lane_id=lane_id, seconds=outcome.back_off)
                 continue
-            is_new = lane_id in self._unknown_lanes
-            origin = origin_of_claim(one.claimed) if fetched or is_new else ""
-            if is_new or origin in fetched:
-                token = product_token(one.job.specification.user_agent)
-                delay = self.robots.crawl_delay(origin, token=token)
-                interval = delay or (0.0 if origin in fetched else None)
-                close.know(connection, lane_id=lane_id, interval=interval)
+            is_told = has_news[id(one.job.runtime)](identifier)
+            if is_told or lane_id in self._unknown_lanes:
+                delay = one.job.connector.interval_of(identifier)
+                close.know(connection, lane_id=lane_id, interval=delay or (0.0 if is_told else None))
                 self._unknown_lanes.discard(lane_id)
-        self._robots_to_store.clear()
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:
         if self._owes_wake_up and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:
@@ -215,11 +207,3 @@ def stop_job(job_id: int, *, reason: str) -> None:
     finally:
         # A daemon keeps no connection for what is so rare.
         django_connection.close()
-
-
-def origin_of_claim(claimed: Claimed) -> str:
-    """The origin of a claimed address; '' for an identifier that is none."""
-    try:
-        return origin_of(claimed.document.identifier)
-    except BadUrl:
-        return ""

@@ -166,6 +166,8 @@ class Seed(models.Model):
     )
     # The run whose seeding is done.
     seeded_run = models.PositiveIntegerField(default=0)
+    # What the connector said of that seeding, which it is given at the next.
+    seeding_version = models.TextField(default="", db_default="", blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -10,7 +10,8 @@ from django.db import connection, transaction
 from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
-from jobs.connectors.repository.web.urls import BadUrl, canonical, hash_of
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, IndexedDocument, Job, Lane, Outcome, OutLinks, QueueItem
 
@@ -147,20 +148,12 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         conditions.append(_CODE)
         values["code"] = wanted.code
     if wanted.address:
-        conditions.append("item.hash = %(address)s")
-        values["address"] = _hash_of_address(wanted.address)
+        conditions.append("item.hash = ANY(%(addresses)s::uuid[])")
+        values["addresses"] = [hash_of(meant) for meant in registry.identifiers_meant(wanted.address)]
     if wanted.after:
         conditions.append("(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)")
         values |= {"after_hash": wanted.after.hash, "after_job": wanted.after.job_id}
     return conditions, values
-
-
-def _hash_of_address(address: str) -> uuid.UUID:
-    """What a web address is kept under; that of an address that cannot be one is nobody's."""
-    try:
-        return uuid.UUID(hash_of(canonical(address)))
-    except BadUrl:
-        return uuid.UUID(int=0)
 
 
 # --- The story of one document -------------------------------------------------------------------

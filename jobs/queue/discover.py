@@ -124,18 +124,25 @@ def discover_seeds(
     job_id: int,
     seed_id: int,
     namespace: str,
+    known_bins: bool = False,
     references: list[Reference],
+    version: str = "",
     now: dt.datetime,
 ) -> int:
     """
     Put a seed's own documents into the run that its job is starting; returns how many there are.
+
+    `known_bins` need no first, single request. `version` is what the source calls this seeding.
 
     Raises:
         FenceRefused: the manager lost its node, its group, or the job is no longer starting.
     """
     named = {reference.hash: reference for reference in references}
     lanes = open_lanes(
-        connection, namespace=namespace, wanted=[(seed_id, reference.bin) for reference in named.values()]
+        connection,
+        namespace=namespace,
+        wanted=[(seed_id, reference.bin) for reference in named.values()],
+        known=known_bins,
     )
     lane_of = {key: lanes[seed_id, reference.bin] for key, reference in named.items()}
     with connection.transaction(), named_rows(connection) as cursor:
@@ -193,5 +200,7 @@ def discover_seeds(
         )
         # A known document may stand in another seed's lane.
         cursor.execute(_WAKE, {"lanes": sorted({row.lane_id for row in rows}), "now": now})
-        cursor.execute("UPDATE jobs_seed SET seeded_run = %s WHERE id = %s", (run, seed_id))
+        cursor.execute(
+            "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s", (run, version, seed_id)
+        )
     return len(named)

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from jobs.connectors.repository.web.urls import hash_of
+from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
 from jobs.models import Bin, Counter, IndexedDocument, Job, Lane, Outcome, OutLinks, OutputConnection, QueueItem

@@ -7,13 +7,15 @@ import time
 
 import pytest
 
-from jobs.connectors.repository.base import Activity, Document, Ending
+from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.kind import Asked, Seeding
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher
+from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
-from jobs.connectors.repository.web.urls import BadUrl, hash_of, origin_of
+from jobs.connectors.repository.web.urls import origin_of
 from tests.hostile import HostileSite, answer, drip, redirect, reset_after
 
 SHORT = Limits(request_seconds=0.5, body_bytes=200_000, least_rate=1000, least_rate_after=0.2)
@@ -468,25 +470,30 @@ async def test_no_password_of_a_link_is_logged_or_kept(fetcher, caplog):
     with caplog.at_level(logging.DEBUG):
         async with HostileSite.serve({"/a": answer(b"<a href='http://me:secret@127.0.0.1/'>")}) as site:
             crawl = Crawl(fetcher, seeds=[f"http://me:secret@127.0.0.1:{site.port}/"], scope="any")
-            (seed,) = crawl.connector.seeds([f"http://me:secret@127.0.0.1:{site.port}/a"])
-            outcome = await crawl.process(seed.identifier)
+            seed = WEB.canonical(f"http://me:secret@127.0.0.1:{site.port}/a")
+            outcome = await crawl.process(seed)
 
-    assert "secret" not in seed.identifier + caplog.text + repr(outcome)
+    assert "secret" not in seed + caplog.text + repr(outcome)
     assert named(outcome) == [""]
     assert not any("authorization" in request.headers for request in site.requests)
 
 
-async def test_seeds_are_canonical_and_each_once(fetcher):
-    connector = Crawl(fetcher, seeds=["http://a.example/"]).connector
+def test_seeds_are_canonical_and_each_once():
+    named = Seeding()
+    typed = ["HTTP://a.example", "http://a.example/#x", "http://b.example:81", "not an address any more"]
 
-    seeds = connector.seeds(["HTTP://a.example", "http://a.example/#x", "http://b.example:81"])
+    WEB.seed(Asked(seeds=typed), named, last_version="")
 
-    assert [(s.identifier, s.bin, s.depth) for s in seeds] == [
+    assert [(s.identifier, s.bin, s.depth) for s in named.references.values()] == [
         ("http://a.example/", "a.example", 0),
         ("http://b.example:81/", "b.example:81", 0),
     ]
-    with pytest.raises(BadUrl):
-        connector.seeds(["ftp://a.example/"])
+
+
+def test_seeds_that_are_no_web_addresses_are_refused():
+    checked = WEB.check(Asked(seeds=["http://a.example/", "ftp://a.example/", "nonsense"]))
+
+    assert [len(sentences) for sentences in checked.problems.values()] == [2]
 
 
 async def test_many_documents_of_a_host_ask_for_robots_txt_once(fetcher):

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.web.links import LinkTable
-from jobs.connectors.repository.web.urls import BadUrl, canonical, hash_of
+from jobs.connectors.repository.web.urls import BadUrl, canonical
 
 BASES = ["http://a.example/", "http://a.example/b/c.html?q=/x/", "https://a.example/b/", "http://b.example:8080/b/"]
 HREFS = ["/", "x", "./x", "/x", "//c.example/x", "http://c.example/x", "https:x", "?x", "#x", "", " /x", "\n?y", "../x",

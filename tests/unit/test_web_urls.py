@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.urls import (
     BadUrl,
     bin_of,
     canonical,
     directory_of,
-    hash_of,
     host_and_port,
     origin_of,
     without_userinfo,

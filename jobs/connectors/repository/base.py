@@ -16,10 +16,16 @@ import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from hashlib import blake2b
+from typing import Any
 
 # Values that parents pass to what they name, by name.
 Carried = Mapping[str, tuple[str, ...]]
+
+
+def hash_of(identifier: str) -> str:
+    """The identity of a document: 32 hex digits, the same for everybody who names it so."""
+    return blake2b(identifier.encode(), digest_size=16).hexdigest()
 
 
 class Ending(enum.IntEnum):
@@ -362,29 +368,3 @@ def _joined(known: Reference, again: Reference) -> Reference:
     both = known.carry or {}
     values = {name: {*both.get(name, ()), *again.carry.get(name, ())} for name in {*both, *again.carry}}
     return replace(known, carry=_in_order(values))
-
-
-class Pace(Protocol):
-    """The worker's hold on a connector: every request to the source begins behind it."""
-
-    async def before_request(self) -> None:
-        """Return when the next request of the document's bin may start. What it raises ends `process`."""
-
-
-class RepositoryConnector(Protocol):
-    """
-    One kind of source, set up for one job.
-
-    `bin_of` names the unit of politeness of an identifier: one bin, the connector's own namespace.
-    `seeds` turns what a person typed into identifiers. `process` says exactly one ending.
-    """
-
-    namespace: str
-
-    def bin_of(self, identifier: str) -> str: ...
-
-    def hash_of(self, identifier: str) -> str: ...
-
-    def seeds(self, typed: Sequence[str]) -> list[Reference]: ...
-
-    async def process(self, document: Document, activity: Activity, pace: Pace) -> None: ...

@@ -1,68 +1,102 @@
-"""The kinds of sources there are, and what a job may say to each."""
+"""
+The kinds of sources there are: those that come with crawlctl, and those that others add.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+Added ones are entry points of the group `crawlctl.repository_connectors`, or named in the setting
+CRAWLCTL_CONNECTORS, each as `package.module:OBJECT`. One that cannot be found is *missing*: that is not an
+error of the program, but its jobs wait until it is back.
+"""
+
+import functools
+import importlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Final
 
 from django.conf import settings
 
-from jobs.connectors.repository.web.scope import BadPattern
-from jobs.connectors.repository.web.specification import BadSpecification, WebSpecification
-from jobs.connectors.repository.web.urls import BadUrl, canonical
+from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
+from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
 
-CONNECTORS = ("web",)
+logger = logging.getLogger(__name__)
+
+_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB,)
+_GROUP: Final = "crawlctl.repository_connectors"
 
 
 class UnknownConnector(Exception):
     """A connection names a connector that is not installed."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is no repository connector {name!r}; there are: {', '.join(CONNECTORS)}.")
+        self.name = name
+        super().__init__(f"There is no repository connector {name!r}; there are: {', '.join(installed())}.")
 
 
-def web_specification(
-    repository_configuration: Mapping[str, Any], specification: Mapping[str, Any], *, seeds: Sequence[str]
-) -> WebSpecification:
+def installed() -> Mapping[str, RepositoryKind]:
+    """All kinds by name, the built-in ones first."""
+    return _load(settings.CRAWLCTL_CONNECTORS)
+
+
+def find(name: str) -> RepositoryKind:
     """
-    What a job asks of the web: the connection's configuration, overridden by the job's own specification.
-
     Raises:
-        BadSpecification: an unknown key, or a value of another type.
+        UnknownConnector: it is not installed.
     """
-    defaults = {"user_agent": settings.CRAWLCTL_USER_AGENT}
-    return WebSpecification.from_json({**defaults, **repository_configuration, **specification, "seeds": list(seeds)})
+    try:
+        return installed()[name]
+    except KeyError:
+        raise UnknownConnector(name) from None
+
+
+def is_installed(name: str) -> bool:
+    return name in installed()
+
+
+def namespaces_that_ask_first() -> list[str]:
+    """The namespaces of bins that are asked anew in each run, with one document at first."""
+    return sorted({kind.namespace for kind in installed().values() if kind.asks_first})
 
 
 def check_specification(
     repository: RepositoryConnection, *, specification: Mapping[str, Any], seeds: Sequence[str]
-) -> tuple[dict[str, list[str]], list[str]]:
+) -> Checked:
     """
-    Return what is wrong, by field, and warnings about what is legal and probably not meant.
+    Return what a job could not ask of this connection, and what it probably does not mean.
 
     Raises:
         UnknownConnector: the repository's connector is not installed.
     """
-    if repository.connector not in CONNECTORS:
-        raise UnknownConnector(repository.connector)
-    problems: dict[str, list[str]] = {}
-    for url in seeds:
+    asked = Asked(configuration=repository.configuration, specification=specification, seeds=seeds)
+    return find(repository.connector).check(asked)
+
+
+def identifiers_meant(typed: str) -> list[str]:
+    """What a person may mean by this address: its form in each kind of source that can read it, or as it stands."""
+    meant = [typed]
+    for kind in installed().values():
         try:
-            canonical(url)
-        except BadUrl as error:
-            problems.setdefault("seeds", []).append(str(error))
-    if problems:
-        return problems, []
+            meant.append(kind.canonical(typed))
+        except BadIdentifier:
+            continue
+    return list(dict.fromkeys(meant))
+
+
+@functools.cache
+def _load(named: tuple[str, ...]) -> Mapping[str, RepositoryKind]:
+    found = {kind.name: kind for kind in _BUILT_IN}
+    for place in (*(entry.value for entry in entry_points(group=_GROUP)), *named):
+        for kind in _import(place):
+            found.setdefault(kind.name, kind)
+    return found
+
+
+def _import(place: str) -> Iterable[RepositoryKind]:
+    """The kind at `package.module:OBJECT`; nothing, and a warning, if it is not there."""
+    module, _, name = place.partition(":")
     try:
-        scope = web_specification(repository.configuration, specification, seeds=seeds).scope_around_seeds()
-    except BadSpecification as error:
-        return {error.field: [str(error)]}, []
-    except BadPattern as error:
-        return {"specification": [str(error)]}, []
-    warnings = []
-    for url in seeds:
-        why = scope.why_not(canonical(url))
-        if why is not None:
-            warnings.append(
-                f"The seed {url} is out of its own scope: {why}. It is fetched; nothing that it names may be."
-            )
-    return {}, warnings
+        kind: RepositoryKind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        logger.warning("the repository connector %s is not installed: %s", place, error)
+        return []
+    return [kind]

@@ -22,11 +22,12 @@ a page of which only a counter in a script has changed is unchanged.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 
-from jobs.connectors.repository.base import Activity, Content, Document, Pace, Reference
+from jobs.connectors.repository.base import Activity, Content, Document, hash_of
+from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
@@ -36,7 +37,7 @@ from jobs.connectors.repository.web.retry import retry_after_of
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, hash_of, origin_of
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +54,11 @@ _MOST_VALIDATOR: Final = 1024
 
 class WebConnector:
     """
-    The web connector of one job in one worker process.
+    The web as one job asks for it, in one worker process.
 
     `fetcher` must allow private networks exactly if the specification does. `robots` is shared by the
     jobs of the process.
     """
-
-    namespace = "web"
 
     def __init__(
         self,
@@ -78,21 +77,13 @@ class WebConnector:
         self._token = product_token(specification.user_agent)
         self._headers = {"User-Agent": specification.user_agent, "Accept": _ACCEPT}
 
-    def bin_of(self, identifier: str) -> str:
-        return bin_of(identifier)
+    @property
+    def max_depth(self) -> int | None:
+        return self._specification.max_depth
 
-    def hash_of(self, identifier: str) -> str:
-        return hash_of(identifier)
-
-    def seeds(self, typed: Sequence[str]) -> list[Reference]:
-        """
-        The documents that these addresses name, each once, in the order given.
-
-        Raises:
-            BadUrl
-        """
-        urls = dict.fromkeys(canonical(url, limits=self._limits) for url in typed)
-        return [Reference(hash=hash_of(url), identifier=url, bin=bin_of(url), depth=0, redirects=0) for url in urls]
+    def interval_of(self, identifier: str) -> float | None:
+        """The crawl-delay of the document's host, if its robots.txt is known and asks for one."""
+        return self._robots.crawl_delay(origin_of(identifier), token=self._token)
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         try:

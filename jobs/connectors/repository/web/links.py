@@ -17,9 +17,9 @@ dropped when the younger is full. A spelling in use moves to the younger.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from jobs.connectors.repository.base import Reference
+from jobs.connectors.repository.base import Reference, hash_of
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
-from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, directory_of, hash_of, origin_of
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, directory_of, origin_of
 
 # What HTML strips from both ends of an address.
 _BLANKS: Final = "".join(map(chr, range(0x21)))

@@ -25,7 +25,7 @@ from typing import Final
 
 from protego import Protego
 
-from jobs.connectors.repository.base import Pace
+from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.retry import retry_after_of

@@ -15,11 +15,11 @@ Refused with a reason: other schemes, an empty host label, port 0, more than the
 """
 
 import re
-from hashlib import blake2b
 from typing import Final
 
 from ada_url import join_url, normalize_url
 
+from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 
 # What is given to the parser at all. Line breaks and dot segments may shrink an address a great
@@ -31,7 +31,7 @@ _PARTS: Final = re.compile(r"([/\\?#])")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-class BadUrl(ValueError):
+class BadUrl(BadIdentifier):
     """An address that names no web document; `reason` is a phrase, and neither tells a password."""
 
     def __init__(self, url: str, reason: str) -> None:
@@ -71,11 +71,6 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
     if result.count("/") > limits.path_segments and _segments(path) > limits.path_segments:
         raise BadUrl(url, f"more than {limits.path_segments} path segments")
     return result
-
-
-def hash_of(url: str) -> str:
-    """The identity of a canonical address: 32 hex digits."""
-    return blake2b(url.encode(), digest_size=16).hexdigest()
 
 
 def origin_of(url: str) -> str:

@@ -8,8 +8,6 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-from jobs.queue.rows import named_rows
-
 _READ: Final[LiteralString] = """
 SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float AS lives_for,
        extract(epoch FROM clock_timestamp() - fetched_at)::float AS age
@@ -35,9 +33,8 @@ class StoredRobots:
 
 def read_robots(connection: psycopg.Connection[Any], *, origins: Iterable[str]) -> list[StoredRobots]:
     """The stored answers of these origins that may still be believed."""
-    with named_rows(connection) as cursor:
-        rows = cursor.execute(_READ, {"origins": list(origins)}).fetchall()
-    return [StoredRobots(row.origin, row.answer, row.lives_for, row.age) for row in rows]
+    rows = connection.execute(_READ, {"origins": list(origins)}).fetchall()
+    return [StoredRobots(*row) for row in rows]
 
 
 def write_robots(

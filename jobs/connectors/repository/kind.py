@@ -1,0 +1,201 @@
+"""
+What a kind of source is: how it is set up, seeded and read.
+
+A `RepositoryKind` is one object for a process; it knows what a job may ask for and names what a run
+begins with. A worker makes a `Runtime` of it, where what jobs share lives (open connections, what hosts
+said of themselves), and with that a `RepositoryConnector` for each job at each version of its
+specification.
+"""
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+from django.utils.functional import Promise
+
+from jobs.connectors.repository.base import Activity, Document, Reference, RetryLimit, hash_of
+from jobs.connectors.repository.schema import Schema
+
+_T = TypeVar("_T")
+
+
+class Model(enum.StrEnum):
+    """
+    What seeding tells of a source: which documents it names when it was seeded before.
+
+    The chained ones name only roots anew; what changed below them is found by following references.
+    """
+
+    # All documents there are, or all roots: whatever a run does not reach is gone.
+    ALL = "all"
+    ADD = "add"
+    ADD_CHANGE = "add_change"
+    ADD_CHANGE_DELETE = "add_change_delete"
+    CHAINED_ADD = "chained_add"
+    CHAINED_ADD_CHANGE = "chained_add_change"
+    CHAINED_ADD_CHANGE_DELETE = "chained_add_change_delete"
+    # Some documents; nothing may be concluded from what is not named.
+    PARTIAL = "partial"
+
+
+class BadIdentifier(ValueError):
+    """What somebody typed names no document of this kind of source; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a job asks of a source, as it is stored: its connection's configuration, and its own words."""
+
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    specification: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is wrong, by field, and warnings about what is legal and probably not meant."""
+
+    problems: Mapping[str, list[str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+class SeedingFailed(Exception):
+    """
+    The source could not be asked for its seeds now; the sentence can be shown as it is.
+
+    Trying again may help after `retry_after` seconds, until `limit`.
+    """
+
+    def __init__(self, message: str, *, retry_after: float, limit: RetryLimit | None = None) -> None:
+        self.retry_after, self.limit = retry_after, limit
+        super().__init__(message)
+
+
+@dataclass(slots=True)
+class Seeding:
+    """Collects what a source names when it is seeded; each document once."""
+
+    references: dict[str, Reference] = field(default_factory=dict)
+
+    def add(self, identifier: str, *, bin: str) -> None:  # noqa: A002 (the field's word)
+        key = hash_of(identifier)
+        self.references.setdefault(key, Reference(hash=key, identifier=identifier, bin=bin, depth=0, redirects=0))
+
+
+class Pace(Protocol):
+    """The worker's hold on a connector: every request to the source begins behind it."""
+
+    async def before_request(self) -> None:
+        """Return when the next request of the document's bin may start. What it raises ends `process`."""
+
+
+class RepositoryConnector(Protocol):
+    """One kind of source, set up for one job in one worker process."""
+
+    @property
+    def max_depth(self) -> int | None:
+        """The longest way from a seed, in links, that the job allows; None is no limit."""
+
+    def interval_of(self, identifier: str) -> float | None:
+        """The seconds between two requests that the source asks for, as far as that is known by now."""
+
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        """Say exactly one ending of the document to the activity."""
+
+
+class Database(Protocol):
+    """The worker's way to its database: the function runs in the database's thread."""
+
+    def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> Awaitable[_T]: ...
+
+
+class Runtime(Protocol):
+    """What the jobs of one kind share in one worker process; made and closed inside its event loop."""
+
+    def open(self, asked: Asked) -> RepositoryConnector:
+        """
+        Set the source up for a job.
+
+        Raises:
+            ValueError: what was stored cannot be read any more.
+        """
+
+    async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
+        """
+        Know of these documents what other workers know, before any of them is processed.
+
+        Each identifier comes with the moment, of this process' `time.monotonic()`, at which its run began:
+        what is older does not count.
+        """
+
+    def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
+        """
+        Store what was learned of the source, for the other workers; in the database's thread.
+
+        Returns whether there is something new about the bin of an identifier.
+        """
+
+    async def close(self) -> None: ...
+
+
+class RepositoryKind(Protocol):
+    """
+    A connector as it is installed, known by its `name`.
+
+    `namespace` is that of its bins: kinds that ask the same hosts share one. `asks_first` says that of a
+    bin that nobody knows, one document is handed out alone. `configuration` is what a connection may say,
+    `specification` what a job may say beside it or instead.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def label(self) -> str | Promise: ...
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def link_types(self) -> tuple[str, ...]: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def asks_first(self) -> bool: ...
+
+    @property
+    def configuration(self) -> Schema: ...
+
+    @property
+    def specification(self) -> Schema: ...
+
+    def canonical(self, typed: str) -> str:
+        """
+        The identifier that somebody means by this address.
+
+        Raises:
+            BadIdentifier
+        """
+
+    def check(self, asked: Asked) -> Checked:
+        """What a job could not ask for; without touching the source."""
+
+    def status(self, configuration: Mapping[str, Any]) -> str:
+        """Look whether the source can be reached as configured: "" if so, else a sentence; for people only."""
+
+    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
+        """
+        Name the documents that a run begins with, and return the version to be given next time.
+
+        `last_version` is what the last seeding returned that was followed by a whole run, "" from the
+        beginning. Outside of any transaction, in a manager; it should take seconds at most.
+
+        Raises:
+            SeedingFailed: the source cannot say it now.
+        """
+
+    def runtime(self) -> Runtime: ...

@@ -1,0 +1,124 @@
+"""
+What may be said to a connector: fields with a name, a type and bounds.
+
+One list of fields serves three readers: what is stored or sent is checked by it, forms are drawn by it,
+and a page names by it what a job is set to. What only the connector can judge (is this a pattern?) it
+judges itself.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+
+
+class BadSpecification(ValueError):
+    """A stored or given specification that cannot be understood; `field` is the key it is about."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field, self.reason = field, reason
+        super().__init__(f"{field}: {reason}")
+
+
+class FieldKind(enum.Enum):
+    TEXT = enum.auto()
+    # A list of texts.
+    LINES = enum.auto()
+    CHOICE = enum.auto()
+    TRUTH = enum.auto()
+    # A whole number, or null.
+    WHOLE = enum.auto()
+    NUMBER = enum.auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """
+    One thing that may be said. `label` and `help` are for people; `least` and `most` bound numbers.
+
+    `choices` are the values of a CHOICE with their labels. A field that `is_required` has no default.
+    """
+
+    name: str
+    kind: FieldKind
+    label: str | Promise
+    help: str | Promise = ""
+    choices: tuple[tuple[str, str | Promise], ...] = ()
+    least: float | None = None
+    most: float | None = None
+    is_required: bool = False
+
+    def read(self, value: object) -> Any:  # noqa: ANN401 (as many types as kinds)
+        """
+        Return the value as the connector wants it.
+
+        Raises:
+            BadSpecification: another type, or out of bounds.
+        """
+        match self.kind:
+            case FieldKind.TEXT:
+                if not isinstance(value, str):
+                    raise BadSpecification(self.name, "must be a text")
+                return value
+            case FieldKind.LINES:
+                if not isinstance(value, list | tuple) or not all(isinstance(line, str) for line in value):
+                    raise BadSpecification(self.name, "must be a list of texts")
+                return tuple(value)
+            case FieldKind.CHOICE:
+                known = [name for name, _ in self.choices]
+                if value not in known:
+                    raise BadSpecification(self.name, f"must be one of {', '.join(known)}")
+                return value
+            case FieldKind.TRUTH:
+                if not isinstance(value, bool):
+                    raise BadSpecification(self.name, "must be true or false")
+                return value
+            case FieldKind.WHOLE:
+                if value is None:
+                    return None
+                if not isinstance(value, int) or isinstance(value, bool):
+                    raise BadSpecification(self.name, "must be a whole number, or null")
+                self._check_bounds(value)
+                return value
+            case FieldKind.NUMBER:
+                if not isinstance(value, int | float) or isinstance(value, bool):
+                    raise BadSpecification(self.name, "must be a number")
+                self._check_bounds(value)
+                return float(value)
+
+    def _check_bounds(self, number: float) -> None:
+        """Refuses what is out of bounds; NaN is out of every bound."""
+        if (self.least is not None and not number >= self.least) or (self.most is not None and not number <= self.most):
+            raise BadSpecification(self.name, f"must be {_range_in_words(self.least, self.most)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All that may be said in one place, in the order in which a person decides about it."""
+
+    fields: tuple[Field, ...]
+
+    def read(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        Return what was said, typed; what was left out stays out.
+
+        Raises:
+            BadSpecification: an unknown key, one that is missing, or a value that cannot be.
+        """
+        known = {field.name: field for field in self.fields}
+        for name in stored:
+            if name not in known:
+                there_are = f"there are {', '.join(sorted(known))}" if known else "there is nothing to say"
+                raise BadSpecification(str(name), f"unknown; {there_are}")
+        for field in self.fields:
+            if field.is_required and field.name not in stored:
+                raise BadSpecification(field.name, "missing")
+        return {name: known[name].read(value) for name, value in stored.items()}
+
+
+def _range_in_words(least: float | None, most: float | None) -> str:
+    if least is None or most is None:
+        return f"{most:.15g} at most" if least is None else f"{least:.15g} at least"
+    return f"from {least:.15g} to {most:.15g}"

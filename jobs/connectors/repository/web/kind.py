@@ -1,0 +1,95 @@
+"""The web as a kind of source: what may be asked of it, and where a run begins."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from jobs.connectors.repository.kind import Asked, Checked, Model, Seeding
+from jobs.connectors.repository.schema import BadSpecification
+from jobs.connectors.repository.web.runtime import WebRuntime
+from jobs.connectors.repository.web.scope import BadPattern
+from jobs.connectors.repository.web.specification import SCHEMA, WebSpecification
+from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
+
+
+class WebKind:
+    name: Final = "web"
+    label: Final = _("Web")
+    # Seeds name only roots: whatever a full run does not reach is gone.
+    model: Final = Model.ALL
+    link_types: Final = ("link", "redirect")
+    namespace: Final = "web"
+    # The first document of a host waits behind its robots.txt, which may ask for a delay.
+    asks_first: Final = True
+    configuration: Final = SCHEMA
+    specification: Final = SCHEMA
+
+    def canonical(self, typed: str) -> str:
+        return canonical(typed)
+
+    def check(self, asked: Asked) -> Checked:
+        problems = bad_addresses(asked.seeds)
+        if problems:
+            return Checked({"seeds": problems})
+        try:
+            scope = specification_of(asked).scope_around_seeds()
+        except BadSpecification as error:
+            return Checked({error.field: [str(error)]})
+        except BadPattern as error:
+            return Checked({"specification": [str(error)]})
+        reasons = {url: scope.why_not(canonical(url)) for url in asked.seeds}
+        return Checked(
+            warnings=[
+                f"The seed {url} is out of its own scope: {why}. It is fetched; nothing that it names may be."
+                for url, why in reasons.items()
+                if why is not None
+            ]
+        )
+
+    def status(self, configuration: Mapping[str, Any]) -> str:
+        """There is no one place that could be asked."""
+        return ""
+
+    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
+        name_addresses(asked.seeds, seeding)
+        return ""
+
+    def runtime(self) -> WebRuntime:
+        return WebRuntime(specification_of)
+
+
+def specification_of(asked: Asked) -> WebSpecification:
+    """
+    What a job asks of the web: the connection's configuration, overridden by the job's own specification.
+
+    Raises:
+        BadSpecification: an unknown key, or a value that cannot be.
+    """
+    defaults = {"user_agent": settings.CRAWLCTL_USER_AGENT}
+    return WebSpecification.read({**defaults, **asked.configuration, **asked.specification}, seeds=asked.seeds)
+
+
+def bad_addresses(typed: Sequence[str]) -> list[str]:
+    """What is wrong with these addresses, a sentence for each."""
+    problems = []
+    for url in typed:
+        try:
+            canonical(url)
+        except BadUrl as error:
+            problems.append(str(error))
+    return problems
+
+
+def name_addresses(typed: Sequence[str], seeding: Seeding) -> None:
+    """Name the documents of stored addresses. What cannot be read any more names nothing."""
+    for address in typed:
+        try:
+            url = canonical(address)
+        except BadUrl:
+            continue
+        seeding.add(url, bin=bin_of(url))
+
+
+WEB: Final = WebKind()

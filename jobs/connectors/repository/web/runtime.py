@@ -1,0 +1,86 @@
+"""What the web's jobs share in one process: connections, and what hosts said in their robots.txt."""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+
+from jobs.connectors.repository.kind import Asked, Database
+from jobs.connectors.repository.web.connector import WebConnector
+from jobs.connectors.repository.web.fetch import Fetcher
+from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
+from jobs.connectors.repository.web.specification import WebSpecification
+from jobs.connectors.repository.web.stored_robots import read_robots, write_robots
+from jobs.connectors.repository.web.urls import origin_of
+
+_ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
+
+
+class WebRuntime:
+    """`reads` makes the specification of a job from what it asks."""
+
+    def __init__(self, reads: Callable[[Asked], WebSpecification]) -> None:
+        self._reads = reads
+        self.robots = RobotsTable()
+        self._fetchers: dict[bool, Fetcher] = {}
+        # Fetched here, and perhaps not yet stored: a write may have to be done again.
+        self._to_store: dict[str, RobotsAnswer] = {}
+
+    def open(self, asked: Asked) -> WebConnector:
+        specification = self._reads(asked)
+        fetcher = self.fetcher(allow_private_networks=specification.allow_private_networks)
+        return WebConnector(specification, fetcher=fetcher, robots=self.robots)
+
+    def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
+        """The connections that may reach private networks, or those that may not; made at first use."""
+        if allow_private_networks not in self._fetchers:
+            self._fetchers[allow_private_networks] = Fetcher(allow_private_networks=allow_private_networks)
+        return self._fetchers[allow_private_networks]
+
+    async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
+        """Know what other workers were told for robots.txt since the run began; what nobody was is asked for."""
+        wanted: dict[str, float] = {}
+        for url, began in documents.items():
+            if not (origin := _origin_of(url)):
+                continue
+            self.robots.forget_older(origin, than=began)
+            if self.robots.known(origin) is None:
+                wanted[origin] = max(began, wanted.get(origin, began))
+        if not wanted:
+            return
+        now = time.monotonic()
+        for stored in await database.run(partial(read_robots, origins=wanted)):
+            if now - stored.age >= wanted[stored.origin]:
+                answer = RobotsAnswer(RobotsKind(stored.answer["kind"]), text=stored.answer["text"])
+                self.robots.learn(stored.origin, answer, lives_for=stored.lives_for, age=stored.age)
+
+    def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
+        self._to_store |= self.robots.take_fetched()
+        if not self._to_store:
+            return _is_about_nothing
+        told = frozenset(self._to_store)
+        answers = {
+            origin: {"kind": answer.kind.value, "text": answer.text} for origin, answer in self._to_store.items()
+        }
+        write_robots(connection, answers=answers, lifetime=_ROBOTS_LIFETIME)
+        self._to_store.clear()
+        return lambda url: _origin_of(url) in told
+
+    async def close(self) -> None:
+        for fetcher in self._fetchers.values():
+            await fetcher.close()
+
+
+def _is_about_nothing(_url: str) -> bool:
+    return False
+
+
+def _origin_of(url: str) -> str:
+    """The origin of an address; '' for an identifier that is none."""
+    try:
+        return origin_of(url)
+    except ValueError:
+        return ""
