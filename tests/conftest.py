@@ -4,10 +4,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+
+if TYPE_CHECKING:
+    from tests.scripted import World
 
 # What a test needs of each Debian package, by any of these files.
 _DEBIAN = {
@@ -63,6 +66,16 @@ def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """A second one, for races."""
     with psycopg.connect(dsn, autocommit=True) as opened:
         yield opened
+
+
+@pytest.fixture
+def world(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "World":
+    """A world for the scriptable connector (tests/scripted.py), installed here and in what is started from here."""
+    from tests.scripted import CONNECTORS, World
+
+    settings.CRAWLCTL_CONNECTORS = CONNECTORS
+    monkeypatch.setenv("CRAWLCTL_CONNECTORS", ",".join(CONNECTORS))
+    return World(tmp_path / "world")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.daemons import Cluster
 from tests.processes import Machine, copy_of, make_template, new_database, serve_site
 
 
@@ -21,6 +22,12 @@ def machine(template, tmp_path, django_db_blocker):
             yield made
         finally:
             made.clean_up()
+
+
+@pytest.fixture
+def cluster(machine):
+    """Daemons on that machine; none is started yet."""
+    return Cluster(machine)
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine
 
 def fill(database):
     """A job and one document, both with hostile names; returns the document's key."""
-    from jobs.connectors.repository.web.urls import hash_of
+    from jobs.connectors.repository.base import hash_of
 
     url = f"http://hostile.test/{HOSTILE}"
     key = hash_of(url)

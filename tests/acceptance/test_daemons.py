@@ -4,91 +4,13 @@ import signal
 import time
 from collections import Counter
 
-import pytest
 from django.utils import timezone
 
 from jobs import control
 from jobs.models import Job
-from tests.factories import make_job, make_output, make_policy
 from tests.processes import QUICK_HEARTS, ended, held_by, read_lines, wait_for
 
 CLAIMED_AT_MOST = 256
-
-
-class Cluster:
-    """The daemons of one test, and the job that they work on."""
-
-    def __init__(self, machine):
-        self.machine, self.database = machine, machine.database
-        self.output = machine.directory / "pages.jsonl"
-
-    def start(self, *kinds, **environment):
-        """Start daemons and wait until they are at work; returns their processes."""
-        started = [self.machine.start(kind, **(QUICK_HEARTS | environment)) for kind in kinds]
-        for daemon in started:
-            wait_for(lambda daemon=daemon: self.node_of(daemon).status == "running", saying=f"{daemon.name} works")
-        return started
-
-    def node_of(self, daemon):
-        found = self.database.rows("SELECT * FROM nodes_node WHERE pid = %s", daemon.pid)
-        assert found or not daemon.has_ended, daemon.err
-        return found[0] if found else _Absent
-
-    def main(self, *managers):
-        """The one of the managers that is main."""
-        main_id = wait_for(
-            lambda: self.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned"),
-            saying="there is a main",
-        )
-        return next(manager for manager in managers if self.node_of(manager).id == main_id)
-
-    def busiest(self, *workers):
-        """The one of the workers that has most documents in hand, once one of them has any."""
-        claimed = """
-            SELECT batch.worker_id FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id
-             WHERE batch.state = 'sent' GROUP BY batch.worker_id ORDER BY count(*) DESC LIMIT 1
-        """
-        node_id = wait_for(lambda: self.database.value(claimed), saying="a worker has documents")
-        return next(worker for worker in workers if self.node_of(worker).id == node_id)
-
-    def make_job(self, site, **policy):
-        return make_job(
-            "site",
-            urls=[site.start_url],
-            policy=make_policy(**policy),
-            output=make_output(self.output),
-            specification={"scope": "any"},
-        )
-
-    def start_job(self, job):
-        control.start(job.pk, made_by="a test", now=timezone.now())
-
-    def wait_for_end(self, job, within=60):
-        """Return why the run ended."""
-        wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=within, saying="the job has ended")
-        return Job.objects.get(pk=job.pk).run_end
-
-    def counted(self, job):
-        """How many documents the counters of the job say there are, by (stage, result code)."""
-        rows = self.database.rows(
-            """
-            SELECT stage, code, sum(amount) AS amount
-              FROM (SELECT job_id, measure, stage, code, amount FROM jobs_counter
-                     UNION ALL SELECT job_id, measure, stage, code, amount FROM jobs_counterdelta) AS both_
-             WHERE job_id = %s AND measure = 'stage' GROUP BY stage, code HAVING sum(amount) <> 0
-            """,
-            job.pk,
-        )
-        return {(row.stage, row.code): row.amount for row in rows}
-
-
-class _Absent:
-    status = "absent"
-
-
-@pytest.fixture
-def cluster(machine):
-    return Cluster(machine)
 
 
 def undisturbed(site):

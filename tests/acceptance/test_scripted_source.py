@@ -1,0 +1,78 @@
+"""A source that does what the test says, crawled by daemons: what every connector's jobs can count on."""
+
+import pytest
+
+from tests.factories import make_output
+from tests.processes import held_by, wait_for
+
+
+@pytest.fixture
+def daemons(world, cluster):
+    """A manager and a worker that know the scriptable connector."""
+    cluster.start("runmanager", "runworker")
+    return cluster
+
+
+def test_what_seeds_and_documents_name_is_read_once_and_held(daemons, world):
+    world.put("a", links=["b", "there/c"])
+    world.put("b", links=["a"])
+    world.put("there/c", text=None, links=[("d", "peer")])
+    world.put("d")
+    output = make_output(daemons.output)
+    job = world.make_job(seeds=["a"], outputs=[output])
+
+    assert daemons.run(job) == "finished"
+    assert sorted(world.processed()) == ["a", "b", "d", "there/c"]
+    assert held_by(daemons.output) == {world.url(name) for name in "abd"}
+    assert daemons.database.value("SELECT count(*) FROM jobs_bin WHERE namespace = 'scripted' AND is_known") == 2
+
+
+def test_a_second_run_indexes_what_changed_and_forgets_what_is_gone_or_named_no_more(daemons, world):
+    world.put("a", links=["b", "c", "d"])
+    for name in "bcd":
+        world.put(name)
+    job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])
+    daemons.run(job)
+
+    world.put("a", links=["b", "c"])
+    world.put("b", text="other words")
+    world.remove("c")
+
+    assert daemons.run(job) == "finished"
+    assert held_by(daemons.output) == {world.url("a"), world.url("b")}
+    assert daemons.database.documents() == {(2, "OK_UNCHANGED"): 1, (2, "OK"): 1, (2, "GONE"): 1}
+
+
+def test_what_is_interrupted_is_tried_again(daemons, world):
+    world.put("a", interruptions=2)
+    job = world.make_job(seeds=["a"])
+
+    assert daemons.run(job) == "finished"
+    assert world.asked("a") == 3
+    assert daemons.database.documents() == {(2, "OK"): 1}
+
+
+def test_seeding_that_is_interrupted_is_tried_again_and_gets_its_last_version(daemons, world):
+    world.put("a")
+    world.put("b")
+    world.seeding(interruptions=1, names=["b"], version="v1")
+    job = world.make_job(seeds=["a"])
+    daemons.run(job)
+
+    assert sorted(world.processed()) == ["a", "b"]
+    assert world.seedings() == ["", ""]
+    assert daemons.database.value("SELECT seeding_version FROM jobs_seed") == "v1"
+
+
+def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, cluster):
+    cluster.start("runmanager")
+    cluster.start("runworker", CRAWLCTL_CONNECTORS="")
+    world.put("a")
+    job = world.make_job(seeds=["a"])
+
+    cluster.start_job(job)
+    wait_for(
+        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="its document was put off"
+    )
+
+    assert world.asked("a") == 0

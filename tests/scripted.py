@@ -1,0 +1,429 @@
+"""
+A source that does what a test says: the scriptable connector.
+
+Its *world* is a directory, so every process of a cluster sees the same one, and a test changes it while the
+crawl runs. The fixture `world` makes one, and lets this process and all that it starts know the connector.
+
+    world.put("a", text="words", links=["b", ("c", "peer")], carry={"b": {"colour": ["red"]}})
+    world.put("b", interruptions=2, retry_after=0.1)      # the first two askings are interrupted
+    world.put("c", waits_for="go")                        # until world.signal("go")
+    job = world.make_job(seeds=["a"])                     # through `control`, into the null output
+    ...
+    world.put("a", text="other words")                    # another version
+    world.remove("b")                                     # the source says that it is gone
+    world.asked("b")                                      # how often it was processed
+    world.log()                                           # everything that was asked, in order
+
+A document is named by a word, `a`, or by a word in a bin of its own, `there/a` (else the bin is `here`).
+`world.url("a")` is its identifier, `scripted://here/a`, which is also how a seed is written.
+
+What a document can do, all of them arguments of `put`:
+
+- `text` is its content; None has nothing to index. `version` is that of the source: the text if not given.
+  What is carried to a document is part of its version.
+- `links` name others, by a link of type "link" or as (name, type). `carry` gives values to some of them:
+  {name of the other: {name: [values]}}.
+- `interruptions=n`: the first n times that it is asked for since the last `put`, it is tried again
+  `retry_after` seconds later; `limit` is a `RetryLimit`. -1 is always.
+- `fails="CODE"` ends it so. `seconds` is how long it takes. `waits_for` names a signal that it waits for.
+- `kills=True`: the worker that processes it is killed (SIGKILL).
+- `bounds` is a `ScheduleBounds`, `originated_at` a moment.
+
+Seeding names what the job's seeds say. `world.seeding(...)` changes that: `interruptions`, `retry_after`,
+`limit`, `seconds` and `waits_for` as above; `names` are documents to be named besides; `version` is what it
+returns. `world.seedings()` tells which last version each seeding was given.
+
+There is one connector for each model, `scripted-all` (what `world.make_job` uses if not told otherwise),
+`scripted-add-change-delete` and so on: `connector_of(Model.ADD_CHANGE)`.
+"""
+
+import asyncio
+import datetime as dt
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import psycopg
+
+from jobs.connectors.repository.base import (
+    Activity,
+    Content,
+    Document,
+    RetryLimit,
+    ScheduleBounds,
+    hash_of,
+)
+from jobs.connectors.repository.kind import (
+    Asked,
+    BadIdentifier,
+    Checked,
+    Database,
+    Model,
+    Pace,
+    Seeding,
+    SeedingFailed,
+)
+from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+
+_SCHEME: Final = "scripted://"
+_USUAL_BIN: Final = "here"
+# How often a document that waits for a signal looks for it, in seconds.
+_LOOK: Final = 0.02
+
+
+def connector_of(model: Model) -> str:
+    """The name of the scriptable connector of this model."""
+    return f"scripted-{model.replace('_', '-')}"
+
+
+def url_of(name: str) -> str:
+    bin_, _, word = name.rpartition("/")
+    return f"{_SCHEME}{quote(bin_ or _USUAL_BIN)}/{quote(word)}"
+
+
+def name_of(url: str) -> str:
+    """
+    Raises:
+        BadIdentifier: it is no address of a scripted document.
+    """
+    bin_, slash, word = url.removeprefix(_SCHEME).partition("/")
+    if not url.startswith(_SCHEME) or not slash or not word or "/" in word:
+        raise BadIdentifier(f"{url!r} names no scripted document: write {_SCHEME}{_USUAL_BIN}/NAME")
+    return unquote(word) if bin_ == _USUAL_BIN else f"{unquote(bin_)}/{unquote(word)}"
+
+
+def bin_of(url: str) -> str:
+    return url.removeprefix(_SCHEME).partition("/")[0]
+
+
+class World:
+    """A world of documents in a directory: what a test says, and what was asked."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for part in ("documents", "signals"):
+            (directory / part).mkdir(parents=True, exist_ok=True)
+
+    # --- What a test says ------------------------------------------------------------------------
+
+    def put(
+        self,
+        name: str,
+        *,
+        text: str | None = "words",
+        version: str | None = None,
+        links: "list[str | tuple[str, str]] | tuple[()]" = (),
+        carry: Mapping[str, Mapping[str, list[str]]] | None = None,
+        interruptions: int = 0,
+        retry_after: float = 0.05,
+        limit: RetryLimit | None = None,
+        fails: str = "",
+        seconds: float = 0.0,
+        waits_for: str = "",
+        kills: bool = False,
+        bounds: ScheduleBounds | None = None,
+        originated_at: dt.datetime | None = None,
+    ) -> str:
+        """Let there be this document, as it is said now; returns its identifier."""
+        said = {
+            "text": text,
+            "version": version if version is not None else (text or ""),
+            "links": [[link, "link"] if isinstance(link, str) else list(link) for link in links],
+            "carry": carry or {},
+            "interruptions": interruptions,
+            "retry_after": retry_after,
+            "limit": asdict(limit) if limit else None,
+            "fails": fails,
+            "seconds": seconds,
+            "waits_for": waits_for,
+            "kills": kills,
+            "bounds": asdict(bounds) if bounds else None,
+            "originated_at": originated_at.isoformat() if originated_at else None,
+            "asked_before": self.asked(name),
+        }
+        self._write(self._file(name), said)
+        return url_of(name)
+
+    def remove(self, name: str) -> None:
+        """The document is gone: whoever asks for it is told so."""
+        self._file(name).unlink()
+
+    def signal(self, name: str) -> None:
+        """Let go on who waits for this signal, now and later."""
+        (self.directory / "signals" / name).touch()
+
+    def seeding(
+        self,
+        *,
+        names: "list[str] | tuple[()]" = (),
+        version: str = "",
+        interruptions: int = 0,
+        retry_after: float = 0.05,
+        limit: RetryLimit | None = None,
+        seconds: float = 0.0,
+        waits_for: str = "",
+    ) -> None:
+        """Say what seeding does from now on."""
+        said = {
+            "names": list(names),
+            "version": version,
+            "interruptions": interruptions,
+            "retry_after": retry_after,
+            "limit": asdict(limit) if limit else None,
+            "seconds": seconds,
+            "waits_for": waits_for,
+            "asked_before": len(self.seedings()),
+        }
+        self._write(self.directory / "seeding.json", said)
+
+    # --- What was asked --------------------------------------------------------------------------
+
+    def url(self, name: str) -> str:
+        return url_of(name)
+
+    def log(self) -> list[dict[str, Any]]:
+        """Everything that was asked so far, in order: {"what", "name", "at", …}; `at` counts seconds."""
+        try:
+            lines = (self.directory / "log").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines]
+
+    def asked(self, name: str) -> int:
+        """How often the document was processed so far."""
+        return sum(entry["what"] == "process" and entry["name"] == name for entry in self.log())
+
+    def processed(self) -> list[str]:
+        """The documents that were processed, in order, as often as they were."""
+        return [entry["name"] for entry in self.log() if entry["what"] == "process"]
+
+    def seedings(self) -> list[str]:
+        """The last version that each seeding was given."""
+        return [entry["last_version"] for entry in self.log() if entry["what"] == "seed"]
+
+    # --- Jobs ------------------------------------------------------------------------------------
+
+    def make_connection(self, *, model: Model = Model.ALL) -> Any:
+        """The repository connection of this world."""
+        from jobs.models import RepositoryConnection
+
+        connector = connector_of(model)
+        defaults = {"connector": connector, "configuration": {"world": str(self.directory)}}
+        name = f"{connector} in {self.directory}"[-200:]
+        return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
+
+    def make_job(self, name: str = "scripted", *, seeds: list[str], model: Model = Model.ALL, **facts: Any) -> Any:
+        """A job that begins with these documents, not running; facts are those of `control.create_job`."""
+        from jobs import control
+        from jobs.control import SeedWanted
+        from tests.factories import NOON, make_output
+
+        usual = {"outputs": [make_output()], "specification": {}, "made_by": "a test", "now": NOON}
+        return control.create_job(
+            name=name,
+            repository=self.make_connection(model=model),
+            seeds=[SeedWanted(tuple(url_of(seed) for seed in seeds))],
+            **(usual | facts),
+        ).job
+
+    # --- The connector's side --------------------------------------------------------------------
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """What is said of the document now; None when it is gone."""
+        return self._read(self._file(name))
+
+    def read_seeding(self) -> dict[str, Any]:
+        return self._read(self.directory / "seeding.json") or {
+            "names": [], "version": "", "interruptions": 0, "seconds": 0.0, "waits_for": "", "asked_before": 0,
+        }  # fmt: skip
+
+    def note(self, what: str, name: str, **facts: Any) -> None:
+        """Write down that something was asked; one write, so that lines of several processes do not mix."""
+        entry = {"what": what, "name": name, "at": time.time(), "pid": os.getpid(), **facts}
+        with (self.directory / "log").open("ab", buffering=0) as log:
+            log.write(json.dumps(entry).encode() + b"\n")
+
+    def is_signalled(self, name: str) -> bool:
+        return not name or (self.directory / "signals" / name).exists()
+
+    def _file(self, name: str) -> Path:
+        return self.directory / "documents" / f"{quote(name, safe='')}.json"
+
+    def _read(self, file: Path) -> dict[str, Any] | None:
+        try:
+            said: dict[str, Any] = json.loads(file.read_text())
+        except FileNotFoundError:
+            return None
+        return said
+
+    def _write(self, file: Path, said: Mapping[str, Any]) -> None:
+        # Whole or not at all: somebody may be reading.
+        new = file.with_suffix(f".{os.getpid()}.new")
+        new.write_text(json.dumps(said))
+        new.rename(file)
+
+
+class ScriptedConnector:
+    """The world as one job reads it."""
+
+    max_depth: Final = None
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def interval_of(self, identifier: str) -> float | None:
+        return None
+
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        name = name_of(document.identifier)
+        await pace.before_request()
+        activity.record_request()
+        began = time.monotonic()
+        said = self._world.read(name)
+        before = self._world.asked(name)
+        self._world.note("process", name, job_configuration=activity.configuration, failures=document.failures)
+        if said is None:
+            self._record(activity, began, "GONE")
+            activity.delete(code="GONE")
+            return
+        if said["kills"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.sleep(said["seconds"])
+        while not self._world.is_signalled(said["waits_for"]):  # noqa: ASYNC110 (another process signals)
+            await asyncio.sleep(_LOOK)
+        if said["bounds"]:
+            activity.set_schedule_bounds(ScheduleBounds(**said["bounds"]))
+        if said["originated_at"]:
+            activity.set_origination(dt.datetime.fromisoformat(said["originated_at"]))
+        interruptions = said["interruptions"]
+        if interruptions < 0 or before - said["asked_before"] < interruptions:
+            self._record(activity, began, "INTERRUPTED")
+            limit = RetryLimit(**said["limit"]) if said["limit"] else None
+            activity.retry_later(code="INTERRUPTED", after=said["retry_after"], limit=limit)
+        elif said["fails"]:
+            self._record(activity, began, said["fails"])
+            activity.failed(code=said["fails"])
+        else:
+            self._record(activity, began, "OK")
+            self._end(name, said, document, activity)
+
+    def _record(self, activity: Activity, began: float, code: str) -> None:
+        activity.record("fetch", began=began, seconds=time.monotonic() - began, result_code=code)
+
+    def _end(self, name: str, said: dict[str, Any], document: Document, activity: Activity) -> None:
+        for other, link_type in said["links"]:
+            url = url_of(other)
+            activity.reference(
+                identifier=url,
+                hash=hash_of(url),
+                bin=bin_of(url),
+                link_type=link_type,
+                carry=said["carry"].get(other),
+            )
+        if said["text"] is None:
+            activity.no_document(code="NO_TEXT")
+            return
+        carried = json.dumps({key: list(values) for key, values in (document.carried or {}).items()}, sort_keys=True)
+        version = activity.version_of(f"{said['version']}{carried if document.carried else ''}")
+        if not activity.needs_indexing(version):
+            activity.unchanged(code="OK_UNCHANGED", read=True)
+            return
+        content = Content(
+            url=document.identifier,
+            title=name,
+            description=carried if document.carried else "",
+            text=said["text"],
+            content_type="text/plain",
+            language="",
+        )
+        activity.ingest(content, code="OK", version=version, validators="")
+
+
+class ScriptedRuntime:
+    def open(self, asked: Asked) -> ScriptedConnector:
+        return ScriptedConnector(World(Path(asked.configuration["world"])))
+
+    async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
+        return
+
+    def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
+        return lambda _identifier: False
+
+    async def close(self) -> None:
+        return
+
+
+class ScriptedKind:
+    link_types: Final = ("link", "peer", "child")
+    namespace: Final = "scripted"
+    asks_first: Final = False
+    configuration: Final = Schema(
+        (Field(name="world", kind=FieldKind.TEXT, label="World", help="A directory.", is_required=True),)
+    )
+    specification: Final = Schema(())
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.name = connector_of(model)
+        self.label = f"Scripted ({model})"
+
+    def canonical(self, typed: str) -> str:
+        return url_of(name_of(typed))
+
+    def check(self, asked: Asked) -> Checked:
+        problems: dict[str, list[str]] = {}
+        for seed in asked.seeds:
+            try:
+                self.canonical(seed)
+            except BadIdentifier as error:
+                problems.setdefault("seeds", []).append(str(error))
+        for field, schema, said in (
+            ("configuration", self.configuration, asked.configuration),
+            ("specification", self.specification, asked.specification),
+        ):
+            try:
+                schema.read(said)
+            except BadSpecification as error:
+                problems.setdefault(field, []).append(str(error))
+        return Checked(problems)
+
+    def status(self, configuration: Mapping[str, Any]) -> str:
+        world = Path(configuration["world"])
+        return "" if world.is_dir() else f"{world} is no directory."
+
+    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
+        world = World(Path(asked.configuration["world"]))
+        said = world.read_seeding()
+        before = len(world.seedings())
+        world.note("seed", "", last_version=last_version)
+        time.sleep(said["seconds"])
+        while not world.is_signalled(said["waits_for"]):
+            time.sleep(_LOOK)
+        if said["interruptions"] < 0 or before - said["asked_before"] < said["interruptions"]:
+            limit = RetryLimit(**said["limit"]) if said["limit"] else None
+            raise SeedingFailed("The world is not to be seeded now.", retry_after=said["retry_after"], limit=limit)
+        for url in (*asked.seeds, *map(url_of, said["names"])):
+            seeding.add(self.canonical(url), bin=bin_of(url))
+        return str(said["version"])
+
+    def runtime(self) -> ScriptedRuntime:
+        return ScriptedRuntime()
+
+
+ALL: Final = ScriptedKind(Model.ALL)
+ADD: Final = ScriptedKind(Model.ADD)
+ADD_CHANGE: Final = ScriptedKind(Model.ADD_CHANGE)
+ADD_CHANGE_DELETE: Final = ScriptedKind(Model.ADD_CHANGE_DELETE)
+CHAINED_ADD: Final = ScriptedKind(Model.CHAINED_ADD)
+CHAINED_ADD_CHANGE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE)
+CHAINED_ADD_CHANGE_DELETE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE_DELETE)
+PARTIAL: Final = ScriptedKind(Model.PARTIAL)
+
+# What the setting CRAWLCTL_CONNECTORS is to name, so that all of them are installed.
+CONNECTORS: Final = tuple(f"tests.scripted:{model.name}" for model in Model)

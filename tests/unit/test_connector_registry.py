@@ -1,0 +1,62 @@
+"""The kinds of sources there are."""
+
+import pytest
+
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from tests.scripted import CONNECTORS
+
+
+def test_the_setting_adds_connectors_to_the_built_in_ones(settings):
+    settings.CRAWLCTL_CONNECTORS = CONNECTORS
+
+    assert registry.is_installed("web")
+    assert registry.is_installed("scripted-add-change")
+    assert registry.find("scripted-all").link_types == ("link", "peer", "child")
+
+
+@pytest.mark.parametrize("place", ["tests.gone:KIND", "tests.scripted:GONE", "tests.scripted", "nonsense"])
+def test_a_connector_that_cannot_be_found_is_missing_and_no_error(settings, caplog, place):
+    settings.CRAWLCTL_CONNECTORS = (place,)
+
+    assert "web" in registry.installed()
+    assert place in caplog.text
+
+
+def test_a_connector_that_is_not_installed_is_named_with_those_that_are():
+    with pytest.raises(registry.UnknownConnector, match=r"'pigeon'; there are: web"):
+        registry.find("pigeon")
+
+
+def test_an_address_may_mean_a_document_of_each_kind_of_source(settings):
+    settings.CRAWLCTL_CONNECTORS = CONNECTORS[:1]
+
+    assert registry.identifiers_meant("HTTP://a.example") == ["HTTP://a.example", "http://a.example/"]
+    assert registry.identifiers_meant("scripted://here/a") == ["scripted://here/a"]
+
+
+SCHEMA = Schema(
+    (
+        Field(name="place", kind=FieldKind.TEXT, label="Place", is_required=True),
+        Field(name="most", kind=FieldKind.WHOLE, label="Most", least=1, most=9),
+        Field(name="mood", kind=FieldKind.CHOICE, label="Mood", choices=(("good", "Good"), ("bad", "Bad"))),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "field", "reason"),
+    [
+        ({}, "place", "missing"),
+        ({"place": 1}, "place", "must be a text"),
+        ({"place": "x", "most": 10}, "most", "from 1 to 9"),
+        ({"place": "x", "most": 1.5}, "most", "whole number"),
+        ({"place": "x", "mood": ["good"]}, "mood", "one of good, bad"),
+        ({"place": "x", "colour": 1}, "colour", "there are mood, most, place"),
+    ],
+)
+def test_what_cannot_be_said_is_refused_by_its_name(said, field, reason):
+    with pytest.raises(BadSpecification, match=reason) as refused:
+        SCHEMA.read(said)
+
+    assert refused.value.field == field
