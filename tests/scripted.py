@@ -62,6 +62,7 @@ from jobs.connectors.repository.base import (
 from jobs.connectors.repository.kind import (
     Asked,
     BadIdentifier,
+    BinKind,
     Checked,
     Database,
     Model,
@@ -361,8 +362,7 @@ class ScriptedRuntime:
 
 class ScriptedKind:
     link_types: Final = ("link", "peer", "child")
-    namespace: Final = "scripted"
-    asks_first: Final = False
+    bins: Final = BinKind(namespace="scripted", asks_first=False, requests=8, gap=0.0)
     configuration: Final = Schema(
         (Field(name="world", kind=FieldKind.TEXT, label="World", help="A directory.", is_required=True),)
     )

@@ -9,8 +9,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked, Database, RepositoryConnector, RepositoryKind, Runtime
-from jobs.connectors.repository.missing import MissingRuntime
+from jobs.connectors.repository.kind import Asked, BinKind, Database, RepositoryConnector, RepositoryKind, Runtime
+from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
 from jobs.queue.outcomes import JobFacts
 from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
@@ -35,15 +35,10 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
 
 @dataclass(frozen=True, slots=True)
 class JobAtWork:
-    """
-    A job as of one version of its specification.
-
-    `namespace` and `asks_first` are those of its kind of source (`RepositoryKind`).
-    """
+    """A job as of one version of its specification."""
 
     facts: JobFacts
-    namespace: str
-    asks_first: bool
+    bins: BinKind
     runtime: Runtime
     connector: RepositoryConnector
     configuration: str
@@ -77,10 +72,10 @@ class JobTable:
     def add(self, row: JobRow) -> None:
         """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
         asked = Asked(configuration=row.configuration, specification=row.specification, seeds=row.seeds)
-        namespace, asks_first = "", False
+        bins = MISSING_BINS
         try:
             kind = registry.find(row.connector)
-            namespace, asks_first, runtime = kind.namespace, kind.asks_first, self._runtime(kind)
+            bins, runtime = kind.bins, self._runtime(kind)
             connector = runtime.open(asked)
         except (registry.UnknownConnector, ValueError) as error:
             logger.error("job %d cannot be worked on here: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
@@ -96,8 +91,7 @@ class JobTable:
                 has_budget=row.has_budget,
                 outputs=tuple(row.outputs),
             ),
-            namespace=namespace,
-            asks_first=asks_first,
+            bins=bins,
             runtime=runtime,
             connector=connector,
             configuration=str(row.specification_version),

@@ -17,6 +17,7 @@ from django.db import connection as django_connection
 
 from jobs import channels
 from jobs.connectors.repository.base import Ending, Outcome
+from jobs.connectors.repository.kind import BinKind
 from jobs.loops.database import DatabaseClock
 from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
@@ -155,18 +156,18 @@ class Writer:
         if wanted and len(self._lanes) > _LANES_HELD:
             self._lanes.clear()
             wanted = self._absent_lanes(ended)
-        for (namespace, asks_first), lanes in wanted.items():
-            self._lanes |= discover.open_lanes(connection, namespace=namespace, wanted=lanes, known=not asks_first)
+        for bins, lanes in wanted.items():
+            self._lanes |= discover.open_lanes(connection, bins=bins, wanted=lanes)
         return self._lanes
 
-    def _absent_lanes(self, ended: Sequence[Ended]) -> dict[tuple[str, bool], set[tuple[int, str]]]:
-        """The (seed, bin name) that are named and not known here, by the kind of source that their bins are of."""
-        absent: dict[tuple[str, bool], set[tuple[int, str]]] = {}
+    def _absent_lanes(self, ended: Sequence[Ended]) -> dict[BinKind, set[tuple[int, str]]]:
+        """The (seed, bin name) that are named and not known here, by the kind of their bins."""
+        absent: dict[BinKind, set[tuple[int, str]]] = {}
         for one in ended:
             seed = one.claimed.seed_id
             for named in one.outcome.references or ():
                 if (seed, named.bin) not in self._lanes:
-                    absent.setdefault((one.job.namespace, one.job.asks_first), set()).add((seed, named.bin))
+                    absent.setdefault(one.job.bins, set()).add((seed, named.bin))
         return absent
 
     def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:

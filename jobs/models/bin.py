@@ -21,6 +21,9 @@ class Bin(models.Model):
     open_turns = models.IntegerField(default=0)
     open_requests = models.IntegerField(default=0)
     closed_at = models.DateTimeField(null=True)
+    # What holds where no policy says anything: requests open at once, seconds between two starts.
+    usual_requests = models.IntegerField(default=2, db_default=2)
+    usual_gap = models.FloatField(default=1.0, db_default=1.0)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)

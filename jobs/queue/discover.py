@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.base import Reference
+from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.queue.hold import GroupHeld
@@ -24,8 +25,8 @@ from nodes.fences import FenceRefused
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
 _OPEN_BINS: Final[LiteralString] = """
-INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
-SELECT DISTINCT %(namespace)s, name, 0, %(known)s, 0, 0 FROM unnest(%(names)s::text[]) AS named(name) ORDER BY name
+INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap, open_turns, open_requests)
+SELECT DISTINCT %(namespace)s, name, 0, %(known)s, %(requests)s, %(gap)s::float, 0, 0 FROM unnest(%(names)s::text[]) AS named(name) ORDER BY name
 ON CONFLICT (namespace, name) DO NOTHING
 """
 _OPEN_LANES: Final[LiteralString] = """
@@ -55,17 +56,15 @@ SELECT lane.id, lane.seed_id, bin.name
 
 @retried
 def open_lanes(
-    connection: psycopg.Connection[Any], *, namespace: str, wanted: Iterable[tuple[int, str]], known: bool = False
+    connection: psycopg.Connection[Any], *, bins: BinKind, wanted: Iterable[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
-    """
-    Make sure of the bins and lanes of (seed, bin name) pairs; return each pair's lane.
-
-    `known` bins need no first, single request (those of sources without a robots.txt).
-    """
+    """Make sure of the bins and lanes of (seed, bin name) pairs; return each pair's lane."""
     pairs = sorted(set(wanted))
     facts = {
-        "namespace": namespace,
-        "known": known,
+        "namespace": bins.namespace,
+        "known": not bins.asks_first,
+        "requests": bins.requests,
+        "gap": bins.gap,
         "seeds": [seed for seed, _ in pairs],
         "names": [name for _, name in pairs],
     }
@@ -123,8 +122,7 @@ def discover_seeds(
     group: GroupHeld,
     job_id: int,
     seed_id: int,
-    namespace: str,
-    known_bins: bool = False,
+    bins: BinKind,
     references: list[Reference],
     version: str = "",
     now: dt.datetime,
@@ -132,18 +130,13 @@ def discover_seeds(
     """
     Put a seed's own documents into the run that its job is starting; returns how many there are.
 
-    `known_bins` need no first, single request. `version` is what the source calls this seeding.
+    `version` is what the source calls this seeding.
 
     Raises:
         FenceRefused: the manager lost its node, its group, or the job is no longer starting.
     """
     named = {reference.hash: reference for reference in references}
-    lanes = open_lanes(
-        connection,
-        namespace=namespace,
-        wanted=[(seed_id, reference.bin) for reference in named.values()],
-        known=known_bins,
-    )
+    lanes = open_lanes(connection, bins=bins, wanted=[(seed_id, reference.bin) for reference in named.values()])
     lane_of = {key: lanes[seed_id, reference.bin] for key, reference in named.items()}
     with connection.transaction(), named_rows(connection) as cursor:
         held = cursor.execute(

@@ -34,8 +34,8 @@ _SUSPECT_LOSSES: Final = 2
 # here: a batch of this scope that followed it would be for somebody who may not take it.
 _BINS: Final[LiteralString] = """
 SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, bin.open_requests,
-       coalesce(lim.requests, 2) AS requests,
-       greatest(coalesce(lim.gap, 1), bin."interval") AS gap,
+       coalesce(lim.requests, bin.usual_requests) AS requests,
+       greatest(coalesce(lim.gap, bin.usual_gap), bin."interval") AS gap,
        coalesce(open.turns, '[]') AS turns, rival.priority AS rival_priority, rival.served_at AS rival_served_at
   FROM jobs_bin AS bin
   LEFT JOIN LATERAL (

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from jobs.connectors.repository.base import Ending
+from jobs.connectors.repository.web.kind import WEB
 from jobs.lifecycle.document import Stage
 from jobs.loops.outputs import JobOutputs
 from jobs.models import Bin, Job, Lane
@@ -198,7 +199,7 @@ class Walk:
             group=self.running.group,
             job_id=self.facts.id,
             seed_id=self.running.seed.pk,
-            namespace="web",
+            bins=WEB.bins,
             references=[make_reference(name, host=HOSTS[0], depth=0) for name in NAMES[:5]],
             now=self.now,
         )

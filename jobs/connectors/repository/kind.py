@@ -40,6 +40,21 @@ class Model(enum.StrEnum):
     PARTIAL = "partial"
 
 
+@dataclass(frozen=True, slots=True)
+class BinKind:
+    """
+    The bins of a kind of source, and how they are treated where no policy says anything.
+
+    Kinds that ask the same hosts share a `namespace`. `asks_first` says that of a bin that nobody knows, one
+    document is handed out alone. At most `requests` are open at once; `gap` seconds lie between two starts.
+    """
+
+    namespace: str
+    asks_first: bool
+    requests: int
+    gap: float
+
+
 class BadIdentifier(ValueError):
     """What somebody typed names no document of this kind of source; the sentence says why."""
 
@@ -144,9 +159,7 @@ class RepositoryKind(Protocol):
     """
     A connector as it is installed, known by its `name`.
 
-    `namespace` is that of its bins: kinds that ask the same hosts share one. `asks_first` says that of a
-    bin that nobody knows, one document is handed out alone. `configuration` is what a connection may say,
-    `specification` what a job may say beside it or instead.
+    `configuration` is what a connection may say, `specification` what a job may say beside it or instead.
     """
 
     @property
@@ -162,10 +175,7 @@ class RepositoryKind(Protocol):
     def link_types(self) -> tuple[str, ...]: ...
 
     @property
-    def namespace(self) -> str: ...
-
-    @property
-    def asks_first(self) -> bool: ...
+    def bins(self) -> BinKind: ...
 
     @property
     def configuration(self) -> Schema: ...

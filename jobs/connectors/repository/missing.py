@@ -6,10 +6,13 @@ from typing import Any, Final
 import psycopg
 
 from jobs.connectors.repository.base import Activity, Document
-from jobs.connectors.repository.kind import Asked, Database, Pace
+from jobs.connectors.repository.kind import Asked, BinKind, Database, Pace
 
 # Seconds until a document is tried again: by another worker, or when the connector is back.
 _PUT_OFF: Final = 10.0
+
+# Its documents name nothing, so no such bin is ever made.
+MISSING_BINS: Final = BinKind(namespace="", asks_first=False, requests=1, gap=0.0)
 
 
 class MissingConnector:

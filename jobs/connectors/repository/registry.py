@@ -55,7 +55,7 @@ def is_installed(name: str) -> bool:
 
 def namespaces_that_ask_first() -> list[str]:
     """The namespaces of bins that are asked anew in each run, with one document at first."""
-    return sorted({kind.namespace for kind in installed().values() if kind.asks_first})
+    return sorted({kind.bins.namespace for kind in installed().values() if kind.bins.asks_first})
 
 
 def check_specification(

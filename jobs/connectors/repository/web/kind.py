@@ -6,12 +6,15 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.repository.kind import Asked, Checked, Model, Seeding
+from jobs.connectors.repository.kind import Asked, BinKind, Checked, Model, Seeding
 from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.repository.web.specification import SCHEMA, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
+
+# The first document of a host waits behind its robots.txt, which may ask for a delay.
+HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
 
 
 class WebKind:
@@ -20,9 +23,7 @@ class WebKind:
     # Seeds name only roots: whatever a full run does not reach is gone.
     model: Final = Model.ALL
     link_types: Final = ("link", "redirect")
-    namespace: Final = "web"
-    # The first document of a host waits behind its robots.txt, which may ask for a delay.
-    asks_first: Final = True
+    bins: Final = HOSTS
     configuration: Final = SCHEMA
     specification: Final = SCHEMA
 
