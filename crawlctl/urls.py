@@ -10,3 +10,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("crawlctl.api")),
     path("", include("jobs.ui.urls")),
 ]
+
+handler500 = "crawlctl.failures.answer_failure"

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 from django.contrib.staticfiles import finders
+from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
@@ -49,6 +50,49 @@ def make_document(job, url, **facts):
     (document,) = make_documents(job, 1, **facts)
     QueueItem.objects.filter(hash=document.hash).update(hash=uuid.UUID(hash_of(url)), identifier=url)
     return QueueItem.objects.get(identifier=url)
+
+
+# --- Without a database --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_database():
+    """The database is not there, as while its server is restarted."""
+    connection.close()
+    name = connection.settings_dict["NAME"]
+    connection.settings_dict["NAME"] = "nowhere"
+    yield
+    connection.close()
+    connection.settings_dict["NAME"] = name
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", [*PAGES, "/jobs/1/", "/admin/jobs/job/"])
+def test_a_page_says_that_the_database_is_away(path, request):
+    client = page_client("administrator")
+    client.raise_request_exception = False
+    request.getfixturevalue("without_database")
+
+    response = client.get(path)
+
+    assert response.status_code == 503
+    assert "The database does not answer. Nothing is lost" in response.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["/api/v1/jobs/", "/api/v1/search/?q=word"])
+def test_the_api_says_in_its_shape_that_the_database_is_away(path, request):
+    client = page_client("administrator")
+    client.raise_request_exception = False
+    request.getfixturevalue("without_database")
+
+    response = client.get(path)
+
+    assert response.status_code == 503
+    assert response.json() == {
+        "code": "database_unavailable",
+        "detail": "The database does not answer; try again.",
+    }
 
 
 # --- Who sees what -------------------------------------------------------------------------------
