@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import psycopg
+from django.db import InterfaceError, OperationalError
 from django.db import connection as django_connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -31,6 +32,13 @@ _LONGEST_PAUSE: Final = 2.0
 _CLOCK_IS_GOOD_FOR: Final = 10.0
 # How long the ear listens before it looks whether it is still wanted.
 _EAR_TURN: Final = 0.5
+# What a server says before it closes a connection: the driver takes that for open until it is used again.
+_LAST_WORDS: Final = (
+    psycopg.errors.AdminShutdown,
+    psycopg.errors.CrashShutdown,
+    psycopg.errors.CannotConnectNow,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +67,7 @@ class WorkConnection:
 
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         """
-        Run `work`; again from its start on a new connection when the old one breaks.
+        Run `work`; again from its start on a new connection when the old one breaks, or Django's does.
 
         Raises:
             psycopg.OperationalError: the database stayed away until the daemon gave up.
@@ -70,23 +78,43 @@ class WorkConnection:
                 if self._connection is None:
                     self._connection = connect(self._dsn, node_id=self._node_id, purpose="work", timeout=self._timeout)
                 done = work(self._connection)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                if self._connection is not None and not self._connection.broken and not self._connection.closed:
-                    # A statement or a lock took too long: the connection is as good as before.
-                    if not isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
-                        raise
-                else:
-                    self._connection = None
+            except (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError) as raised:
+                error = self._look_at(raised)
                 logger.warning("the database did not answer (%s), trying again", str(error).strip())
                 if self._failing_since is None:
                     self._failing_since = time.monotonic()
                 if self._gives_up(time.monotonic() - self._failing_since):
-                    raise
+                    raise error from raised
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             else:
                 self._failing_since = None
                 return done
+
+    def _look_at(self, raised: Exception) -> psycopg.Error:
+        """
+        Drop the connections if an error has ended one; returns the driver's error, which Django wraps.
+
+        Some work goes over Django's connection of this thread, with or without Django knowing.
+        Raises whatever was raised, where neither a connection nor waiting is what it is about.
+        """
+        error = raised if isinstance(raised, psycopg.Error) else raised.__cause__
+        if not isinstance(error, psycopg.Error):
+            error = psycopg.OperationalError(str(raised))
+        if isinstance(error, _LAST_WORDS) or self._is_one_broken(raised):
+            self.close()
+            django_connection.close()
+        elif not isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
+            raise raised
+        # Else a statement or a lock took too long: the connections are as good as before.
+        return error
+
+    def _is_one_broken(self, raised: Exception) -> bool:
+        mine, djangos = self._connection, django_connection.connection
+        if mine is None or mine.closed:
+            return True
+        # Without one, Django has just failed to connect, or has not been asked at all.
+        return djangos.closed if djangos is not None else isinstance(raised, OperationalError)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -12,12 +12,15 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.db import connection as django_connection
 from django.db.models import Q
 from django.utils import timezone
 
@@ -41,6 +44,8 @@ _PROGRESS: Final = 0.5
 _ASKING: Final = 0.15
 # A worker that dies is started again so often; a document that kills workers is given up before.
 _RESTARTS: Final = 20
+# What says that the database is away: the manager's loop waits for it, and gives up when it must.
+_AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class JobBusy(Exception):
@@ -121,7 +126,8 @@ class OneShot:
     def _after_pass(self) -> None:
         if time.monotonic() - self._shown_at > _PROGRESS:
             self._shown_at = time.monotonic()
-            self.show(self._look())
+            with suppress(*_AWAY):
+                self.show(self._look())
         for index, child in enumerate(self._children):
             if child.poll() is None or self.was_interrupted:
                 continue
@@ -134,6 +140,14 @@ class OneShot:
         if time.monotonic() - self._asked_at < _ASKING:
             return False
         self._asked_at = time.monotonic()
+        try:
+            return self._is_at_rest()
+        except _AWAY:
+            django_connection.close()
+            return self.was_interrupted
+
+    def _is_at_rest(self) -> bool:
+        """Whether nothing more is to be done for the job; pauses it after an interrupt."""
         job = Job.objects.get(pk=self.job_id)
         if job.phase == Phase.INACTIVE:
             return True

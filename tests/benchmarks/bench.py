@@ -91,7 +91,7 @@ class Statements:
 
 def _count_statements(*, pages: int) -> Statements | None:
     """Count the statements of a run on Debian's PostgreSQL; None where that is not installed."""
-    if databases.newest_debian() is None:
+    if not databases.has_statistics():
         sys.stderr.write("Debian's postgresql is not installed, so statements are not counted.\n")
         return None
     with (

@@ -16,10 +16,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from crawlctl.postgres.account import choose_account
-from crawlctl.postgres.binaries import Binaries
-from crawlctl.postgres.home import Home, address_of
-from crawlctl.postgres.server import Server
+from tests.debian import debian_server, newest_debian
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +28,6 @@ ensure_running(Path(sys.argv[1]), announce=lambda line: print(line, file=sys.std
 print("ready", flush=True)
 sys.stdin.read()
 """
-_DEBIAN = Path("/usr/lib/postgresql")
 _MODULE = "pg_stat_statements"
 
 
@@ -69,39 +65,17 @@ def embedded(var: Path) -> Iterator[Database]:
 @contextlib.contextmanager
 def with_statistics(var: Path) -> Iterator[tuple[Database, str]]:
     """A cluster of Debian's PostgreSQL that counts its statements, with our tables; also its address."""
-    directory = newest_debian()
-    assert directory is not None
-    home = Home(var / "debian")
-    home.directory.mkdir(parents=True)
-    home.log.touch()
-    binaries = Binaries(directory)
-    account = choose_account(home=home, binaries=binaries, announce=lambda line: print(line, file=sys.stderr))  # noqa: T201
-    server = Server(home=home, binaries=binaries, account=account)
-    server.create_cluster()
-    with (home.data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
-        # The server writes its log to our standard error: only what ends it belongs there.
-        configuration.write(f"shared_preload_libraries = '{_MODULE}'\nlog_min_messages = fatal\n")
-    sockets = home.claim_socket_directory(owner=account.uid)
-    account.take_over(sockets)
-    postmaster = server.start(socket_directory=sockets)
-    try:
-        address = address_of(sockets)
-        environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": address}
+    with debian_server(var / "debian", configuration=f"shared_preload_libraries = '{_MODULE}'\n") as server:
+        environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
         _make_tables(environment)
-        with psycopg.connect(address, autocommit=True) as connection:
+        with psycopg.connect(server.address, autocommit=True) as connection:
             connection.execute(f"CREATE EXTENSION {_MODULE}")
-        yield Database(environment=environment, server=psutil.Process(postmaster.process.pid)), address
-    finally:
-        postmaster.stop()
-        home.remove_socket_directory(sockets)
+        yield Database(environment=environment, server=psutil.Process(server.pid)), server.address
 
 
-def newest_debian() -> Path | None:
-    """Where Debian's newest PostgreSQL with its contributed modules has its programs; None without one."""
-    found = [
-        path.parent for path in _DEBIAN.glob("*/bin/initdb") if (path.parents[1] / "lib" / f"{_MODULE}.so").exists()
-    ]
-    return max(found, key=lambda path: int(path.parent.name), default=None)
+def has_statistics() -> bool:
+    """Whether this machine has a PostgreSQL that can count its statements."""
+    return newest_debian(module=_MODULE) is not None
 
 
 def forget_statements(address: str) -> None:

@@ -1,0 +1,74 @@
+"""A cluster of Debian's PostgreSQL that a test has for itself: it may configure it, and end it as it likes."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawlctl.postgres.account import choose_account
+from crawlctl.postgres.binaries import Binaries
+from crawlctl.postgres.home import Home, address_of
+from crawlctl.postgres.server import Server
+
+_DEBIAN = Path("/usr/lib/postgresql")
+
+
+class DebianServer:
+    """The server; `address` stays the same over its restarts."""
+
+    def __init__(self, server: Server, sockets: Path) -> None:
+        self._server, self._sockets = server, sockets
+        self.address = address_of(sockets)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, after whatever end."""
+        self._postmaster = self._server.start(socket_directory=self._sockets)
+
+    @property
+    def pid(self) -> int:
+        return self._postmaster.process.pid
+
+    def end(self, number: signal.Signals) -> None:
+        """SIGINT ends it in order, SIGQUIT at once, SIGKILL as a crash would."""
+        self._postmaster.process.send_signal(number)
+        self._postmaster.process.wait()
+
+    def stop(self) -> None:
+        self._postmaster.stop()
+
+
+@contextlib.contextmanager
+def debian_server(directory: Path, *, configuration: str = "") -> Iterator[DebianServer]:
+    """Run a new cluster below `directory`, with these lines in its configuration."""
+    programs = newest_debian()
+    assert programs is not None, "install Debian's package postgresql"
+    home = Home(directory)
+    home.directory.mkdir(parents=True)
+    home.log.touch()
+    binaries = Binaries(programs)
+    account = choose_account(home=home, binaries=binaries, announce=lambda line: print(line, file=sys.stderr))  # noqa: T201
+    server = Server(home=home, binaries=binaries, account=account)
+    server.create_cluster()
+    with (home.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+        # The server writes its log to our standard error: only what ends it belongs there.
+        file.write(f"log_min_messages = fatal\n{configuration}")
+    sockets = home.claim_socket_directory(owner=account.uid)
+    account.take_over(sockets)
+    running = DebianServer(server, sockets)
+    try:
+        yield running
+    finally:
+        running.stop()
+        home.remove_socket_directory(sockets)
+
+
+def newest_debian(*, module: str | None = None) -> Path | None:
+    """Where Debian's newest PostgreSQL (of those with a contributed module) has its programs; None without one."""
+    found = [
+        path.parent
+        for path in _DEBIAN.glob("*/bin/initdb")
+        if module is None or (path.parents[1] / "lib" / f"{module}.so").exists()
+    ]
+    return max(found, key=lambda path: int(path.parent.name), default=None)
