@@ -9,7 +9,7 @@ without locking (`WHERE EXISTS ...`) lets a stale write through: the answer was 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 import psycopg
@@ -18,18 +18,22 @@ from psycopg.rows import tuple_row
 
 # Locks: the node's row KEY SHARE. That conflicts with the FOR UPDATE under which a node is marked
 # failed and with nothing else: beats and foreign-key checks go on beside it.
-NODE_FENCE = "SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND status IN ('running', 'draining') FOR KEY SHARE"
+NODE_FENCE: Final[LiteralString] = (
+    "SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND status IN ('running', 'draining') FOR KEY SHARE"
+)
 
 # Locks: the scope's MainTerm SHARE. An election takes the row FOR NO KEY UPDATE and so waits for
 # every transaction of the main that is under way.
-TERM_FENCE = """
+TERM_FENCE: Final[LiteralString] = """
 SELECT 1 FROM nodes_mainterm
  WHERE scope = %(scope)s AND term = %(term)s AND main_id = %(main_id)s AND NOT resigned
    FOR SHARE
 """
 
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own.
-_COUNT_REFUSED = "UPDATE nodes_node SET refused_writes = refused_writes + 1 WHERE id = %(node_id)s"
+_COUNT_REFUSED: Final[LiteralString] = (
+    "UPDATE nodes_node SET refused_writes = refused_writes + 1 WHERE id = %(node_id)s"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,14 @@ class TermHeld:
     scope: str
     term: int
     main_id: UUID
+
+    def as_facts(self) -> dict[str, object]:
+        """The parameters of `TERM_FENCE`."""
+        return {"scope": self.scope, "term": self.term, "main_id": self.main_id}
+
+    def refused(self) -> "FenceRefused":
+        """What is raised when the fence is shut."""
+        return FenceRefused("term", scope=self.scope, term=self.term, main=self.main_id)
 
 
 class FenceRefused(Exception):
@@ -73,8 +85,8 @@ def hold_term(connection: psycopg.Connection[Any], term: TermHeld) -> None:
     Raises:
         FenceRefused: somebody else is main, or nobody.
     """
-    if not _holds(connection, TERM_FENCE, {"scope": term.scope, "term": term.term, "main_id": term.main_id}):
-        raise FenceRefused("term", scope=term.scope, term=term.term, main=term.main_id)
+    if not _holds(connection, TERM_FENCE, term.as_facts()):
+        raise term.refused()
 
 
 def count_refused(connection: psycopg.Connection[Any], node_id: UUID) -> None:

@@ -353,6 +353,8 @@ class ScriptedRuntime:
     async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
         return
 
+    has_news = False
+
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         return lambda _identifier: False
 

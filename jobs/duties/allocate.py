@@ -5,9 +5,7 @@ A starting seed whose policy is running in this scope joins that group, so all s
 on one manager by construction. A group whose manager is gone goes to the main.
 """
 
-from typing import Any, Final, LiteralString
-
-import psycopg
+from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
 from jobs.queue.rows import named_rows
@@ -34,7 +32,7 @@ UPDATE jobs_seed SET group_id = held.id
  WHERE jobs_seed.id = %(seed)s AND held.node_scope = %(scope)s
    AND ((held.policy_id = %(policy)s) OR (%(policy)s::bigint IS NULL AND held.seed_id = %(seed)s))
 """
-# Locks: ThrottleGroup by id. Groups that nobody owns, or whose owner is not at work any more.
+# Groups that nobody owns, or whose owner is not at work any more.
 _ORPHANS: Final[LiteralString] = """
 SELECT held.id, held.owner_id FROM jobs_throttlegroup AS held
  WHERE held.node_scope = %(scope)s
@@ -42,8 +40,9 @@ SELECT held.id, held.owner_id FROM jobs_throttlegroup AS held
         OR NOT EXISTS (SELECT FROM nodes_node AS node
                         WHERE node.id = held.owner_id AND node.status = 'running'))
  ORDER BY held.id
-   FOR NO KEY UPDATE OF held
 """
+# Locks: ThrottleGroup by id.
+_LOCK_ORPHANS: Final[LiteralString] = f"{_ORPHANS} FOR NO KEY UPDATE OF held"
 _HELD: Final[LiteralString] = """
 SELECT node.id, count(held.id) AS groups
   FROM nodes_node AS node LEFT JOIN jobs_throttlegroup AS held ON held.owner_id = node.id AND held.state = 'owned'
@@ -54,18 +53,18 @@ _GIVE: Final[LiteralString] = """
 UPDATE jobs_throttlegroup SET owner_id = %(owner)s, epoch = epoch + 1, state = 'owned' WHERE id = %(group)s
 """
 
+GROUPS_TO_GIVE: Final[LiteralString] = f"EXISTS ({_SEEDS}) OR EXISTS ({_ORPHANS})"
+
 
 def allocate_groups(at: Pass) -> int:
     """Give each group without a working owner to a manager; returns how many were given."""
-    if not _is_due(at.connection, at.scope):
-        return 0
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
         for seed in cursor.execute(_SEEDS, {"scope": at.scope}).fetchall():
             facts = {"seed": seed.id, "policy": seed.policy_id, "scope": at.scope}
             cursor.execute(_OPEN_GROUP, facts)
             cursor.execute(_JOIN_GROUP, facts)
-        orphans = cursor.execute(_ORPHANS, {"scope": at.scope}).fetchall()
+        orphans = cursor.execute(_LOCK_ORPHANS, {"scope": at.scope}).fetchall()
         held = {row.id: row.groups for row in cursor.execute(_HELD, {"scope": at.scope})}
         for orphan in orphans:
             # A dead manager's groups come to the main at once; new ones to who has the fewest.
@@ -73,13 +72,3 @@ def allocate_groups(at: Pass) -> int:
             held[owner] = held.get(owner, 0) + 1
             cursor.execute(_GIVE, {"owner": owner, "group": orphan.id})
     return len(orphans)
-
-
-def _is_due(connection: psycopg.Connection[Any], scope: str) -> bool:
-    seeds = connection.execute(f"SELECT EXISTS ({_SEEDS})", {"scope": scope}).fetchone()
-    orphans = connection.execute(
-        "SELECT EXISTS (" + _ORPHANS.replace("FOR NO KEY UPDATE OF held", "") + ")", {"scope": scope}
-    ).fetchone()
-    assert seeds is not None
-    assert orphans is not None
-    return bool(seeds[0] or orphans[0])

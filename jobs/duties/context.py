@@ -17,7 +17,7 @@ class Pass:
     One pass of a manager's loop.
 
     `now` is the database's time, read once. `term` is held while this manager is main of its scope;
-    `groups` are those that it owns. `is_clusters_main` also answers for scopes whose manager died.
+    `groups` are those that it owns.
     """
 
     connection: psycopg.Connection[Any]

@@ -15,7 +15,7 @@ from jobs.queue.rows import named_rows
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 
 # Cheap first: a lane that may hand something out, or a batch that is out, and nothing is at an end.
-_AT_REST: Final[LiteralString] = """
+JOBS_AT_REST: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.phase, job.pause, job.stop_request, job.reason,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
@@ -53,7 +53,7 @@ def end_runs(at: Pass) -> int:
     """Move each job that has come to rest; returns how many moved."""
     moved = 0
     with named_rows(at.connection) as cursor:
-        for job in cursor.execute(_AT_REST, {"scope": at.scope}).fetchall():
+        for job in cursor.execute(JOBS_AT_REST, {"scope": at.scope}).fetchall():
             moved += _move(at, job)
     return moved
 

@@ -1,11 +1,12 @@
-"""A loop is a tuple of duties and the rhythm in which each is due."""
+"""A loop is a tuple of duties, the rhythm in which each is due, and what calls for it."""
 
 import datetime as dt
 import logging
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, LiteralString, TypeVar
 
 import psycopg
 
@@ -15,13 +16,22 @@ _C = TypeVar("_C")
 
 logger = logging.getLogger(__name__)
 
+# The call of a duty that looks for itself.
+ALWAYS: Final[LiteralString] = "true"
+
 
 @dataclass(frozen=True, slots=True)
 class Duty(Generic[_C]):
-    """A named piece of periodic work: `run` returns how much it moved."""
+    """
+    A named piece of periodic work: `run` returns how much it moved.
+
+    `call` is a condition in SQL; unless it holds there is nothing to do. A loop asks for all of its
+    duties in one statement, so duties with nothing to do cost nothing.
+    """
 
     run: Callable[[_C], int]
     every: dt.timedelta
+    call: LiteralString
 
     @property
     def name(self) -> str:
@@ -30,11 +40,15 @@ class Duty(Generic[_C]):
 
 @dataclass(slots=True)
 class Rhythm(Generic[_C]):
-    """Performs the duties that are due; a duty that moved something is due again at once."""
+    """Performs the duties that are called for and due; one that moved something is due again at once."""
 
     duties: tuple[Duty[_C], ...]
     _due_at: dict[str, float] = field(default_factory=dict)
     _moved: dict[str, int] = field(default_factory=dict)
+
+    def called(self, answers: list[bool]) -> frozenset[str]:
+        """The names of the duties that are called for, from what `calls` of them came to."""
+        return frozenset(duty.name for duty, is_called in zip(self.duties, answers, strict=True) if is_called)
 
     def hasten(self) -> None:
         """Something happened: every duty is due."""
@@ -44,9 +58,9 @@ class Rhythm(Generic[_C]):
         """How much a duty moved in the last pass."""
         return self._moved.get(run.__name__, 0)
 
-    def perform(self, context: _C) -> int:
+    def perform(self, context: _C, *, called: AbstractSet[str]) -> int:
         """
-        Perform what is due; returns how much was moved in all.
+        Perform what is `called` for and due; returns how much was moved in all.
 
         A duty that fails is logged with its name and tried again at its next turn.
 
@@ -57,7 +71,7 @@ class Rhythm(Generic[_C]):
         moved = 0
         self._moved.clear()
         for duty in self.duties:
-            if self._due_at.get(duty.name, 0.0) > time.monotonic():
+            if duty.name not in called or self._due_at.get(duty.name, 0.0) > time.monotonic():
                 continue
             done = 0
             try:
@@ -72,6 +86,11 @@ class Rhythm(Generic[_C]):
         return moved
 
 
-def duties(*pairs: tuple[Callable[[_C], int], float]) -> tuple[Duty[_C], ...]:
-    """Duties from (function, seconds) pairs."""
-    return tuple(Duty(run, dt.timedelta(seconds=every)) for run, every in pairs)
+def duties(*rows: tuple[Callable[[_C], int], float, LiteralString]) -> tuple[Duty[_C], ...]:
+    """Duties from (function, seconds, call)."""
+    return tuple(Duty(run, dt.timedelta(seconds=every), call) for run, every, call in rows)
+
+
+def calls(rows: tuple[Duty[_C], ...]) -> LiteralString:
+    """An SQL expression: an array that tells of each duty in turn whether it is called for."""
+    return "ARRAY[" + ", ".join([f"({duty.call})" for duty in rows]) + "]"

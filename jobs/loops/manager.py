@@ -11,23 +11,24 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from django.db import connection as django_connection
 
 from jobs import channels
-from jobs.duties.allocate import allocate_groups
+from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups
 from jobs.duties.context import Pass
 from jobs.duties.failover import interrupt_dead_one_shots, release_lost_documents, withdraw_from_stopped_jobs
-from jobs.duties.finish import begin_deleting, end_runs
+from jobs.duties.finish import JOBS_AT_REST, begin_deleting, end_runs
 from jobs.duties.history import keep_history
 from jobs.duties.housekeep import fold_counters, forget_old_batches
 from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
-from jobs.loops.loop import Rhythm, duties
-from jobs.queue.hold import GroupHeld
+from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
+from jobs.queue.hold import LANES_A_PASS, GroupHeld
+from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
 from nodes import membership
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
@@ -49,24 +50,37 @@ _BREATH: Final = 0.12
 _LAST_HOPE: Final = 3.0
 # The cluster is looked at so often, and whenever a pass follows a wake-up of control.
 _LOOK: Final = 1.0
+# What calls for duties is asked so often, and whenever something was moved or a job changed its state.
+_ASK: Final = 0.3
+# A pass that offered more documents than it looked at lanes gave the workers enough for a longer breath.
+_PLENTY: Final = LANES_A_PASS + 1
+_LONG_BREATH: Final = 0.35
+
+_OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
 MAIN_DUTIES: Final = duties(
-    (allocate_groups, 1.0),
-    (prepare_runs, 1.0),
-    (withdraw_from_stopped_jobs, 1.0),
-    (release_lost_documents, 1.0),
-    (end_runs, 0.3),
-    (begin_deleting, 1.0),
-    (interrupt_dead_one_shots, 2.0),
-    (fold_counters, 1.0),
-    (forget_old_batches, 60.0),
-    (keep_history, 600.0),
+    (allocate_groups, 1.0, GROUPS_TO_GIVE),
+    (prepare_runs, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'ready_for_startup')"),
+    (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
+    (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({KEPT_IN_VAIN})"),
+    (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
+    (begin_deleting, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'ready_for_delete')"),
+    (interrupt_dead_one_shots, 2.0, ALWAYS),
+    (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta)"),
+    (forget_old_batches, 60.0, ALWAYS),
+    (keep_history, 600.0, ALWAYS),
 )
 OWNER_DUTIES: Final = duties(
-    (seed_seeds, 0.3),
-    (stuff_groups, 0.1),
-    (sweep, 3.0),
+    (seed_seeds, 0.3, f"EXISTS ({_OF_SCOPE} AND phase = 'starting_up')"),
+    (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
+    (sweep, 3.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
 )
+
+_MY_GROUPS: Final[LiteralString] = """
+(SELECT coalesce(json_agg(json_build_array(id, epoch) ORDER BY id), '[]') FROM jobs_throttlegroup
+  WHERE owner_id = %(me)s AND state = 'owned')
+"""
+_ASK_ALL: Final[LiteralString] = "SELECT " + ", ".join([_MY_GROUPS, calls(OWNER_DUTIES), calls(MAIN_DUTIES)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +122,11 @@ class Manager:
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
         self._term: TermHeld | None = None
-        self._looked_at = float("-inf")
+        self._looked_at = self._asked_at = float("-inf")
+        self._called: frozenset[str] = frozenset()
         self._stuffed = 0
+        # Grows with each change of a job's state that this process heard of.
+        self.control_changes = 0
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
         """
@@ -157,12 +174,13 @@ class Manager:
     def _heard(self, channel: str, payload: str) -> None:
         """In the ear's thread."""
         if channel != channels.STUFF:
+            self.control_changes += 1
             self._control_changed.set()
         if channel != channels.STUFF or payload == self._me.scope:
             self._woken.set()
 
     def _rest(self, moved: int) -> None:
-        time.sleep(_BREATH if moved else _SHORT_BREATH)
+        time.sleep(_LONG_BREATH if moved >= _PLENTY else _BREATH if moved else _SHORT_BREATH)
         if not moved:
             self._woken.wait(_PASS)
         self._woken.clear()
@@ -176,27 +194,30 @@ class Manager:
             self._control_changed.clear()
             self._main.hasten()
             self._owner.hasten()
-            self._looked_at = float("-inf")
+            self._looked_at = self._asked_at = float("-inf")
         if time.monotonic() - self._looked_at > _LOOK:
             self._looked_at = time.monotonic()
             self._keep_office(connection)
-            self._groups = self._read_groups(connection)
         if not self._heart.trust.may_begin:
             return 0
+        now = self._clock.now(connection)
+        if time.monotonic() - self._asked_at > _ASK:
+            self._asked_at = time.monotonic()
+            self._ask(connection, now=now)
         at = Pass(
             connection=connection,
             me=self._me.id,
             scope=self._me.scope,
-            now=self._clock.now(connection),
+            now=now,
             term=self._term,
             groups=self._groups,
         )
-        moved = self._owner.perform(at)
+        moved = self._owner.perform(at, called=self._called)
         self._stuffed += moved
         if self._term is None:
             return moved
         try:
-            moved += self._main.perform(at)
+            moved += self._main.perform(at, called=self._called)
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise
@@ -204,17 +225,18 @@ class Manager:
             logger.warning("no longer main: %s", refused)
             count_refused(connection, self._me.id)
             self._term = None
-        if any(self._main.moved(duty) for duty in (allocate_groups, prepare_runs)):
+        if any(self._main.moved(duty.run) for duty in MAIN_DUTIES):
             # Groups were given, perhaps to this manager, or a run waits for its seeds.
-            self._looked_at = float("-inf")
+            self._asked_at = float("-inf")
         return moved
 
-    def _read_groups(self, connection: psycopg.Connection[Any]) -> tuple[GroupHeld, ...]:
-        rows = connection.execute(
-            "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id",
-            (self._me.id,),
-        )
-        return tuple(GroupHeld(*row) for row in rows)
+    def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
+        """What calls for duties, and which groups are this manager's."""
+        row = connection.execute(_ASK_ALL, {"scope": self._me.scope, "me": self._me.id, "now": now}).fetchone()
+        assert row is not None
+        groups, for_owner, for_main = row
+        self._groups = tuple(GroupHeld(*group) for group in groups)
+        self._called = self._owner.called(for_owner) | self._main.called(for_main)
 
     def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
         """See who is main; become it, or judge as it."""

@@ -29,6 +29,7 @@ from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.job import Pause, Phase
 from jobs.loops.daemons import make_manager
 from jobs.loops.database import database_dsn
+from jobs.loops.manager import Manager
 from jobs.models import Job
 from jobs.queue import counters, release
 from jobs.queue.counters import RunCounts
@@ -40,8 +41,10 @@ from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 _PROGRESS: Final = 0.5
-# How soon the end of the job is noticed.
-_ASKING: Final = 0.15
+# The job is looked at when its state changed, and so often in case that nobody told of it.
+_ASKING: Final = 1.0
+# So often while it is to come to rest.
+_INSISTING: Final = 0.15
 # A worker that dies is started again so often; a document that kills workers is given up before.
 _RESTARTS: Final = 20
 # What says that the database is away: the manager's loop waits for it, and gives up when it must.
@@ -77,7 +80,7 @@ class OneShot:
 
     job_id: int
     workers: int
-    show: Callable[[Progress], None] = lambda _progress: None
+    show: Callable[[Progress], None] | None = None
     scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
     _interrupts: int = 0
     _restarts: int = 0
@@ -85,6 +88,8 @@ class OneShot:
     _began_at: float = 0.0
     _shown_at: float = 0.0
     _asked_at: float = 0.0
+    _asked_after: int = -1
+    _manager: Manager | None = None
     _connection: psycopg.Connection[Any] | None = None
 
     def interrupt(self) -> None:
@@ -109,7 +114,8 @@ class OneShot:
         self._began_at = time.monotonic()
         self._children = [self._start_worker() for _ in range(self.workers)]
         try:
-            make_manager(name="crawl", scope=self.scope).run(should_stop=self._is_over, after_pass=self._after_pass)
+            self._manager = make_manager(name="crawl", scope=self.scope)
+            self._manager.run(should_stop=self._is_over, after_pass=self._after_pass)
         finally:
             self._stop_workers()
         progress = self._look()
@@ -124,7 +130,7 @@ class OneShot:
                 forget_scope(connection, scope=self.scope)
 
     def _after_pass(self) -> None:
-        if time.monotonic() - self._shown_at > _PROGRESS:
+        if self.show is not None and time.monotonic() - self._shown_at > _PROGRESS:
             self._shown_at = time.monotonic()
             with suppress(*_AWAY):
                 self.show(self._look())
@@ -137,9 +143,12 @@ class OneShot:
             self._children[index] = self._start_worker()
 
     def _is_over(self) -> bool:
-        if time.monotonic() - self._asked_at < _ASKING:
+        assert self._manager is not None
+        changes = self._manager.control_changes
+        patience = _INSISTING if self.was_interrupted else _ASKING
+        if changes == self._asked_after and time.monotonic() - self._asked_at < patience:
             return False
-        self._asked_at = time.monotonic()
+        self._asked_at, self._asked_after = time.monotonic(), changes
         try:
             return self._is_at_rest()
         except _AWAY:

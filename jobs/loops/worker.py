@@ -22,6 +22,7 @@ from jobs.connectors.repository.base import Activity, Ending
 from jobs.duties.index import index_waiting_texts
 from jobs.loops.bin_queue import BinQueue, OpenTurn
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
+from jobs.loops.due import Due
 from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
 from jobs.queue import close, release, take
@@ -40,9 +41,9 @@ _POLL: Final = 0.5
 # Turns that are followed here already are closed with the next flush, or after so long.
 _CLOSING_WAITS: Final = 0.15
 # A bin that nobody is served in is freed so soon.
-_FREEING_WAITS: Final = 0.02
+_FREEING_WAITS: Final = 0.1
 # Documents that are taken only when there is room for about as many.
-_WORTH_TAKING: Final = 32
+_WORTH_TAKING: Final = 128
 # How long a worker that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
 # Seconds for which a host without a turn is remembered.
@@ -127,7 +128,9 @@ class Worker:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._flushed = self._refused = 0
         self._stopped_jobs: set[int] = set()
-        self._flush_timer: asyncio.TimerHandle | None = None
+        # A host said something of itself that must be stored before its turn is closed.
+        self._hosts_spoke = False
+        self._found_nothing = False
         self._indexes = False
 
     # --- Its life --------------------------------------------------------------------------------
@@ -142,7 +145,9 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._stop = stop
         self._something_to_take = asyncio.Event()
-        self._something_to_flush = asyncio.Event()
+        self._something_to_write = asyncio.Event()
+        self._flush_due = Due(self._loop, self._something_to_write)
+        self._close_due = Due(self._loop, self._something_to_write)
         self._control_changed = asyncio.Event()
         loops: list[asyncio.Task[None]] = []
         stopping = self._loop.create_task(stop.wait())
@@ -289,7 +294,8 @@ class Worker:
                 connection, worker=self._me.id, room=room, idle=idle, now=self._clock.now(connection)
             )
         )
-        if not taken.documents:
+        self._found_nothing = not taken.documents
+        if self._found_nothing:
             return
         for claimed in _claims_of(taken):
             self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
@@ -334,7 +340,7 @@ class Worker:
                 # The job was deleted or stopped while the batch was under way.
                 queue.end(turn)
                 self._given_back.append(claimed)
-                self._something_to_flush.set()
+                self._flush_due.now()
                 continue
             task = self._loop.create_task(self._process(queue, turn, claimed, job))
             self._tasks.add(task)
@@ -354,7 +360,7 @@ class Worker:
             queue.end(turn)
             self._close_turns(queue)
             self._given_back.append(claimed)
-            self._something_to_flush.set()
+            self._flush_due.now()
             return
         except Exception:
             logger.exception("defect of the connector while processing %s", claimed.document.identifier)
@@ -365,17 +371,19 @@ class Worker:
         outcome = activity.outcome
         self._ended.append(Ended(claimed, job, outcome))
         if outcome.ending == Ending.RETRY and outcome.back_off > 0:
+            self._hosts_spoke = True
             self._give_back_waiting_of(queue, lambda _claimed: True)
+        self._hosts_spoke = self._hosts_spoke or self._writer.is_unknown(claimed.lane_id) or job.runtime.has_news
         if len(self._ended) >= _RESULTS_A_FLUSH or not self._is_busy:
-            self._something_to_flush.set()
+            self._flush_due.now()
         else:
-            self._flush_within(self._settings.flush_after.total_seconds())
+            self._flush_due.within(self._settings.flush_after.total_seconds())
         self._dispatch(queue)
 
     @property
     def _runs_out(self) -> bool:
-        """Whether so little waits here that the way to the next batch could become a pause."""
-        return sum(len(queue.waiting) for queue in self._bins.values()) < self._settings.capacity // 4
+        """Whether nothing is left to do here, so that each moment until the next batch is a pause."""
+        return not self._tasks and not any(queue.waiting for queue in self._bins.values())
 
     @property
     def _is_busy(self) -> bool:
@@ -389,45 +397,42 @@ class Worker:
     def _give_back_waiting_of(self, queue: BinQueue, is_dropped: Callable[[Claimed], bool]) -> None:
         self._given_back.extend(queue.drop_waiting(is_dropped))
         self._close_turns(queue)
-        self._something_to_flush.set()
+        self._flush_due.now()
 
     def _close_turns(self, queue: BinQueue) -> None:
         closed = queue.close_ended(now=self._loop.time())
         if not closed:
             return
         self._closed.extend(closed)
-        if queue.turns:
-            # Its successor goes on here: that the bin may be followed again can wait a moment.
-            self._flush_within(_CLOSING_WAITS)
-        else:
-            # Its bin stands still until others may have it.
-            self._flush_within(_FREEING_WAITS)
-
-    def _flush_within(self, seconds: float) -> None:
-        """Write at this time from now at the latest."""
-        at = self._loop.time() + seconds
-        if self._flush_timer is None or self._flush_timer.when() > at:
-            if self._flush_timer is not None:
-                self._flush_timer.cancel()
-            self._flush_timer = self._loop.call_at(at, self._on_flush_time)
-
-    def _on_flush_time(self) -> None:
-        self._flush_timer = None
-        self._something_to_flush.set()
+        # Where its successor goes on here, that the bin may be followed again can wait a moment; else the
+        # bin stands still until others may have it. What a host said of itself is flushed before.
+        wait = _CLOSING_WAITS if queue.turns else _FREEING_WAITS
+        (self._flush_due if self._hosts_spoke else self._close_due).within(wait)
 
     # --- Flushing --------------------------------------------------------------------------------
 
     async def _flushing(self) -> None:
         while True:
-            await self._something_to_flush.wait()
-            self._something_to_flush.clear()
-            if self._flush_timer is not None:
-                self._flush_timer.cancel()
-                self._flush_timer = None
-            await self._write_everything()
+            await self._something_to_write.wait()
+            self._something_to_write.clear()
+            if self._close_due.is_over and not self._flush_due.is_over and not self._hosts_spoke:
+                await self._write_closed()
+            else:
+                await self._write_everything()
+
+    async def _write_closed(self) -> None:
+        """Free the bins of turns that ended; their results may wait for more to come together."""
+        self._close_due.clear()
+        given = ToWrite(closed=self._closed, runs_out=self._runs_out)
+        self._closed = []
+        if not given.is_empty:
+            await self._database.run(partial(self._writer.write, given=given))
 
     async def _write_everything(self) -> None:
         """Write results, documents that go back, and turns that ended; in this order."""
+        self._flush_due.clear()
+        self._close_due.clear()
+        self._hosts_spoke = False
         given = ToWrite(self._ended, self._given_back, self._closed, self._done_batches, self._runs_out)
         if given.is_empty:
             return
@@ -440,7 +445,9 @@ class Worker:
         self._refused += written.refused
         for claimed in (*(one.claimed for one in given.ended), *given.given_back):
             self._settle(claimed)
-        if self._claimed <= self._settings.capacity - _WORTH_TAKING:
+        # Where nothing was found it is looked again when somebody tells, or when little is left.
+        patient = self._found_nothing and self._claimed > self._settings.capacity // 4
+        if self._claimed <= self._settings.capacity - _WORTH_TAKING and not patient:
             self._something_to_take.set()
 
     async def _write_by_job(self, given: ToWrite, error: OutputError) -> Written:
@@ -473,7 +480,7 @@ class Worker:
         elif claimed.batch_id in self._left_in_batch:
             del self._left_in_batch[claimed.batch_id]
             self._done_batches.append(claimed.batch_id)
-            self._flush_within(self._settings.flush_after.total_seconds())
+            self._flush_due.within(self._settings.flush_after.total_seconds())
 
     async def _remove(self, claims: list[Claimed]) -> None:
         """Take documents out of the outputs and out of the queue."""
@@ -486,11 +493,11 @@ class Worker:
             for job_id in jobs:
                 await self._stop_job(job_id, reason=str(error))
             self._given_back.extend(claims)
-            self._something_to_flush.set()
+            self._flush_due.now()
             return
         for claimed in claims:
             self._settle(claimed)
-        self._something_to_flush.set()
+        self._flush_due.now()
 
     async def _stop_job(self, job_id: int, *, reason: str) -> None:
         self._stopped_jobs.add(job_id)

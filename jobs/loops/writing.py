@@ -31,7 +31,7 @@ from nodes.identity import NodeIdentity
 logger = logging.getLogger(__name__)
 
 # Wake-ups are merged to so many a second for each process.
-_SECONDS_BETWEEN_WAKE_UPS: Final = 0.1
+_SECONDS_BETWEEN_WAKE_UPS: Final = 0.2
 _LANES_HELD: Final = 100_000
 
 
@@ -72,7 +72,7 @@ class Written:
 
 @dataclass(slots=True)
 class Writer:
-    """The writing side of one worker; only the database's thread calls it, but for `expect_unknown`."""
+    """The writing side of one worker; only the database's thread calls it, but for `expect_unknown` and `is_unknown`."""
 
     me: NodeIdentity
     clock: DatabaseClock
@@ -87,6 +87,10 @@ class Writer:
     def expect_unknown(self, lane_id: int) -> None:
         """Of this lane's bin nobody knows yet what its source asks for: the first outcome tells."""
         self._unknown_lanes.add(lane_id)
+
+    def is_unknown(self, lane_id: int) -> bool:
+        """Whether the first outcome of this lane's host is still awaited, or not yet stored."""
+        return lane_id in self._unknown_lanes
 
     def write(self, connection: psycopg.Connection[Any], given: ToWrite) -> Written:
         """

@@ -13,23 +13,27 @@ import psycopg
 from jobs.lifecycle.document import Stage
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
-from nodes.fences import TermHeld, hold_term
+from nodes.fences import TERM_FENCE, TermHeld
 
 _FOLDED_AT_ONCE: Final = 20_000
 
-# Locks: the deltas that it deletes; then Counter rows, which only a main writes.
+# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter rows, which only a main writes.
 _FOLD: Final[LiteralString] = f"""
-WITH taken AS (
+WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     DELETE FROM jobs_counterdelta
-     WHERE id IN (SELECT id FROM jobs_counterdelta ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)
+     WHERE id IN (SELECT id FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term)
+                   ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)
     RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount
+), folded AS (
+    INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
+      FROM taken GROUP BY job_id, lane_id, run_no, measure, stage, outcome, code
+    HAVING sum(amount) <> 0
+    ON CONFLICT (job_id, run_no, lane_id, measure, stage, outcome, code)
+    DO UPDATE SET amount = jobs_counter.amount + excluded.amount
+    RETURNING 1
 )
-INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
-  FROM taken GROUP BY job_id, lane_id, run_no, measure, stage, outcome, code
-HAVING sum(amount) <> 0
-ON CONFLICT (job_id, run_no, lane_id, measure, stage, outcome, code)
-DO UPDATE SET amount = jobs_counter.amount + excluded.amount
+SELECT (SELECT count(*) FROM term), (SELECT count(*) FROM folded)
 """
 
 _READ: Final[LiteralString] = """
@@ -74,9 +78,11 @@ def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     Raises:
         FenceRefused: somebody else is main.
     """
-    with connection.transaction():
-        hold_term(connection, term)
-        return connection.execute(_FOLD).rowcount
+    row = connection.execute(_FOLD, term.as_facts()).fetchone()
+    assert row is not None
+    if not row[0]:
+        raise term.refused()
+    return int(row[1])
 
 
 def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -> RunCounts:

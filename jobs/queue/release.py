@@ -23,9 +23,18 @@ from nodes.fences import TermHeld, hold_node, hold_term
 # A document that was lost with its worker so often ends as WORKER_LOST: twice with others, thrice alone.
 _LOSSES_AT_MOST: Final = 5
 # How long a batch is kept for a worker that finds no room for it: longer than a turn's planned work lasts.
-_KEPT_FOR: Final = dt.timedelta(seconds=15)
+_KEPT_FOR: Final = "15 seconds"
 # Batches of one transaction: a main that dies in between leaves whole batches to the next.
 _BATCHES_A_CHUNK: Final = 20
+
+OFFERED_OF_STOPPED_JOBS: Final[LiteralString] = """
+SELECT batch.id FROM jobs_batch AS batch
+ WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND EXISTS (
+       SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+        WHERE item.batch_id = batch.id
+          AND (job.pause <> 'no' OR job.stop_request <> 'none'
+               OR job.phase NOT IN ('active', 'shutting_down', 'deleting')))
+"""
 
 # Locks: QueueItem by (hash, job).
 _LOCK_CLAIMED: Final[LiteralString] = """
@@ -108,7 +117,7 @@ SELECT id FROM jobs_bin
 """
 # Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
 # last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
-_HELD_BY_LOST_WORKERS: Final[LiteralString] = """
+HELD_BY_LOST_WORKERS: Final[LiteralString] = """
 WITH held AS (
     SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent'
      UNION
@@ -117,15 +126,15 @@ WITH held AS (
 )
 SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_id
  WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
- ORDER BY held.id LIMIT %(most)s
+ ORDER BY held.id
 """
 # Batches that nobody else may take, and that their worker will not: it is gone or of another scope; or the
 # turns that they follow have ended, so their bins stand still, and it has found no room for them since.
-_KEPT_IN_VAIN: Final[LiteralString] = """
+KEPT_IN_VAIN: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.worker_id IS NOT NULL
    AND (node.status IS NULL OR node.status NOT IN ('starting', 'running') OR node.scope <> batch.node_scope
-        OR batch.created_at < %(before)s AND NOT EXISTS (
+        OR batch.created_at < %(now)s::timestamptz - interval '{_KEPT_FOR}' AND NOT EXISTS (
            SELECT FROM jobs_turn AS turn JOIN jobs_turn AS ahead ON ahead.id = turn.follows_id AND ahead.closed_at IS NULL
             WHERE turn.batch_id = batch.id))
 """
@@ -216,26 +225,13 @@ def withdraw(
 
 def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
     """Take back the unsent batches of a scope whose documents belong to jobs that must not go on."""
-    batches = [
-        row[0]
-        for row in connection.execute(
-            """
-            SELECT batch.id FROM jobs_batch AS batch
-             WHERE batch.node_scope = %s AND batch.state = 'available' AND EXISTS (
-                   SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
-                    WHERE item.batch_id = batch.id
-                      AND (job.pause <> 'no' OR job.stop_request <> 'none'
-                           OR job.phase NOT IN ('active', 'shutting_down', 'deleting')))
-            """,
-            (scope,),
-        )
-    ]
+    batches = [row[0] for row in connection.execute(OFFERED_OF_STOPPED_JOBS, {"scope": scope})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
 def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
     """Take back unsent batches that were kept for a worker that cannot take them, or has not for long."""
-    batches = [row[0] for row in connection.execute(_KEPT_IN_VAIN, {"scope": scope, "before": now - _KEPT_FOR})]
+    batches = [row[0] for row in connection.execute(KEPT_IN_VAIN, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
@@ -250,7 +246,7 @@ def release_of_lost_workers(
     released = 0
     while True:
         batches = [
-            row[0] for row in connection.execute(_HELD_BY_LOST_WORKERS, {"scope": scope, "most": _BATCHES_A_CHUNK})
+            row[0] for row in connection.execute(f"{HELD_BY_LOST_WORKERS} LIMIT {_BATCHES_A_CHUNK}", {"scope": scope})
         ]
         if not batches:
             return released

@@ -388,19 +388,22 @@ def _what_is_left(
     left: list[tuple[int, dt.datetime | None, int | None, bool]] = []
     asleep = {place.lane.id: place.until for place in waiting}
     short = [lane for lane in lanes if lane.id in tried and given.get(lane.id, 0) < planned.get(lane.id, 1)]
-    next_ready: dict[int, dt.datetime | None] = {}
-    if short:
+    # What gave something is asked again soon; only of what gave nothing it must be known when it will.
+    soon = now + _ASK_AGAIN
+    next_ready: dict[int, dt.datetime | None] = {lane.id: soon for lane in short if lane.id in given}
+    empty = [lane for lane in short if lane.id not in given]
+    if empty:
         rows = cursor.execute(
             _NEXT_READY,
             {
-                "lanes": [lane.id for lane in short],
-                "runs": [jobs[lane.job_id].run_no for lane in short],
-                "below": [_below(lane.job_id, budgets) for lane in short],
+                "lanes": [lane.id for lane in empty],
+                "runs": [jobs[lane.job_id].run_no for lane in empty],
+                "below": [_below(lane.job_id, budgets) for lane in empty],
                 "now": now,
-                "soon": now + dt.timedelta(milliseconds=50),
+                "soon": soon,
             },
         )
-        next_ready = {row.lane_id: row.ready_at for row in rows}
+        next_ready |= {row.lane_id: row.ready_at for row in rows}
     for lane in lanes:
         served = lane.id in given
         if lane.id in next_ready:
@@ -417,3 +420,5 @@ def _what_is_left(
 
 # A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
 _LOOK_AGAIN: Final = dt.timedelta(seconds=2)
+# A lane that gave fewer documents than were wanted of it.
+_ASK_AGAIN: Final = dt.timedelta(milliseconds=250)

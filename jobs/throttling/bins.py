@@ -17,7 +17,7 @@ from typing import Final
 # A turn is at most so much planned work: after an edit, or a failure, no older pace lasts longer.
 LONGEST_TURN: Final = dt.timedelta(seconds=10)
 # Documents of one turn where only open requests limit: enough to bridge the way to its successor.
-DOCUMENTS_A_TURN: Final = 32
+DOCUMENTS_A_TURN: Final = 64
 # How long before its first start a turn may be handed out.
 _LEAD: Final = dt.timedelta(seconds=1)
 # Who finds the lane of another owner first in line leaves the place to it for so long.

@@ -19,6 +19,7 @@ from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
+from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
 from nodes.fences import FenceRefused
 from tests.cluster import NOON, elect_main, fall_silent, register_node, wait_until
@@ -269,7 +270,7 @@ def places_given():
 def test_a_turn_that_closes_while_it_is_being_followed_leaves_its_requests_to_its_follower(
     connection, other_connection, rival, running, worker
 ):
-    make_documents(make_lane(running.seed), 60)
+    make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 30)
     stuff_all(connection, running)
     (first,) = take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
     Lane.objects.update(ready_at=NOON)
@@ -286,7 +287,7 @@ def test_a_turn_that_closes_while_it_is_being_followed_leaves_its_requests_to_it
 
 def test_a_turn_that_followed_while_it_was_served_leaves_what_it_inherited(connection, running, worker):
     lane = make_lane(running.seed)
-    make_documents(lane, 100)
+    make_documents(lane, 3 * DOCUMENTS_A_TURN)
     taken = []
     for _ in range(3):
         Lane.objects.update(ready_at=NOON)
@@ -344,7 +345,7 @@ def test_two_workers_take_different_batches(dsn, connection, running, worker):
         first, second = pool.map(take_until_nothing_is_left, workers)
 
     assert not set(first) & set(second)
-    assert len(first) + len(second) == QueueItem.objects.filter(stage=Stage.ACTIVE).count() == 12 * 32
+    assert len(first) + len(second) == QueueItem.objects.filter(stage=Stage.ACTIVE).count() == 12 * 40
     assert not Batch.objects.filter(state="available").exists()
 
 

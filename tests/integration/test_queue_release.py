@@ -7,6 +7,7 @@ from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.release import release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
+from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
 from tests.factories import make_documents, make_lane, make_policy, make_running_job
@@ -78,7 +79,7 @@ def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_o
 @pytest.fixture
 def kept(connection, running, worker):
     """The turn that a worker has, and the batch that follows it and is kept for this worker."""
-    make_documents(make_lane(running.seed), 40)
+    make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 8)
     stuff_all(connection, running)
     (turn,) = take_all(connection, worker).turns
     Lane.objects.update(ready_at=NOON)

@@ -145,6 +145,10 @@ class Runtime(Protocol):
         what is older does not count.
         """
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `store` would write something: a bin's next turn must not begin before."""
+
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         """
         Store what was learned of the source, for the other workers; in the database's thread.

@@ -32,6 +32,8 @@ class MissingRuntime:
     async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
         return
 
+    has_news = False
+
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         return _is_about_nothing
 

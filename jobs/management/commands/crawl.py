@@ -75,7 +75,7 @@ class Command(BaseCommand):
         """Crawl, and return the exit code."""
         one_shot.job_id = job.pk
         with Bar(enabled=with_bar) as bar:
-            one_shot.show = bar.show
+            one_shot.show = bar.show if with_bar else None
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: one_shot.interrupt())
             try:

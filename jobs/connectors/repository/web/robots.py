@@ -143,6 +143,11 @@ class RobotsTable:
         since = self._unreachable_since.get(origin)
         return 0.0 if since is None else self._clock() - since
 
+    @property
+    def has_fetched(self) -> bool:
+        """Whether something was fetched here that is not yet taken."""
+        return bool(self._fetched)
+
     def take_fetched(self) -> dict[str, RobotsAnswer]:
         """The answers that were fetched here and are not yet taken, by origin; unreachable ones are not told."""
         fetched, self._fetched = self._fetched, {}

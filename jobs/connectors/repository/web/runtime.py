@@ -57,6 +57,10 @@ class WebRuntime:
                 answer = RobotsAnswer(RobotsKind(stored.answer["kind"]), text=stored.answer["text"])
                 self.robots.learn(stored.origin, answer, lives_for=stored.lives_for, age=stored.age)
 
+    @property
+    def has_news(self) -> bool:
+        return self.robots.has_fetched or bool(self._to_store)
+
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         self._to_store |= self.robots.take_fetched()
         if not self._to_store:

@@ -1,0 +1,42 @@
+"""Something is due at the earliest moment that anybody asked for."""
+
+import asyncio
+
+from jobs.loops.due import Due
+
+
+def test_the_earliest_of_several_wishes_counts() -> None:
+    async def wait_for_it() -> float:
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        due = Due(loop, event)
+        began = loop.time()
+        due.within(60.0)
+        due.within(0.01)
+        due.within(30.0)
+        await event.wait()
+        assert due.is_over
+        return loop.time() - began
+
+    assert asyncio.run(wait_for_it()) < 5.0
+
+
+def test_what_was_done_is_not_due_again() -> None:
+    async def look() -> bool:
+        event = asyncio.Event()
+        due = Due(asyncio.get_running_loop(), event)
+        due.within(0.0)
+        due.clear()
+        await asyncio.sleep(0)
+        return due.is_over or event.is_set()
+
+    assert not asyncio.run(look())
+
+
+def test_what_is_asked_for_at_once_is_over_at_once() -> None:
+    async def look() -> bool:
+        event = asyncio.Event()
+        due = Due(asyncio.get_running_loop(), event)
+        due.now()
+        return due.is_over and event.is_set()
+
+    assert asyncio.run(look())
