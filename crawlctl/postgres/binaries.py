@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,16 @@ class Binaries:
     @property
     def initdb(self) -> Path:
         return self.directory / "initdb"
+
+    def copy_to(self, place: Path) -> "Binaries":
+        """Copy the wheel's installation; its programs find their libraries by the way from one to the other."""
+        installation = self.directory.parent
+        package = installation.parent
+        shutil.copytree(installation, place / package.name / installation.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, place / libraries.name, symlinks=True)
+        return Binaries(place / package.name / installation.name / self.directory.name)
 
 
 def find_binaries() -> Binaries:

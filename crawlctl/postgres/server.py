@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ _IMMEDIATE_STOP_WITHIN = 5.0
 _POLL = 0.01
 
 _LINES_OF_LOG_IN_AN_ERROR = 8
+
+# Between double quotes.
+_MEANS_MORE_TO_A_SHELL = frozenset('"$`\\')
 
 # Given on the command line, so that an old cluster gets them too. Durability stays at its defaults: on.
 _OPTIONS = {
@@ -101,10 +105,11 @@ class Server:
         unfinished.mkdir(mode=0o700)
         self.account.take_over(unfinished)
         try:
-            self._run_to_the_end(
-                "create", self.binaries.initdb, "-D", str(unfinished), "-U", USER,
-                "--encoding=UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject", "--no-instructions",
-            )  # fmt: skip
+            with self._initdb() as initdb:
+                self._run_to_the_end(
+                    "create", initdb, "-D", str(unfinished), "-U", USER,
+                    "--encoding=UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=reject", "--no-instructions",
+                )  # fmt: skip
             self._run_to_the_end(
                 "create the database of", self.binaries.postgres, "--single", "-D", str(unfinished),
                 "-c", "exit_on_error=on", "-c", "log_checkpoints=off", "postgres",
@@ -115,6 +120,22 @@ class Server:
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
+
+    @contextlib.contextmanager
+    def _initdb(self) -> Iterator[Path]:
+        """
+        The program that makes clusters, in a place where it works.
+
+        It hands its own resolved path to a shell, between double quotes. Where that would not come out as it
+        went in, it runs from a copy.
+        """
+        if _MEANS_MORE_TO_A_SHELL.isdisjoint(str(self.binaries.directory.resolve())):
+            yield self.binaries.initdb
+            return
+        with tempfile.TemporaryDirectory(prefix="crawlctl-") as place:
+            copy = self.binaries.copy_to(Path(place))
+            self.account.take_over(Path(place))
+            yield copy.initdb
 
     def check_cluster(self) -> None:
         """

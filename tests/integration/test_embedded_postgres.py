@@ -21,6 +21,8 @@ import psutil
 import psycopg
 import pytest
 
+from crawlctl.postgres.binaries import find_binaries
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
 
@@ -408,6 +410,21 @@ def test_a_path_of_200_characters_with_odd_ones_will_do(tmp_path):
 
     assert answers(address)
     home.end()
+
+
+def test_programs_in_a_path_that_a_shell_would_take_apart_will_do(home, tmp_path):
+    wheel = find_binaries().directory.parents[1]
+    packages = tmp_path / 'costs $HOME, "quoted" `id` \\'
+    for part in wheel.parent.glob(f"{wheel.name}*"):
+        shutil.copytree(part, packages / part.name, symlinks=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    address = address_of(home.start_user(PYTHONPATH=str(packages), TMPDIR=str(temporary)))
+
+    assert answers(address)
+    home.end()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_long_temporary_directory_is_not_used_for_the_socket(home, tmp_path):
