@@ -1,0 +1,98 @@
+"""How a report is asked: checked patterns, a timeout, and refusals in sentences."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core import signing
+from django.db import DataError, OperationalError, connection, transaction
+from psycopg.errors import InvalidRegularExpression, QueryCanceled
+from psycopg.rows import namedtuple_row
+
+_PATIENCE_SECONDS: Final = 15
+_LONGEST_PATTERN: Final = 1_000
+
+
+class BadPattern(ValueError):
+    """A regular expression that is none; `field` is where it was given."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field, self.reason = field, reason
+        super().__init__(f"This is no regular expression of PostgreSQL: {reason}.")
+
+
+class BadPosition(ValueError):
+    """What was given as the beginning of a page is none of this report."""
+
+    def __init__(self) -> None:
+        super().__init__("That page is none of this report: begin at the first one.")
+
+
+class ReportTooSlow(Exception):
+    """The report would have had to look at too much."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The report took more than {_PATIENCE_SECONDS} seconds. Ask for a shorter time, fewer jobs, or a simpler pattern."
+        )
+
+
+def check_patterns(patterns: Mapping[str, str]) -> None:
+    """
+    Let PostgreSQL compile each pattern; `patterns` are by the field that each was given in.
+
+    Raises:
+        BadPattern: one of them is no regular expression.
+    """
+    for field, pattern in patterns.items():
+        if len(pattern) > _LONGEST_PATTERN:
+            raise BadPattern(field, f"it has more than {_LONGEST_PATTERN} characters")
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SELECT '' ~ %s", [pattern])
+        except DataError as error:
+            if isinstance(error.__cause__, InvalidRegularExpression):
+                message = error.__cause__.diag.message_primary or ""
+                raise BadPattern(field, message.removeprefix("invalid regular expression: ")) from None
+            raise
+
+
+def ask(statement: str, values: Mapping[str, Any]) -> list[Any]:
+    """
+    Return the rows of a report as named tuples.
+
+    Raises:
+        ReportTooSlow: it took too long.
+    """
+    try:
+        with transaction.atomic():
+            # What the planner believes of costs would have it compile a statement that reads many rows.
+            settings = "SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
+            with connection.cursor() as cursor:
+                cursor.execute(settings, [f"{_PATIENCE_SECONDS}s"])
+            with connection.connection.cursor(row_factory=namedtuple_row) as cursor:
+                return list(cursor.execute(statement, values).fetchall())
+    except QueryCanceled:
+        raise ReportTooSlow from None
+    except OperationalError as error:
+        if isinstance(error.__cause__, QueryCanceled):
+            raise ReportTooSlow from None
+        raise
+
+
+def write_position(values: list[Any], *, of: str) -> str:
+    """An opaque name for the place behind a row; `of` is the report and its order."""
+    return signing.dumps(values, salt=f"report {of}", compress=True)
+
+
+def read_position(position: str, *, of: str) -> list[Any]:
+    """
+    The values that a position was written with.
+
+    Raises:
+        BadPosition: it is none of this report in this order.
+    """
+    try:
+        values: list[Any] = signing.loads(position, salt=f"report {of}")
+    except signing.BadSignature:
+        raise BadPosition from None
+    return values

@@ -1,0 +1,114 @@
+"""Maximum activity and maximum bandwidth: when each class of identifiers was busiest, and how busy."""
+
+import datetime as dt
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
+from jobs.queries.reports.classes import EVERYTHING, class_of
+from jobs.queries.reports.history_filter import HistoryFilter
+
+SHORTEST_INTERVAL: Final = dt.timedelta(seconds=1)
+LONGEST_INTERVAL: Final = dt.timedelta(days=1)
+USUAL_INTERVAL: Final = dt.timedelta(minutes=5)
+
+
+class Measure(enum.StrEnum):
+    """What is added up in an interval: things that were begun, or the bytes of them."""
+
+    EVENTS = "events"
+    BYTES = "bytes"
+
+
+_AMOUNTS: Final = {Measure.EVENTS: "count(*)", Measure.BYTES: "sum(bytes)"}
+
+# An interval begins with each thing that was begun, so none is busier than the best of these. Its end does not
+# belong to it. Of equally busy ones the first is told.
+_BUSIEST: Final = """
+WITH happened AS (
+    SELECT past.started_at, coalesce(past.bytes, 0) AS bytes, {class_} AS class_ FROM jobs_activity AS past WHERE {where}
+), added_up AS (
+    SELECT class_, started_at, {amount} OVER (
+               PARTITION BY class_ ORDER BY started_at
+               RANGE BETWEEN CURRENT ROW AND %(interval)s FOLLOWING) AS amount
+      FROM happened
+), best AS (
+    SELECT class_, max(amount) AS amount FROM added_up GROUP BY class_
+), page AS (
+    SELECT * FROM best
+     WHERE amount > 0 AND (%(last_amount)s::numeric IS NULL OR (-amount, class_) > (-%(last_amount)s::numeric, %(last_class)s))
+     ORDER BY amount DESC, class_ LIMIT %(limit)s
+)
+SELECT page.class_, page.amount::bigint AS amount, min(added_up.started_at) AS began_at
+  FROM page JOIN added_up ON added_up.class_ = page.class_ AND added_up.amount = page.amount
+ GROUP BY page.class_, page.amount
+ ORDER BY page.amount DESC, page.class_
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BusyLine:
+    """A class of identifiers, and the interval in which most was done for it."""
+
+    identifier_class: str
+    began_at: dt.datetime
+    ended_at: dt.datetime
+    amount: int
+
+    @property
+    def per_minute(self) -> float:
+        return 60 * self.amount / (self.ended_at - self.began_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class BusyPage:
+    """A page of classes, the busiest first; `next` is to be handed in as `after` for the one behind it."""
+
+    lines: Sequence[BusyLine]
+    next: str | None
+
+
+def read_busiest(
+    wanted: HistoryFilter,
+    *,
+    measure: Measure,
+    interval: dt.timedelta = USUAL_INTERVAL,
+    identifier_class: str = EVERYTHING,
+    limit: int,
+    after: str | None = None,
+) -> BusyPage:
+    """
+    Return when most was done in any `interval`, for each class of identifiers.
+
+    What was done counts, with all its bytes, at the moment at which it began.
+
+    Raises:
+        BadPattern, BadPosition: what was asked cannot be.
+        ReportTooSlow: it took too long.
+    """
+    wanted.check()
+    check_patterns({"identifier_class": identifier_class})
+    order = f"busiest by {measure}"
+    last_amount, last_class = read_position(after, of=order) if after else (None, None)
+    statement = _BUSIEST.format(
+        where=wanted.where,
+        class_=class_of("past.entity", identifier_class, parameter="identifier_class"),
+        amount=_AMOUNTS[measure],
+    )
+    values: dict[str, Any] = {
+        **wanted.values,
+        "identifier_class": identifier_class,
+        "interval": interval - dt.timedelta(microseconds=1),
+        "last_amount": last_amount,
+        "last_class": last_class,
+        "limit": limit + 1,
+    }
+    found = ask(statement, values)
+    shown = found[:limit]
+    more = len(found) > limit
+    return BusyPage(
+        [BusyLine(row.class_, row.began_at, row.began_at + interval, row.amount) for row in shown],
+        write_position([shown[-1].amount, shown[-1].class_], of=order) if more else None,
+    )

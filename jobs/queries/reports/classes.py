@@ -1,0 +1,20 @@
+"""Classes of identifiers and results: what a regular expression's first group takes out of each."""
+
+from typing import Final
+
+# The patterns that need no look at the text: one class of all, and each text its own.
+EVERYTHING: Final = "()"
+ITSELF: Final = "(.*)"
+
+
+def class_of(column: str, pattern: str, *, parameter: str) -> str:
+    """
+    SQL for the class of a text: the first group (or the whole) of what matches, '' where nothing does.
+
+    The statement gets the pattern as `parameter`.
+    """
+    if pattern == EVERYTHING:
+        return "''"
+    if pattern == ITSELF:
+        return column
+    return f"coalesce(substring({column} FROM %({parameter})s), '')"

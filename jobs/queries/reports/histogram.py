@@ -1,0 +1,80 @@
+"""Result histogram: how often each class of identifiers came to each class of results."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
+from jobs.queries.reports.classes import EVERYTHING, ITSELF, class_of
+from jobs.queries.reports.history_filter import HistoryFilter
+
+_ORDER: Final = "histogram"
+_HISTOGRAM: Final = """
+WITH counted AS (
+    SELECT {identifier} AS identifier_class, {result} AS result_class, count(*) AS amount
+      FROM jobs_activity AS past WHERE {where}
+     GROUP BY 1, 2
+)
+SELECT * FROM counted
+ WHERE %(last)s::bigint IS NULL
+    OR (-amount, identifier_class, result_class) > (-%(last)s::bigint, %(last_identifier)s, %(last_result)s)
+ ORDER BY amount DESC, identifier_class, result_class LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramLine:
+    """So many things that were done for identifiers of one class came to results of one class."""
+
+    identifier_class: str
+    result_class: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramPage:
+    """A page of counts, the highest first; `next` is to be handed in as `after` for the one behind it."""
+
+    lines: Sequence[HistogramLine]
+    next: str | None
+
+
+def read_histogram(
+    wanted: HistoryFilter,
+    *,
+    identifier_class: str = EVERYTHING,
+    result_class: str = ITSELF,
+    limit: int,
+    after: str | None = None,
+) -> HistogramPage:
+    """
+    Return how often what was done came to which result.
+
+    Raises:
+        BadPattern, BadPosition: what was asked cannot be.
+        ReportTooSlow: it took too long.
+    """
+    wanted.check()
+    check_patterns({"identifier_class": identifier_class, "result_class": result_class})
+    last, last_identifier, last_result = read_position(after, of=_ORDER) if after else (None, None, None)
+    statement = _HISTOGRAM.format(
+        where=wanted.where,
+        identifier=class_of("past.entity", identifier_class, parameter="identifier_class"),
+        result=class_of("past.result_code", result_class, parameter="result_class"),
+    )
+    values: dict[str, Any] = {
+        **wanted.values,
+        "identifier_class": identifier_class,
+        "result_class": result_class,
+        "last": last,
+        "last_identifier": last_identifier,
+        "last_result": last_result,
+        "limit": limit + 1,
+    }
+    found = ask(statement, values)
+    lines = [HistogramLine(*row) for row in found[:limit]]
+    position = None
+    if len(found) > limit:
+        end = lines[-1]
+        position = write_position([end.amount, end.identifier_class, end.result_class], of=_ORDER)
+    return HistogramPage(lines, position)

@@ -1,0 +1,158 @@
+"""Simple history: what was done, row by row, and how much of it when."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.queries.reports.asking import ask, read_position, write_position
+from jobs.queries.reports.history_filter import HistoryFilter
+
+# What rows may be sorted by; what is not known comes below everything that is.
+SORTS: Final[Mapping[str, str]] = {
+    "start": "past.started_at",
+    "activity": "past.activity",
+    "identifier": "past.entity",
+    "code": "past.result_code",
+    "bytes": "coalesce(past.bytes, -1)",
+    "seconds": "coalesce(past.seconds, -1)",
+}
+_COLUMNS: Final = """
+past.id, past.started_at, past.seconds, past.job_id, past.repository_id, past.output_id, past.activity, past.entity,
+       past.bytes, past.result_code, past.result_description
+"""
+
+# In the order of time each source's index is walked from its end, and nothing is read that is not shown (or
+# filtered out); in any other order all that was asked for is read.
+_BY_TIME: Final = f"""
+SELECT past.* FROM unnest(%(repositories)s::bigint[]) AS source(id) CROSS JOIN LATERAL (
+    SELECT {_COLUMNS}, past.started_at AS sorted FROM jobs_activity AS past
+     WHERE past.repository_id = source.id AND {{conditions}}
+     ORDER BY past.started_at {{direction}}, past.id {{direction}} LIMIT %(limit)s) AS past
+"""
+_BY_COLUMN: Final = f"""
+SELECT {_COLUMNS}, {{column}} AS sorted FROM jobs_activity AS past
+ WHERE past.repository_id = ANY(%(repositories)s) AND {{conditions}}
+"""
+_PAGE: Final = """
+WITH page AS MATERIALIZED ({rows} ORDER BY sorted {direction}, started_at {direction}, id {direction} LIMIT %(limit)s)
+SELECT page.*, job.name AS job, repository.name AS repository, output.name AS output
+  FROM page
+  LEFT JOIN jobs_job AS job ON job.id = page.job_id
+  LEFT JOIN jobs_repositoryconnection AS repository ON repository.id = page.repository_id
+  LEFT JOIN jobs_outputconnection AS output ON output.id = page.output_id
+ ORDER BY page.sorted {direction}, page.started_at {direction}, page.id {direction}
+"""
+_BEHIND: Final = "({column}, past.started_at, past.id) {beyond} (%(last)s, %(last_start)s, %(last_id)s)"
+# Said apart, so that an index is walked from there on.
+_NOT_BEFORE: Final = "past.started_at {beyond}= %(last_start)s"
+
+_TIMELINE: Final = """
+SELECT width_bucket(extract(epoch FROM past.started_at)::float8, %(first)s, %(last)s, %(steps)s) - 1 AS step,
+       past.activity, count(*) AS amount
+  FROM jobs_activity AS past
+ WHERE {where}
+ GROUP BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """
+    One thing that was done. `seconds` and `bytes` are None where nobody measured; `output` is '' for what
+    was not done by an output.
+    """
+
+    started_at: dt.datetime
+    activity: str
+    identifier: str
+    result_code: str
+    bytes: int | None
+    seconds: float | None
+    result_description: str
+    repository: str
+    job: str
+    job_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of rows; `next` is to be handed in as `after` for the one behind it, None at the end."""
+
+    lines: Sequence[HistoryLine]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """How often each activity was begun in equal steps of time from `since` on."""
+
+    since: dt.datetime
+    step: dt.timedelta
+    counts: Mapping[str, Sequence[int]]
+
+
+def read_simple_history(
+    wanted: HistoryFilter, *, sort: str = "start", descending: bool = True, limit: int, after: str | None = None
+) -> HistoryPage:
+    """
+    Return a page of what was done, sorted by a key of SORTS; ties in the order of time.
+
+    Raises:
+        BadPattern, BadPosition: what was asked cannot be.
+        ReportTooSlow: it took too long.
+    """
+    wanted.check()
+    column, direction, beyond = SORTS[sort], *(("DESC", "<") if descending else ("ASC", ">"))
+    order = f"history by {sort} {direction}"
+    conditions = list(wanted.conditions)
+    values: dict[str, Any] = {**wanted.values, "limit": limit + 1}
+    if after:
+        last, last_start, last_id = read_position(after, of=order)
+        conditions.append(_BEHIND.format(column=column, beyond=beyond))
+        if sort == "start":
+            conditions.append(_NOT_BEFORE.format(beyond=beyond))
+        values |= {"last": last, "last_start": last_start, "last_id": last_id}
+    rows = (_BY_TIME if sort == "start" else _BY_COLUMN).format(
+        conditions=" AND ".join(conditions), column=column, direction=direction
+    )
+    found = ask(_PAGE.format(rows=rows, direction=direction), values)
+    shown = found[:limit]
+    position = None
+    if len(found) > limit:
+        end = shown[-1]
+        sorted_by = end.sorted.isoformat() if isinstance(end.sorted, dt.datetime) else end.sorted
+        position = write_position([sorted_by, end.started_at.isoformat(), end.id], of=order)
+    return HistoryPage([_line(row) for row in shown], position)
+
+
+def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
+    """
+    Return how much was begun when, in so many equal steps of the time that is asked for.
+
+    Raises:
+        BadPattern: what was asked cannot be.
+        ReportTooSlow: it took too long.
+    """
+    wanted.check()
+    bounds = {"first": wanted.since.timestamp(), "last": wanted.until.timestamp(), "steps": steps}
+    counts: dict[str, list[int]] = {}
+    for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, **bounds}):
+        counts.setdefault(row.activity, [0] * steps)[min(row.step, steps - 1)] += row.amount
+    return Timeline(wanted.since, (wanted.until - wanted.since) / steps, dict(sorted(counts.items())))
+
+
+def _line(row: Any) -> HistoryLine:
+    name = f"{row.activity} ({row.output})" if row.output else row.activity
+    return HistoryLine(
+        started_at=row.started_at,
+        activity=name,
+        identifier=row.entity,
+        result_code=row.result_code,
+        bytes=row.bytes,
+        seconds=row.seconds,
+        result_description=row.result_description,
+        repository=row.repository or "",
+        job=row.job or "",
+        job_id=row.job_id if row.job else None,
+    )

@@ -1,0 +1,327 @@
+"""Reports over the history, held against what a few lines of Python make of the same rows."""
+
+import datetime as dt
+from collections import Counter
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.models import Activity
+from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
+from jobs.queries.reports.busiest import Measure, read_busiest
+from jobs.queries.reports.histogram import read_histogram
+from jobs.queries.reports.history_filter import HistoryFilter, list_activities
+from jobs.queries.reports.simple_history import SORTS, read_simple_history, read_timeline
+from tests.api import make_job
+from tests.cluster import NOON, seconds
+
+pytestmark = pytest.mark.django_db
+
+HOUR = seconds(3600)
+
+
+@pytest.fixture
+def job():
+    return make_job()
+
+
+def happen(job, after, entity="http://a.example/", activity="fetch", **facts):
+    """Let something have been done so many seconds after noon."""
+    usual = {"bytes": 100, "seconds": 0.5, "result_code": "200", "job": job, "repository": job.repository}
+    return Activity.objects.create(
+        started_at=NOON + seconds(after), entity=entity, activity=activity, **(usual | facts)
+    )
+
+
+def asked(**facts):
+    return HistoryFilter(**({"since": NOON, "until": NOON + HOUR} | facts))
+
+
+def simple(limit=100, **facts):
+    orders = {name: facts.pop(name) for name in ("sort", "descending", "after") if name in facts}
+    return read_simple_history(asked(**facts), limit=limit, **orders)
+
+
+def identifiers(page):
+    return [line.identifier for line in page.lines]
+
+
+# --- Simple history ------------------------------------------------------------------------------
+
+
+def test_a_line_says_what_was_done_to_what_and_how_it_ended(job):
+    output = job.outputs.get()
+    happen(job, 1, activity="document ingest", output=output, seconds=None, result_code="OK", result_description="fine")
+
+    (line,) = simple().lines
+
+    assert (line.activity, line.identifier) == ("document ingest (index)", "http://a.example/")
+    assert (line.started_at, line.seconds, line.bytes) == (NOON + seconds(1), None, 100)
+    assert (line.result_code, line.result_description) == ("OK", "fine")
+    assert (line.job, line.job_id, line.repository) == (job.name, job.pk, "the web")
+
+
+def test_a_stretch_of_time_has_its_beginning_and_not_its_end(job):
+    for moment in (-1, 0, 1, 3600):
+        happen(job, moment, entity=str(moment))
+
+    assert identifiers(simple()) == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({"entity": "a$"}, ["a"]),
+        ({"entity": "(?i)^A"}, ["a"]),
+        ({"code": "^5"}, ["b"]),
+        ({"activities": ["fetch"]}, ["b", "a"]),
+        ({"activities": ["document ingest (index)"]}, ["c"]),
+        ({"activities": ["document ingest"]}, ["c"]),
+        ({"activities": ["document ingest (other)"]}, []),
+        ({"activities": ["document ingest (index)", "fetch"]}, ["c", "b", "a"]),
+    ],
+    ids=str,
+)
+def test_what_is_asked_for_is_what_is_told(job, facts, found):
+    happen(job, 1, entity="a")
+    happen(job, 2, entity="b", result_code="503")
+    happen(job, 3, entity="c", activity="document ingest", output=job.outputs.get())
+
+    assert identifiers(simple(**facts)) == found
+
+
+def test_one_source_or_one_job_can_be_asked_for(job):
+    other = make_job("other", repository=type(job.repository).objects.create(name="another web"))
+    happen(job, 1, entity="mine")
+    happen(other, 2, entity="theirs")
+
+    assert identifiers(simple()) == ["theirs", "mine"]
+    assert identifiers(simple(repository_id=job.repository_id)) == ["mine"]
+    assert identifiers(simple(job_id=other.pk)) == ["theirs"]
+
+
+def test_what_a_deleted_job_did_is_still_told(job):
+    happen(job, 1)
+    connection.cursor().execute("UPDATE jobs_activity SET job_id = 999999")
+
+    (line,) = simple().lines
+
+    assert (line.job, line.job_id) == ("", None)
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("sort", SORTS)
+def test_pages_in_every_order_have_each_row_once(job, sort, descending):
+    for number in range(7):
+        happen(job, number // 3, entity=f"page {number % 4}", bytes=[None, 1, 2][number % 3], seconds=None)
+    whole = simple(sort=sort, descending=descending)
+
+    paged, after = [], None
+    while True:
+        page = simple(limit=2, sort=sort, descending=descending, after=after)
+        paged += page.lines
+        after = page.next
+        if after is None:
+            break
+
+    assert paged == whole.lines
+    assert len(whole.lines) == 7
+    keys = [SORT_KEYS[sort](line) for line in whole.lines]
+    assert keys == sorted(keys, reverse=descending)
+
+
+SORT_KEYS = {
+    "start": lambda line: line.started_at,
+    "activity": lambda line: line.activity,
+    "identifier": lambda line: line.identifier,
+    "code": lambda line: line.result_code,
+    "bytes": lambda line: -1 if line.bytes is None else line.bytes,
+    "seconds": lambda line: -1 if line.seconds is None else line.seconds,
+}
+
+
+def test_the_position_of_another_order_is_refused(job):
+    for number in range(3):
+        happen(job, number)
+    after = simple(limit=1).next
+
+    with pytest.raises(BadPosition):
+        simple(after=after, sort="bytes")
+    with pytest.raises(BadPosition):
+        simple(after="forged")
+
+
+def test_a_timeline_counts_each_activity_in_equal_steps(job):
+    for moment in (0, 1, 1799, 1800, 3599):
+        happen(job, moment)
+    happen(job, 3599, activity="document ingest", output=job.outputs.get())
+
+    timeline = read_timeline(asked(), steps=2)
+
+    assert timeline.counts == {"document ingest": [0, 1], "fetch": [3, 2]}
+    assert (timeline.since, timeline.step) == (NOON, HOUR / 2)
+
+
+def test_activities_that_can_be_asked_for_name_the_outputs_that_hold_something(job):
+    type(job.outputs.get()).objects.create(name="nothing", connector="null")
+
+    assert {"fetch", "job start", "document ingest (index)", "document deletion (index)"} <= set(list_activities())
+    assert not [name for name in list_activities() if "nothing" in name]
+
+
+# --- Patterns ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["entity", "code"])
+def test_a_pattern_that_is_none_is_refused_by_its_field_even_when_there_is_nothing_to_read(field):
+    with pytest.raises(BadPattern) as refused:
+        simple(**{field: "a(b"})
+
+    assert refused.value.field == field
+    assert "parentheses" in str(refused.value)
+
+
+def test_a_class_that_is_no_pattern_is_refused():
+    for ask, name in ((read_histogram, "result_class"), (read_histogram, "identifier_class")):
+        with pytest.raises(BadPattern) as refused:
+            ask(asked(), limit=1, **{name: "["})
+        assert refused.value.field == name
+    with pytest.raises(BadPattern):
+        read_busiest(asked(), measure=Measure.EVENTS, identifier_class="*", limit=1)
+
+
+def test_a_pattern_of_endless_length_is_refused():
+    with pytest.raises(BadPattern, match="1000 characters"):
+        simple(entity="a" * 1001)
+
+
+def test_what_takes_too_long_is_given_up(job, monkeypatch):
+    monkeypatch.setattr("jobs.queries.reports.asking._PATIENCE_SECONDS", 0.001)
+    for number in range(300):
+        happen(job, number)
+
+    with pytest.raises(ReportTooSlow):
+        read_histogram(asked(), identifier_class=r"(.*)*(.*)*\1x", limit=10)
+    assert connection.cursor().execute("SELECT 1") is not None
+
+
+# --- Maximum activity and bandwidth ----------------------------------------------------------------
+
+
+def busiest(measure=Measure.EVENTS, interval=10, limit=10, **facts):
+    page = read_busiest(asked(), measure=measure, interval=seconds(interval), limit=limit, **facts)
+    return [(line.identifier_class, (line.began_at - NOON).total_seconds(), line.amount) for line in page.lines]
+
+
+def test_the_busiest_interval_is_found_wherever_it_begins(job):
+    for moment in (0, 9, 12, 15, 18.999, 40):
+        happen(job, moment)
+
+    assert busiest() == [("", 9, 4)]
+
+
+def test_the_end_of_an_interval_does_not_belong_to_it(job):
+    happen(job, 0)
+    happen(job, 10)
+
+    assert busiest() == [("", 0, 1)]
+
+
+def test_bytes_are_added_up_and_unknown_ones_are_none(job):
+    happen(job, 0, bytes=5)
+    happen(job, 1, bytes=None)
+    happen(job, 20, bytes=3)
+    happen(job, 25, bytes=3)
+
+    assert busiest(Measure.BYTES) == [("", 20, 6)]
+
+
+def test_each_class_has_an_interval_of_its_own(job):
+    for moment, host in ((0, "a"), (1, "b"), (2, "a"), (30, "b"), (31, "b"), (32, "b")):
+        happen(job, moment, entity=f"http://{host}.example/")
+    happen(job, 50, entity="no address")
+
+    assert busiest(identifier_class="//([^/]*)") == [("b.example", 30, 3), ("a.example", 0, 2), ("", 50, 1)]
+
+
+def test_classes_come_in_pages(job):
+    for number in range(5):
+        happen(job, 0, entity=f"{number % 3}")
+    first = read_busiest(asked(), measure=Measure.EVENTS, identifier_class="(.*)", limit=2)
+
+    second = read_busiest(asked(), measure=Measure.EVENTS, identifier_class="(.*)", limit=2, after=first.next)
+
+    assert [(line.identifier_class, line.amount) for line in [*first.lines, *second.lines]] == [
+        ("0", 2),
+        ("1", 2),
+        ("2", 1),
+    ]
+    assert second.next is None
+    assert first.lines[0].per_minute == 2 / 5
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(moments=st.lists(st.integers(0, 60), min_size=1, max_size=12), interval=st.integers(1, 30))
+def test_no_interval_is_busier_than_the_one_that_is_told(job, moments, interval):
+    rows = [(NOON + seconds(moment), moment * 7 + 1) for moment in moments]
+    Activity.objects.all().delete()
+    for moment in moments:
+        happen(job, moment, bytes=moment * 7 + 1)
+
+    def best(value):
+        starts = sorted({begin for begin, _ in rows})
+        sums = {s: sum(value(size) for at, size in rows if s <= at < s + seconds(interval)) for s in starts}
+        most = max(sums.values())
+        return [("", (min(s for s in starts if sums[s] == most) - NOON).total_seconds(), most)]
+
+    assert busiest(interval=interval) == best(lambda _size: 1)
+    assert busiest(Measure.BYTES, interval=interval) == best(lambda size: size)
+
+
+# --- Result histogram ----------------------------------------------------------------------------
+
+
+def test_results_are_counted_by_class_of_identifier_and_result(job):
+    results = [("a", "200"), ("a", "200"), ("a", "404"), ("b", "500"), ("b", "503"), ("b", "DNS")]
+    for host, code in results:
+        happen(job, 1, entity=f"http://{host}.example/", result_code=code)
+
+    def counted(**facts):
+        return {
+            (li.identifier_class, li.result_class): li.amount for li in read_histogram(asked(), limit=99, **facts).lines
+        }
+
+    assert counted() == {("", code): n for code, n in Counter(code for _, code in results).items()}
+    assert counted(identifier_class="//(.)", result_class="^([0-9])") == {
+        ("a", "2"): 2,
+        ("a", "4"): 1,
+        ("b", "5"): 2,
+        ("b", ""): 1,
+    }
+
+
+def test_counts_come_in_pages_the_highest_first(job):
+    for code, times in (("404", 2), ("200", 3), ("DNS", 2)):
+        for _ in range(times):
+            happen(job, 1, result_code=code)
+    first = read_histogram(asked(), limit=2)
+
+    second = read_histogram(asked(), limit=2, after=first.next)
+
+    assert [(line.result_class, line.amount) for line in [*first.lines, *second.lines]] == [
+        ("200", 3),
+        ("404", 2),
+        ("DNS", 2),
+    ]
+    assert second.next is None
+
+
+def test_days_are_no_borders(job):
+    happen(job, 0)
+    happen(job, 86_400)
+    wanted = asked(until=NOON + dt.timedelta(days=2))
+
+    assert len(read_simple_history(wanted, limit=9).lines) == 2
+    assert read_histogram(wanted, limit=9).lines[0].amount == 2
