@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.urls import path, re_path
+from django.urls import path, re_path, register_converter
 from django.urls.resolvers import URLPattern, URLResolver
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.request import Request
@@ -11,7 +11,18 @@ from rest_framework.routers import SimpleRouter
 
 from crawlctl.tokens import TokenView
 from jobs.api.documents import DocumentView
+from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
+from jobs.api.reports.views import (
+    BandwidthView,
+    BusyView,
+    DocumentDownloadView,
+    DocumentStatusView,
+    HistogramView,
+    HistoryView,
+    QueueDownloadView,
+    QueueStatusView,
+)
 from jobs.api.search import SearchView
 from jobs.api.views import JobEventView, JobView, OutputView, PolicyView, RepositoryView, SeedView
 from nodes.api.views import NodeEventView, NodeView
@@ -30,6 +41,8 @@ class DocsView(SpectacularSwaggerSplitView):
         return finished
 
 
+register_converter(DownloadKindConverter, "download")
+
 _router = SimpleRouter()
 _router.register("jobs", JobView, basename="job")
 _router.register("seeds", SeedView, basename="seed")
@@ -44,6 +57,14 @@ _router.register("node-events", NodeEventView, basename="node-event")
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
+    path("reports/history/", HistoryView.as_view(), name="report-history"),
+    path("reports/activity/", BusyView.as_view(), name="report-activity"),
+    path("reports/bandwidth/", BandwidthView.as_view(), name="report-bandwidth"),
+    path("reports/results/", HistogramView.as_view(), name="report-results"),
+    path("reports/documents/", DocumentStatusView.as_view(), name="report-documents"),
+    path("reports/documents/<download:kind>/", DocumentDownloadView.as_view(), name="report-documents-download"),
+    path("reports/queue/", QueueStatusView.as_view(), name="report-queue"),
+    path("reports/queue/<download:kind>/", QueueDownloadView.as_view(), name="report-queue-download"),
     path("search/", SearchView.as_view(), name="search"),
     path("token/", TokenView.as_view(), name="token"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),

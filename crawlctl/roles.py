@@ -23,6 +23,7 @@ ADMINISTRATOR: Final = "administrator"
 
 _READS: Final = frozenset(
     {
+        "jobs.view_activity",
         "jobs.view_bin",
         "jobs.view_indexeddocument",
         "jobs.view_job",

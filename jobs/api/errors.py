@@ -23,6 +23,7 @@ from rest_framework.views import APIView, set_rollback
 from jobs.connections import ConnectionInUse, ConnectionUnknown, InvalidConnection
 from jobs.connectors.repository.registry import UnknownConnector
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,11 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "You may not do this.")
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
-        case SearchTooSlow():
+        case BadPattern():
+            return _invalid({error.field: [str(error)]})
+        case BadPosition():
+            return _invalid({"cursor": [str(error)]})
+        case SearchTooSlow() | ReportTooSlow():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "too_slow", str(error))
         case OperationalError() if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
             return Problem(

@@ -47,11 +47,14 @@ def read_query(form: type[StrictSerializer], request: Request) -> dict[str, Any]
     Return the values of a request's query.
 
     Raises:
-        ValidationError: an unknown or repeated parameter, or a value that cannot be.
+        ValidationError: an unknown parameter, a repeated one that is no list, or a value that cannot be.
     """
-    twice = [name for name, values in request.query_params.lists() if len(values) > 1]
+    query = form()
+    lists = {name for name, field in query.fields.items() if isinstance(field, serializers.ListField)}
+    given = dict(request.query_params.lists())
+    twice = [name for name, values in given.items() if len(values) > 1 and name not in lists]
     if twice:
         raise serializers.ValidationError({name: ["This parameter is given more than once."] for name in twice})
-    query = form(data=request.query_params.dict())
+    query = form(data={name: values if name in lists else values[-1] for name, values in given.items()})
     query.is_valid(raise_exception=True)
     return dict(query.validated_data)

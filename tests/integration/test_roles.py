@@ -49,6 +49,14 @@ LEAST_ROLE = {
     "policies_partial_update": ADMINISTRATOR,
     "policies_retrieve": VIEWER,
     "policies_update": ADMINISTRATOR,
+    "report_activity": VIEWER,
+    "report_bandwidth": VIEWER,
+    "report_documents": VIEWER,
+    "report_documents_file": VIEWER,
+    "report_history": VIEWER,
+    "report_queue": VIEWER,
+    "report_queue_file": VIEWER,
+    "report_results": VIEWER,
     "repositories_create": ADMINISTRATOR,
     "repositories_destroy": ADMINISTRATOR,
     "repositories_list": VIEWER,
@@ -90,7 +98,7 @@ def address(path, world):
         "repositories": world.repository.pk,
         "outputs": world.output.pk,
     }
-    return path.replace("{id}", str(ids.get(kind)))
+    return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv")
 
 
 def test_every_operation_has_a_least_role():

@@ -3,13 +3,16 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from django.utils.functional import cached_property
 
 from jobs.lifecycle.activity import OF_OUTPUTS, ActivityName
 from jobs.models import OutputConnection, RepositoryConnection
 from jobs.queries.reports.asking import check_patterns
+
+# What is told of where nobody says how much: as much as is read at once in any case.
+USUAL_STRETCH: Final = dt.timedelta(hours=1)
 
 
 @dataclass(frozen=True)

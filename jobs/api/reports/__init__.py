@@ -1,0 +1,1 @@
+"""Reports: what was done, and where documents stand."""

@@ -1,0 +1,124 @@
+"""What a report may be asked."""
+
+from typing import Any, Final
+
+from rest_framework import serializers
+
+from jobs.api.fields import HIGHEST_ID
+from jobs.queries.clock import read_clock
+from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
+from jobs.queries.reports.classes import EVERYTHING, ITSELF
+from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_states import State, Status
+from jobs.queries.reports.history_filter import USUAL_STRETCH, HistoryFilter
+from jobs.queries.reports.simple_history import SORTS
+from nodes.api.strict import PageQuery, StrictSerializer
+
+_MOST_NAMED: Final = 1_000
+
+
+class ReportQuery(PageQuery):
+    # A position in a list that is sorted by identifier holds an identifier.
+    cursor = serializers.CharField(
+        max_length=10_000, required=False, help_text="Where the page begins: as the page before it says in `next`."
+    )
+
+
+class HistoryQuery(ReportQuery):
+    """A stretch of the history."""
+
+    repository = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
+    job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
+    activity = serializers.ListField(
+        child=serializers.CharField(max_length=500),
+        max_length=_MOST_NAMED,
+        required=False,
+        help_text="Names of activities, as the history shows them; may be repeated. `document ingest` is that of all outputs.",
+    )
+    since = serializers.DateTimeField(required=False, help_text="One hour before `until`, if nothing is given.")
+    until = serializers.DateTimeField(required=False, help_text="Not with it. Now, if nothing is given.")
+    entity = serializers.CharField(max_length=1_000, required=False, help_text="A regular expression (PostgreSQL's).")
+    code = serializers.CharField(max_length=1_000, required=False, help_text="A regular expression for result codes.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        until = attrs.setdefault("until", read_clock())
+        since = attrs.setdefault("since", until - USUAL_STRETCH)
+        if since >= until:
+            raise serializers.ValidationError({"since": ["It must be before `until`."]})
+        return attrs
+
+
+class SimpleHistoryQuery(HistoryQuery):
+    sort = serializers.ChoiceField(list(SORTS), default="start")
+    order = serializers.ChoiceField(["descending", "ascending"], default="descending")
+
+
+class BusyQuery(HistoryQuery):
+    identifier_class = serializers.CharField(
+        max_length=1_000, default=EVERYTHING, help_text="A regular expression; its first group is the class."
+    )
+    interval = serializers.FloatField(
+        min_value=SHORTEST_INTERVAL.total_seconds(),
+        max_value=LONGEST_INTERVAL.total_seconds(),
+        default=USUAL_INTERVAL.total_seconds(),
+        help_text="Seconds.",
+    )
+
+
+class HistogramQuery(HistoryQuery):
+    identifier_class = serializers.CharField(max_length=1_000, default=EVERYTHING)
+    result_class = serializers.CharField(max_length=1_000, default=ITSELF)
+
+
+class DocumentsQuery(StrictSerializer):
+    """Documents, and the moment as of which they are judged."""
+
+    repository = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
+    job = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=HIGHEST_ID), max_length=_MOST_NAMED, required=False
+    )
+    state = serializers.ListField(child=serializers.ChoiceField([*State]), max_length=len(State), required=False)
+    status = serializers.ListField(child=serializers.ChoiceField([*Status]), max_length=len(Status), required=False)
+    identifier = serializers.CharField(max_length=1_000, required=False, help_text="A regular expression.")
+    now = serializers.DateTimeField(required=False, help_text="What is ready by then? Now, if nothing is given.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs.setdefault("now", read_clock())
+        return attrs
+
+
+class DocumentStatusQuery(DocumentsQuery, ReportQuery):
+    pass
+
+
+class QueueQuery(DocumentsQuery):
+    identifier_class = serializers.CharField(max_length=1_000, default=EVERYTHING)
+
+
+class QueueStatusQuery(QueueQuery, ReportQuery):
+    pass
+
+
+def history_of(query: dict[str, Any]) -> HistoryFilter:
+    """The history that a valid query asks for."""
+    return HistoryFilter(
+        since=query["since"],
+        until=query["until"],
+        repository_id=query.get("repository"),
+        job_id=query.get("job"),
+        activities=query.get("activity", ()),
+        entity=query.get("entity", ""),
+        code=query.get("code", ""),
+    )
+
+
+def documents_of(query: dict[str, Any]) -> DocumentsAsked:
+    """The documents that a valid query asks for."""
+    return DocumentsAsked(
+        now=query["now"],
+        repository_id=query.get("repository"),
+        job_ids=query.get("job", ()),
+        states=[State(state) for state in query.get("state", ())],
+        statuses=[Status(status) for status in query.get("status", ())],
+        identifier=query.get("identifier", ""),
+    )

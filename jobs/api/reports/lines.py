@@ -1,0 +1,89 @@
+"""The lines of reports, as the API answers and as files hold them."""
+
+from typing import Any
+
+from drf_spectacular.utils import inline_serializer
+from rest_framework import serializers
+
+from jobs.lifecycle.document import Action
+from jobs.queries.reports.busiest import BusyLine
+from jobs.queries.reports.document_states import State, Status
+from jobs.queries.reports.document_status import DocumentStatusLine
+from jobs.queries.reports.histogram import HistogramLine
+from jobs.queries.reports.queue_status import QueueLine
+from jobs.queries.reports.simple_history import HistoryLine
+
+
+class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
+    """One thing that was done."""
+
+    started_at = serializers.DateTimeField()
+    activity = serializers.CharField()
+    identifier = serializers.CharField()
+    result_code = serializers.CharField()
+    bytes = serializers.IntegerField(allow_null=True)
+    seconds = serializers.FloatField(allow_null=True)
+    result_description = serializers.CharField()
+    repository = serializers.CharField()
+    job = serializers.CharField()
+
+
+class BusyLineSerializer(serializers.Serializer[BusyLine]):
+    """A class of identifiers, and the interval in which most was done for it."""
+
+    identifier_class = serializers.CharField()
+    began_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField()
+    amount = serializers.IntegerField(help_text="Things that were begun in it, or their bytes.")
+    per_minute = serializers.FloatField()
+
+
+class HistogramLineSerializer(serializers.Serializer[HistogramLine]):
+    """So many things that were done for one class came to one class of results."""
+
+    identifier_class = serializers.CharField()
+    result_class = serializers.CharField()
+    amount = serializers.IntegerField()
+
+
+class DocumentStatusSerializer(serializers.Serializer[DocumentStatusLine]):
+    """A document: what became of it, and what happens next."""
+
+    identifier = serializers.CharField()
+    job = serializers.CharField()
+    state = serializers.ChoiceField([*State])
+    status = serializers.ChoiceField([*Status])
+    scheduled_at = serializers.DateTimeField(allow_null=True)
+    scheduled_action = serializers.SerializerMethodField(
+        help_text="process or expire; null while nothing is scheduled."
+    )
+    retry_count = serializers.IntegerField()
+    failing_since = serializers.DateTimeField(allow_null=True)
+    result_code = serializers.CharField()
+
+    def get_scheduled_action(self, line: DocumentStatusLine) -> str | None:
+        return None if line.action is None else Action(line.action).name.lower()
+
+
+class QueueLineSerializer(serializers.Serializer[QueueLine]):
+    """How many documents of a class are in each status."""
+
+    identifier_class = serializers.CharField()
+    documents = serializers.IntegerField()
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        counts = {status.value: serializers.IntegerField(source=f"counts.{status.value}") for status in Status}
+        return {**super().get_fields(), **counts}
+
+
+def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
+    """A page of such lines, for the description of the API."""
+    return inline_serializer(
+        f"{line.__name__.removesuffix('Serializer')}Page",
+        {
+            "results": line(many=True),
+            "next": serializers.URLField(
+                allow_null=True, help_text="The address of the next page; null behind the last."
+            ),
+        },
+    )

@@ -1,0 +1,60 @@
+"""Which documents a status report is about."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.models import Job
+from jobs.queries.reports.asking import check_patterns
+from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDITIONS, State, Status
+
+
+@dataclass(frozen=True)
+class DocumentsAsked:
+    """
+    What to tell of; empty fields ask for nothing.
+
+    What is ready and what waits is judged as of `now`, which may be any time. `identifier` is a regular
+    expression of PostgreSQL.
+    """
+
+    now: dt.datetime
+    repository_id: int | None = None
+    job_ids: Sequence[int] = ()
+    states: Sequence[State] = ()
+    statuses: Sequence[Status] = ()
+    identifier: str = ""
+
+    def check(self) -> None:
+        """
+        Raises:
+            BadPattern: the identifier's is none.
+        """
+        if self.identifier:
+            check_patterns({"identifier": self.identifier})
+
+    @property
+    def where(self) -> str:
+        """The condition on a document `item` and its `job`."""
+        asked = ["item.job_id = ANY(%(jobs)s)"]
+        if self.states:
+            asked.append(_any_of([STATE_CONDITIONS[state] for state in self.states]))
+        if self.statuses:
+            asked.append(_any_of([STATUS_CONDITIONS[status] for status in self.statuses]))
+        if self.identifier:
+            asked.append("item.identifier ~ %(identifier)s")
+        return " AND ".join(asked)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        jobs = Job.objects.order_by("pk")
+        if self.job_ids:
+            jobs = jobs.filter(pk__in=self.job_ids)
+        if self.repository_id is not None:
+            jobs = jobs.filter(repository=self.repository_id)
+        return {"jobs": list(jobs.values_list("pk", flat=True)), "now": self.now, "identifier": self.identifier}
+
+
+def _any_of(conditions: Sequence[str]) -> str:
+    return "(" + " OR ".join(f"({condition})" for condition in conditions) + ")"

@@ -1,0 +1,136 @@
+"""Document status: each document with what became of it and what happens next."""
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.lifecycle.document import Action, Stage
+from jobs.lifecycle.job import Phase, Scan
+from jobs.queries.reports.asking import BadPosition, ask, read_position, write_position
+from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_states import Facts, State, Status, state_of, status_of
+
+_ORDER: Final = "documents"
+_AT_ONCE: Final = 2_000
+
+# In the order of the primary key, so that going on is a look-up and not a count.
+_LIST: Final = """
+SELECT item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
+       item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, item.action, item.seq IS NOT NULL AS has_number,
+       item.check_time, item.failures, item.failing_since, item.result_code
+  FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+ WHERE {where}
+   AND (%(last_hash)s::uuid IS NULL OR (item.hash, item.job_id) > (%(last_hash)s::uuid, %(last_job)s::bigint))
+ ORDER BY item.hash, item.job_id LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStatusLine:
+    """
+    A document and how it stands.
+
+    `scheduled_at` is when `action` is due, None for what is not scheduled; what is due already has the
+    time of the report. `retry_count` is attempts in a row that failed, `failing_since` the first of them.
+    """
+
+    hash: uuid.UUID
+    job_id: int
+    identifier: str
+    job: str
+    state: State
+    status: Status
+    scheduled_at: dt.datetime | None
+    action: Action | None
+    retry_count: int
+    failing_since: dt.datetime | None
+    result_code: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentStatusPage:
+    """A page of documents; `next` is to be handed in as `after` for the one behind it, None at the end."""
+
+    lines: Sequence[DocumentStatusLine]
+    next: str | None
+
+
+def read_document_status(wanted: DocumentsAsked, *, limit: int, after: str | None = None) -> DocumentStatusPage:
+    """
+    Return a page of documents in the order of their keys.
+
+    Raises:
+        BadPattern, BadPosition: what was asked cannot be.
+        ReportTooSlow: it took too long.
+    """
+    wanted.check()
+    last_hash, last_job = _read_key(after) if after else (None, None)
+    values = {**wanted.values, "last_hash": last_hash, "last_job": last_job, "limit": limit + 1}
+    found = ask(_LIST.format(where=wanted.where), values)
+    lines = [_line(row, now=wanted.now) for row in found[:limit]]
+    end = lines[-1] if len(found) > limit else None
+    return DocumentStatusPage(lines, write_position([end.hash.hex, end.job_id], of=_ORDER) if end else None)
+
+
+def read_all_document_status(wanted: DocumentsAsked) -> Iterator[Sequence[DocumentStatusLine]]:
+    """
+    Yield all documents in pages, however many there are; nothing is held between two of them.
+
+    Raises:
+        BadPattern, ReportTooSlow: as for one page.
+    """
+    after: str | None = None
+    while True:
+        page = read_document_status(wanted, limit=_AT_ONCE, after=after)
+        yield page.lines
+        after = page.next
+        if after is None:
+            return
+
+
+def _read_key(after: str) -> tuple[uuid.UUID, int]:
+    match read_position(after, of=_ORDER):
+        case [str() as key, int() as job]:
+            return uuid.UUID(hex=key), job
+        case _:
+            raise BadPosition
+
+
+def _line(row: Any, *, now: dt.datetime) -> DocumentStatusLine:
+    facts = Facts(
+        stage=Stage(row.stage),
+        indexed_before=row.indexed_before,
+        is_of_this_run=row.is_of_this_run,
+        scan=Scan(row.scan),
+        phase=Phase(row.phase),
+        action=Action(row.action),
+        has_number=row.has_number,
+        check_time=row.check_time,
+    )
+    status = status_of(facts, now=now)
+    is_scheduled = status in _SCHEDULED
+    return DocumentStatusLine(
+        hash=row.hash,
+        job_id=row.job_id,
+        identifier=row.identifier,
+        job=row.job,
+        state=state_of(facts),
+        status=status,
+        scheduled_at=(row.check_time or now) if is_scheduled else None,
+        action=facts.action if is_scheduled else None,
+        retry_count=row.failures,
+        failing_since=row.failing_since,
+        result_code=row.result_code,
+    )
+
+
+_SCHEDULED: Final = frozenset(
+    {
+        Status.READY_FOR_PROCESSING,
+        Status.READY_FOR_EXPIRATION,
+        Status.WAITING_FOR_PROCESSING,
+        Status.WAITING_FOR_EXPIRATION,
+    }
+)

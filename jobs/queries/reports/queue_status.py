@@ -1,0 +1,151 @@
+"""Queue status: how many documents stand where, in all or by class of identifier; exact at any size."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.lifecycle.document import Action, Stage
+from jobs.lifecycle.job import Kind
+from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
+from jobs.queries.reports.classes import EVERYTHING, class_of
+from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_states import QUEUED, STATUS_CONDITIONS, Status
+
+_ORDER: Final = "queue"
+
+
+def _first_that_holds(*statuses: Status, otherwise: Status) -> str:
+    cases = " ".join(f"WHEN {STATUS_CONDITIONS[status]} THEN '{status}'" for status in statuses)
+    return f"CASE {cases} ELSE '{otherwise}' END"
+
+
+# What a row of a counter tells of: whatever is pending or claimed is taken for ready or being processed.
+_STANDING: Final = (
+    f"CASE WHEN item.stage = {Stage.ACTIVE:d} THEN '{Status.PROCESSING}' ELSE "
+    + _first_that_holds(
+        Status.DELETING, Status.HOPCOUNT_EXCEEDED, Status.INACTIVE, otherwise=Status.READY_FOR_PROCESSING
+    )
+    + " END"
+)
+_PENDING: Final = _first_that_holds(
+    Status.WAITING_FOREVER,
+    Status.WAITING_FOR_PROCESSING,
+    Status.WAITING_FOR_EXPIRATION,
+    Status.READY_FOR_EXPIRATION,
+    otherwise=Status.READY_FOR_PROCESSING,
+)
+
+_COUNTS: Final = ",\n       ".join(
+    f"count(*) FILTER (WHERE {condition}) AS {status}" for status, condition in STATUS_CONDITIONS.items()
+)
+_BY_CLASS: Final = f"""
+WITH counted AS (
+SELECT {{class_}} AS identifier_class, count(*) AS documents,
+       {_COUNTS}
+  FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
+ WHERE {{where}}
+ GROUP BY 1
+)
+SELECT * FROM counted
+ WHERE %(last)s::bigint IS NULL OR (-documents, identifier_class) > (-%(last)s::bigint, %(last_class)s)
+ ORDER BY documents DESC, identifier_class LIMIT %(limit)s
+"""
+
+# Without a pattern and without a state nothing need be counted that is counted already. Counters know stages
+# and runs, not times and actions. So of what is pending, the table is read for what has no number in the
+# queue yet (an index holds just these), and for what is to expire, where a job has such documents at all;
+# the rest is ready. Claimed documents are few, and have an index. One statement, so one moment.
+_OF_ALL: Final = f"""
+WITH job AS MATERIALIZED (SELECT * FROM jobs_job WHERE id = ANY(%(jobs)s)
+), counted AS (
+    SELECT job_id, run_no, stage, amount FROM jobs_counter WHERE measure = 'stage' AND job_id = ANY(%(jobs)s)
+     UNION ALL
+    SELECT job_id, run_no, stage, amount FROM jobs_counterdelta WHERE measure = 'stage' AND job_id = ANY(%(jobs)s)
+), standing AS (
+    SELECT {_STANDING} AS status, sum(item.amount)::bigint AS amount
+      FROM counted AS item JOIN job ON job.id = item.job_id GROUP BY 1
+), apart AS (
+    SELECT {_PENDING} AS status, count(*) AS amount
+      FROM jobs_queueitem AS item JOIN job ON job.id = item.job_id
+     WHERE {QUEUED} AND item.seq IS NULL GROUP BY 1
+     UNION ALL
+    SELECT {_PENDING} AS status, count(*)
+      FROM jobs_queueitem AS item JOIN job ON job.id = item.job_id AND job.kind = '{Kind.CONTINUOUS}'
+     WHERE {QUEUED} AND item.seq IS NOT NULL AND item.action = {Action.EXPIRE:d} GROUP BY 1
+     UNION ALL
+    SELECT '{Status.EXPIRING}', count(*)
+      FROM jobs_queueitem AS item JOIN job ON job.id = item.job_id
+     WHERE {STATUS_CONDITIONS[Status.EXPIRING]}
+)
+SELECT status, sum(amount)::bigint AS amount FROM (
+    SELECT status, amount FROM standing
+     UNION ALL
+    SELECT status, amount FROM apart
+     UNION ALL
+    -- They stand among those that are ready, or in work.
+    SELECT CASE status WHEN '{Status.EXPIRING}' THEN '{Status.PROCESSING}' ELSE '{Status.READY_FOR_PROCESSING}' END, -amount
+      FROM apart
+) AS every GROUP BY status
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    """How many documents of a class of identifiers are in each status."""
+
+    identifier_class: str
+    documents: int
+    counts: Mapping[Status, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """A page of classes, the largest first; `next` is to be handed in as `after` for the one behind it."""
+
+    lines: Sequence[QueueLine]
+    next: str | None
+
+
+def read_queue_status(
+    wanted: DocumentsAsked, *, identifier_class: str = EVERYTHING, limit: int, after: str | None = None
+) -> QueuePage:
+    """
+    Return how many documents stand where, by class of identifier.
+
+    Raises:
+        BadPattern, BadPosition: what was asked cannot be.
+        ReportTooSlow: it took too long.
+    """
+    wanted.check()
+    check_patterns({"identifier_class": identifier_class})
+    last, last_class = read_position(after, of=_ORDER) if after else (None, None)
+    if identifier_class == EVERYTHING and not wanted.states and not wanted.identifier and not after:
+        return QueuePage(_count_all(wanted), None)
+    statement = _BY_CLASS.format(
+        class_=class_of("item.identifier", identifier_class, parameter="identifier_class"), where=wanted.where
+    )
+    values: dict[str, Any] = {
+        **wanted.values,
+        "identifier_class": identifier_class,
+        "last": last,
+        "last_class": last_class,
+        "limit": limit + 1,
+    }
+    found = ask(statement, values)
+    lines = [
+        QueueLine(row.identifier_class, row.documents, {status: getattr(row, status) for status in Status})
+        for row in found[:limit]
+    ]
+    more = len(found) > limit
+    return QueuePage(
+        lines, write_position([lines[-1].documents, lines[-1].identifier_class], of=_ORDER) if more else None
+    )
+
+
+def _count_all(wanted: DocumentsAsked) -> list[QueueLine]:
+    amounts = {row.status: row.amount for row in ask(_OF_ALL, wanted.values)}
+    counts = {
+        status: amounts.get(status, 0) if not wanted.statuses or status in wanted.statuses else 0 for status in Status
+    }
+    documents = sum(counts.values())
+    return [QueueLine("", documents, counts)] if documents else []
