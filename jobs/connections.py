@@ -118,7 +118,9 @@ def _distrust_versions(connection: Connection) -> None:
     running = [job.name for job in jobs if job.phase != Phase.INACTIVE]
     if running:
         raise ConnectionInUse(connection, running, "changed")
-    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(specification_version=F("specification_version") + 1)
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
+        specification_version=F("specification_version") + 1, from_the_beginning=True
+    )
 
 
 def _check_name(kind: Kind, name: str) -> None:

@@ -6,10 +6,10 @@ whose sentences can be shown as they are.
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import transaction
 
@@ -17,11 +17,13 @@ from jobs import journal
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Phase
-from jobs.models import Budget, Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.runs import InvalidJob, ask_for_run
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 from nodes.lifecycle import CLUSTER_SCOPE
 
 __all__ = [
+    "VERBS",
     "InvalidJob",
     "JobUnknown",
     "SeedWanted",
@@ -32,24 +34,18 @@ __all__ = [
     "create_job",
     "delete",
     "pause",
+    "reset_seeding",
+    "restart",
+    "restart_minimal",
     "resume",
     "start",
+    "start_minimal",
 ]
 
 
 _MOST_NAME: Final = 200
-
-
-class InvalidJob(Exception):
-    """
-    What was asked for cannot be a job. `problems` maps a field to its sentences.
-
-    Nothing was changed.
-    """
-
-    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
-        self.problems = {name: list(sentences) for name, sentences in problems.items()}
-        super().__init__(" ".join(sentence for sentences in self.problems.values() for sentence in sentences))
+# A job that failed to start is tried as if it had not been.
+_AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +152,7 @@ def change_job(
             job.outputs.values_list("pk", flat=True)
         ):
             job.specification_version += 1
+            job.from_the_beginning = True
         job.name = name if name is not None else job.name
         job.specification = wanted
         job.max_documents = most
@@ -169,25 +166,14 @@ def change_job(
     return JobSaved(job, warnings)
 
 
-def start(job_id: int, *, made_by: str, now: dt.datetime, minimal: bool = False) -> StateChange:
-    """Ask for a run. The main prepares it."""
-    with transaction.atomic():
-        change = make_transition(
-            job_id,
-            "start",
-            made_by=made_by,
-            now=now,
-            facts={"minimal": minimal, "started_at": now, "ended_at": None, "run_end": ""},
-        )
-        job = change.job
-        if not job.seeds.filter(removed_at=None).exists():
-            raise InvalidJob({"seeds": [f"Job {job.name} has no seed to start from."]})
-        if not job.outputs.exists():
-            raise InvalidJob({"outputs": [f"Job {job.name} has no output."]})
-        Budget.objects.filter(job=job).delete()
-        if job.max_documents is not None:
-            Budget.objects.create(job=job, run_no=job.run_no + 1, most=job.max_documents)
-    return change
+def start(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """Ask for a run. The main prepares it. It is under no window: what was started by hand never waits."""
+    return ask_for_run(job_id, "start", made_by=made_by, now=now, facts={"window_ends_at": None})
+
+
+def start_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """Ask for a run that reads only what its source says has changed, and removes nothing that it did not reach."""
+    return ask_for_run(job_id, "start minimal", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
 def pause(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
@@ -196,18 +182,55 @@ def pause(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
 
 
 def resume(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Go on where the job was paused."""
+    """Go on where the job was paused; outside of its window it goes on when that opens."""
     return make_transition(job_id, "resume", made_by=made_by, now=now)
 
 
 def abort(job_id: int, *, made_by: str, now: dt.datetime, reason: str = "") -> StateChange:
     """End the run before it is finished: nothing that it did not reach is removed."""
-    return make_transition(job_id, "abort", made_by=made_by, now=now, reason=reason)
+    facts = {"retry_at": None, "schedule_checked_at": now}
+    return make_transition(job_id, "abort", made_by=made_by, now=now, facts=facts, reason=reason)
+
+
+def restart(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """End the run as `abort` does, and start the next one at once."""
+    return make_transition(job_id, "restart", made_by=made_by, now=now, facts=_AS_NEW)
+
+
+def restart_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """End the run as `abort` does, and start a minimal one at once."""
+    return make_transition(job_id, "restart minimal", made_by=made_by, now=now, facts=_AS_NEW)
+
+
+def reset_seeding(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """Let the next run read the source as if it had never been read."""
+    return make_transition(job_id, "reset seeding", made_by=made_by, now=now, facts={"from_the_beginning": True})
 
 
 def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Remove the job, its documents, and what only it holds in its outputs."""
-    return make_transition(job_id, "delete", made_by=made_by, now=now)
+    return make_transition(job_id, "delete", made_by=made_by, now=now, facts=_AS_NEW)
+
+
+class Verb(NamedTuple):
+    """What an operator may ask for: the function, and the right that it takes."""
+
+    perform: Callable[..., StateChange]
+    permission: str
+
+
+# Every action that the lifecycle's table gives to operators, by its verb.
+VERBS: Final[Mapping[str, Verb]] = {
+    "start": Verb(start, "jobs.control_job"),
+    "start-minimal": Verb(start_minimal, "jobs.control_job"),
+    "pause": Verb(pause, "jobs.control_job"),
+    "resume": Verb(resume, "jobs.control_job"),
+    "abort": Verb(abort, "jobs.control_job"),
+    "restart": Verb(restart, "jobs.control_job"),
+    "restart-minimal": Verb(restart_minimal, "jobs.control_job"),
+    "reset-seeding": Verb(reset_seeding, "jobs.control_job"),
+    "delete": Verb(delete, "jobs.delete_job"),
+}
 
 
 def check_name(name: str) -> None:

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 
 from jobs import channels, journal
 from jobs.lifecycle.activity import OF_TRANSITIONS
-from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, situation_of
+from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_possible, situation_of
 from jobs.lifecycle.table import Owner
 from jobs.models import Job
 from nodes.fences import TermHeld, hold_term
@@ -37,7 +37,7 @@ class TransitionRefused(Exception):
 
     def __init__(self, job: Job, name: str) -> None:
         self.job_id, self.name, self.state = job.pk, name, job.status
-        self.allowed = [row.name for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
+        self.allowed = [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
         now_possible = ", ".join(self.allowed) or "nothing: it goes on by itself"
         super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
 
@@ -63,33 +63,60 @@ def make_transition(
     """
     Move a job along one row of the lifecycle's table and record the move.
 
-    `facts` are other columns of the job that change with it. `reason` is shown beside its status. A
-    main gives its `term`, which is its fence.
+    `facts` are other columns of the job that change with it. `reason` is shown beside its status; without
+    one nothing is, unless the row keeps what was. A main gives its `term`, which is its fence.
 
     Raises:
         FenceRefused: the term is no longer the main's.
         TransitionRefused: the job is not in a state this transition may start from.
         JobUnknown: there is no such job.
     """
-    row = TRANSITIONS[name]
     with transaction.atomic():
-        if term is not None:
-            hold_term(connection.connection, term)
-        job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
-        if job is None:
-            raise JobUnknown(job_id)
-        before = job.state
-        if situation_of(before) not in row.sources:
-            raise TransitionRefused(job, name)
-        for column, value in {**row.becomes, **(facts or {}), "reason": reason}.items():
+        job = _hold(job_id, name, term=term)
+        row, before = TRANSITIONS[name], job.state
+        changes = {**row.becomes_from(situation_of(before)), **(facts or {})}
+        if reason or not row.keeps_reason:
+            changes["reason"] = reason
+        for column, value in changes.items():
             setattr(job, column, value)
-        job.save(update_fields=[*row.becomes, *(facts or {}), "reason"])
-        says = f"{row.says}: {reason}" if reason else row.says
-        journal.record(job, kind=name.replace(" ", "_"), message=says, made_by=made_by, now=now)
-        if activity := OF_TRANSITIONS.get(name):
-            code = str((facts or {}).get("run_end", ""))
-            journal.remember(job, activity=activity, code=code, description=reason, now=now)
-        # Rare, and whoever works for the job should know at once: inside the transaction.
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job_id)))
+        if changes:
+            job.save(update_fields=list(changes))
+        _tell(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
     return StateChange(job=job, name=name, before=before, after=job.state)
+
+
+def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> None:
+    """
+    Let a job go of which nothing is left but itself: the last row of its lifecycle.
+
+    Raises:
+        FenceRefused, TransitionRefused, JobUnknown: as above.
+    """
+    with transaction.atomic():
+        job = _hold(job_id, "go", term=term)
+        _tell(job, "go", reason="", code="", made_by=made_by, now=now)
+        job.delete()
+
+
+def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
+    """Lock a job in a state from which this transition may be made."""
+    if term is not None:
+        hold_term(connection.connection, term)
+    job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
+    if job is None:
+        raise JobUnknown(job_id)
+    if not is_possible(TRANSITIONS[name], job.state):
+        raise TransitionRefused(job, name)
+    return job
+
+
+def _tell(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.datetime) -> None:
+    """Write the move into the journal and the history, and wake whoever works for the job."""
+    says = TRANSITIONS[name].says
+    message = f"{says}: {reason}" if reason else says
+    journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
+    if activity := OF_TRANSITIONS.get(name):
+        journal.remember(job, activity=activity, code=code, description=reason, now=now)
+    # Rare, and whoever works for the job should know at once: inside the transaction.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))

@@ -65,12 +65,12 @@ from jobs.connectors.repository.kind import (
     BinKind,
     Checked,
     Database,
-    Model,
     Pace,
     Seeding,
     SeedingFailed,
 )
 from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.lifecycle.scan import Model
 
 _SCHEME: Final = "scripted://"
 _USUAL_BIN: Final = "here"

@@ -16,9 +16,9 @@ from unfold.admin import ModelAdmin, StackedInline
 from jobs import control
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import TRANSITIONS, Phase
+from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
-from jobs.transitions import StateChange
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]
@@ -42,6 +42,27 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         return field
 
 
+def _action(row: Transition) -> Callable[..., None]:
+    """The action of the list of jobs that makes an operator's transition."""
+    verb = control.VERBS[row.verb]
+    right = "remove" if verb.permission == "jobs.delete_job" else "control"
+    label = _("Delete, with what they indexed") if row.verb == "delete" else row.label
+
+    @admin.action(description=label, permissions=[right])
+    def perform(_admin: "JobAdmin", request: HttpRequest, jobs: QuerySet[Job]) -> None:
+        for job in jobs:
+            try:
+                change = verb.perform(job.pk, made_by=request.user.get_username(), now=timezone.now())
+            except (TransitionRefused, InvalidJob, JobUnknown) as refused:
+                messages.warning(request, str(refused))
+            else:
+                messages.success(request, f"{change.job.name}: {change.job.status}.")
+
+    # Django knows an action by the name of its function.
+    perform.__name__ = row.verb.replace("-", "_")
+    return perform
+
+
 class JobAdmin(ModelAdmin):  # type: ignore[misc]
     """
     A job is changed while it does not run, and deleted by an action that removes what it indexed too.
@@ -54,7 +75,7 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     list_display = ("name", "page", "status", "repository", "priority")
     list_filter = ("phase", "repository")
     search_fields = ("name",)
-    actions = ("start", "pause", "resume", "abort", "remove")
+    actions = tuple(_action(row) for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
     filter_horizontal = ()
     fieldsets = (
         (None, {"fields": ("name", "repository", "outputs")}),
@@ -90,26 +111,6 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
 
     def has_remove_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("jobs.delete_job")
-
-    @admin.action(description=_("Start"), permissions=["control"])
-    def start(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        _make(control.start, request, jobs)
-
-    @admin.action(description=_("Pause"), permissions=["control"])
-    def pause(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        _make(control.pause, request, jobs)
-
-    @admin.action(description=_("Resume"), permissions=["control"])
-    def resume(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        _make(control.resume, request, jobs)
-
-    @admin.action(description=_("Abort"), permissions=["control"])
-    def abort(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        _make(control.abort, request, jobs)
-
-    @admin.action(description=_("Delete, with what they indexed"), permissions=["remove"])
-    def remove(self, request: HttpRequest, jobs: QuerySet[Job]) -> None:
-        _make(control.delete, request, jobs)
 
     # --- Saving ----------------------------------------------------------------------------------
 
@@ -149,13 +150,3 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     @admin.display(description=_("page"))
     def page(self, job: Job) -> str:
         return format_html('<a href="{}">{}</a>', reverse("job", args=[job.pk]), _("watch"))
-
-
-def _make(transition: Callable[..., StateChange], request: HttpRequest, jobs: QuerySet[Job]) -> None:
-    for job in jobs:
-        try:
-            change = transition(job.pk, made_by=request.user.get_username(), now=timezone.now())
-        except (TransitionRefused, InvalidJob, JobUnknown) as refused:
-            messages.warning(request, str(refused))
-        else:
-            messages.success(request, f"{change.job.name}: {change.job.status}.")

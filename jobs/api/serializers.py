@@ -92,7 +92,7 @@ class JobSerializer(StrictModelSerializer):
         read_only_fields = fields[8:]
 
     def get_allowed(self, job: Job) -> list[str]:
-        return [row.name for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
+        return [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
 
     def validate_repository(self, repository: RepositoryConnection) -> RepositoryConnection:
         if self.instance is not None and repository.pk != self.instance.repository_id:

@@ -52,6 +52,10 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "pause": "jobs.control_job",
         "resume": "jobs.control_job",
         "abort": "jobs.control_job",
+        "start_minimal": "jobs.control_job",
+        "restart": "jobs.control_job",
+        "restart_minimal": "jobs.control_job",
+        "reset_seeding": "jobs.control_job",
         "delete_job": "jobs.delete_job",
     }
     queryset = Job.objects.prefetch_related("outputs", _LIVE_SEEDS)
@@ -103,6 +107,40 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, pk: str) -> Response:
         return self._make(request, control.abort)
+
+    @extend_schema(
+        operation_id="jobs_start_minimal",
+        description="Ask for a run that reads only what its source says has changed; nothing that it does not reach is removed.",
+        request=Nothing,
+    )
+    @action(detail=True, methods=["post"], url_path="start-minimal")
+    def start_minimal(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.start_minimal)
+
+    @extend_schema(
+        operation_id="jobs_restart", description="End the run as `abort` does, and start the next.", request=Nothing
+    )
+    @action(detail=True, methods=["post"])
+    def restart(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.restart)
+
+    @extend_schema(
+        operation_id="jobs_restart_minimal",
+        description="End the run as `abort` does, and start a minimal one.",
+        request=Nothing,
+    )
+    @action(detail=True, methods=["post"], url_path="restart-minimal")
+    def restart_minimal(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.restart_minimal)
+
+    @extend_schema(
+        operation_id="jobs_reset_seeding",
+        description="Let the next run read the source as if it had never been read.",
+        request=Nothing,
+    )
+    @action(detail=True, methods=["post"], url_path="reset-seeding")
+    def reset_seeding(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.reset_seeding)
 
     @extend_schema(
         operation_id="jobs_delete",

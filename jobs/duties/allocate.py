@@ -17,7 +17,7 @@ SELECT seed.id, seed.policy_id
   FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
   LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
  WHERE job.node_scope = %(scope)s AND job.phase IN ('ready_for_startup', 'starting_up', 'active', 'shutting_down',
-                                                    'ready_for_delete', 'deleting')
+                                                    'ready_for_delete', 'delete_starting_up', 'deleting')
    AND held.node_scope IS DISTINCT FROM %(scope)s
  ORDER BY seed.id LIMIT 1000
 """

@@ -1,8 +1,8 @@
 """What failed nodes and dead one-shots leave behind: the main gives it back."""
 
 from jobs.duties.context import Pass
+from jobs.duties.moves import move
 from jobs.queue import release
-from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
@@ -43,10 +43,5 @@ def interrupt_dead_one_shots(at: Pass) -> int:
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (scope,)
         ).fetchall()
         release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
-        try:
-            make_transition(
-                job_id, "interrupt", made_by="main", now=at.now, reason="its process is gone", term=at.office
-            )
-        except (TransitionRefused, JobUnknown):
-            continue
+        move(at, job_id, "interrupt", reason="its process is gone")
     return len(dead)

@@ -4,13 +4,19 @@ import logging
 from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import RetryLimit
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
-from jobs.lifecycle.job import Scan
+from jobs.duties.moves import move, move_as_owner
+from jobs.lifecycle.job import Kind, RunEnd
+from jobs.lifecycle.scan import choose_scan
+from jobs.models import Job, Seed
 from jobs.queue.discover import discover_seeds
 from jobs.queue.hold import GroupHeld
 from jobs.queue.rows import named_rows
-from jobs.transitions import JobUnknown, TransitionRefused, make_transition
+from jobs.queue.runnable import RUNNABLE
+from nodes.fences import FenceRefused
 
 logger = logging.getLogger(__name__)
 
@@ -25,45 +31,72 @@ UPDATE jobs_bin SET is_known = false
            FOR NO KEY UPDATE) AS known
  WHERE jobs_bin.id = known.id
 """
+# Connectors are installed, no attempt is to be waited for, and each seed has somebody to seed it.
+JOBS_TO_PREPARE: Final[LiteralString] = """
+SELECT job.id, job.run_no, job.kind, job.minimal, job.from_the_beginning, job.failures, repository.connector
+  FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
+ WHERE job.node_scope = %(scope)s AND job.phase = 'ready_for_startup' AND job.stop_request = 'none'
+   AND job.connectors_ready AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)
+   AND NOT EXISTS (SELECT FROM jobs_seed AS seed LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
+                    WHERE seed.job_id = job.id AND held.state IS DISTINCT FROM 'owned')
+"""
+_TO_SEED: Final[LiteralString] = f"""
+SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id, job.kind, job.phase, job.run_no, job.specification,
+       job.failures, job.failing_since, repository.connector, repository.configuration,
+       CASE WHEN job.from_the_beginning THEN '' ELSE seed.seeding_version END AS last_version
+  FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
+  JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
+ WHERE seed.group_id = ANY(%(groups)s) AND seed.removed_at IS NULL AND seed.seeded_run < job.run_no
+   AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)
+   AND (job.phase = 'starting_up' AND job.stop_request = 'none' OR job.phase = 'active' AND job.seeding AND {RUNNABLE})
+"""
+# Jobs of which an owner may have a seed to seed, or the last of which is seeded.
+SEEDING_JOBS: Final[LiteralString] = """
+SELECT FROM jobs_job AS job
+ WHERE job.node_scope = %(scope)s AND job.stop_request = 'none' AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)
+   AND (job.phase = 'starting_up' OR job.phase = 'active' AND job.seeding)
+"""
+_SEEDED: Final[LiteralString] = """
+SELECT job.id, job.phase, job.reseed_after FROM jobs_job AS job
+ WHERE job.node_scope = %(scope)s AND job.stop_request = 'none'
+   AND (job.phase = 'starting_up' OR job.phase = 'active' AND job.seeding)
+   AND NOT EXISTS (SELECT FROM jobs_seed AS seed
+                    WHERE seed.job_id = job.id AND seed.removed_at IS NULL AND seed.seeded_run < job.run_no)
+"""
 
 
 def prepare_runs(at: Pass) -> int:
-    """Give a new run number to each job that is ready; returns how many runs were prepared."""
-    ready = at.connection.execute(
-        """
-        SELECT job.id, job.run_no FROM jobs_job AS job
-         WHERE job.node_scope = %s AND job.phase = 'ready_for_startup' AND job.stop_request = 'none'
-           AND NOT EXISTS (SELECT FROM jobs_seed AS seed LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
-                            WHERE seed.job_id = job.id AND held.state IS DISTINCT FROM 'owned')
-        """,
-        (at.scope,),
-    ).fetchall()
-    for job_id, run_no in ready:
+    """Give a run number and a scan to each job that is ready; returns how many runs were prepared."""
+    with named_rows(at.connection) as cursor:
+        ready = cursor.execute(JOBS_TO_PREPARE, {"scope": at.scope, "now": at.now}).fetchall()
+    moved = 0
+    for job in ready:
         # A run asks hosts anew what they allow: first one document of each, behind its robots.txt.
-        at.connection.execute(_FORGET_HOSTS, {"job": job_id, "namespaces": registry.namespaces_that_ask_first()})
-        # The web's seeds name only roots: whatever a full run does not reach is gone.
-        _try(job_id, "prepare", at, facts={"run_no": run_no + 1, "scan": Scan.FULL})
-    return len(ready)
+        at.connection.execute(_FORGET_HOSTS, {"job": job.id, "namespaces": registry.namespaces_that_ask_first()})
+        moved += _prepare(at, job)
+    return moved
+
+
+def _prepare(at: Pass, job: Any) -> bool:
+    if job.failures:
+        # It could not start yet, and goes on with what it has seeded already.
+        return move(at, job.id, "prepare")
+    try:
+        model = registry.find(job.connector).model
+    except registry.UnknownConnector:
+        # `watch_connectors` has not seen it yet.
+        return False
+    scan = choose_scan(model, kind=Kind(job.kind), minimal=job.minimal, from_the_beginning=job.from_the_beginning)
+    return move(at, job.id, "prepare", facts={"run_no": job.run_no + 1, "scan": scan})
 
 
 def seed_seeds(at: Pass) -> int:
-    """Put the seeds of starting jobs into their runs, for the groups of this manager; returns how many."""
+    """Put the seeds of jobs that start, or reseed, into their runs, for the groups of this manager; returns how many."""
     held = {group.id: group for group in at.groups}
     with named_rows(at.connection) as cursor:
-        seeds = cursor.execute(
-            """
-            SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id, job.specification,
-                   CASE WHEN job.from_the_beginning THEN '' ELSE seed.seeding_version END AS last_version,
-                   repository.connector, repository.configuration
-              FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
-              JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
-             WHERE seed.group_id = ANY(%s) AND job.phase = 'starting_up' AND job.stop_request = 'none'
-               AND seed.removed_at IS NULL AND seed.seeded_run < job.run_no
-            """,
-            (list(held),),
-        ).fetchall()
+        seeds = cursor.execute(_TO_SEED, {"groups": list(held), "now": at.now}).fetchall()
     seeded = sum(_seed(at, seed, group=held[seed.group_id]) for seed in seeds)
-    _activate(at)
+    _end_seeding(at)
     return seeded
 
 
@@ -74,43 +107,69 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
     try:
         kind = registry.find(seed.connector)
         version = kind.seed(asked, named, last_version=seed.last_version)
-    except (SeedingFailed, registry.UnknownConnector) as error:
-        logger.warning("job %d cannot be seeded now: %s", seed.job_id, error)
+    except SeedingFailed as failed:
+        return _put_off(at, seed, str(failed), retry_after=failed.retry_after, limit=failed.limit)
+    except registry.UnknownConnector as unknown:
+        return _put_off(at, seed, str(unknown))
+    except Exception as defect:
+        logger.exception("defect of the connector %s while it was seeded", seed.connector)
+        return _put_off(at, seed, f"The connector {seed.connector!r} has a defect ({type(defect).__name__}).")
+    try:
+        discover_seeds(
+            at.connection,
+            manager=at.me,
+            group=group,
+            job_id=seed.job_id,
+            seed_id=seed.id,
+            urls=seed.urls,
+            bins=kind.bins,
+            references=list(named.references.values()),
+            version=version,
+            again=seed.kind == Kind.CONTINUOUS,
+            now=at.now,
+        )
+    except FenceRefused as refused:
+        # The group was lost meanwhile, or the job was stopped: then its seeds are not ours to read.
+        if refused.fence != "group":
+            raise
         return False
-    discover_seeds(
-        at.connection,
-        manager=at.me,
-        group=group,
-        job_id=seed.job_id,
-        seed_id=seed.id,
-        bins=kind.bins,
-        references=list(named.references.values()),
-        version=version,
-        now=at.now,
-    )
     return True
 
 
-def _activate(at: Pass) -> None:
-    """Make jobs active of which no seed is left to be seeded."""
-    seeded = at.connection.execute(
-        """
-        SELECT job.id FROM jobs_job AS job
-         WHERE job.node_scope = %s AND job.phase = 'starting_up' AND job.stop_request = 'none'
-           AND NOT EXISTS (SELECT FROM jobs_seed AS seed
-                            WHERE seed.job_id = job.id AND seed.removed_at IS NULL AND seed.seeded_run < job.run_no)
-        """,
-        (at.scope,),
-    ).fetchall()
-    for (job_id,) in seeded:
-        _try(job_id, "activate", at)
+def _put_off(
+    at: Pass, seed: Any, why: str, *, retry_after: float | None = None, limit: RetryLimit | None = None
+) -> bool:
+    """
+    Try again later, or give up where that was enough; returns False, for nothing was seeded.
+
+    A job that starts goes back; one that runs goes on with what its seeds named before.
+    """
+    logger.warning("job %d cannot be seeded now: %s", seed.job_id, why)
+    later = failed_attempt(
+        failures=seed.failures, failing_since=seed.failing_since, retry_after=retry_after, limit=limit, now=at.now
+    )
+    if seed.phase == "starting_up":
+        if later is not None:
+            move_as_owner(at, seed.job_id, "put off", facts=later, reason=why)
+        else:
+            move_as_owner(at, seed.job_id, "give up", facts={"run_end": RunEnd.ERROR}, reason=why)
+    elif later is not None:
+        Job.objects.filter(pk=seed.job_id, seeding=True).update(**later, reason=why)
+    else:
+        Seed.objects.filter(pk=seed.id).update(seeded_run=seed.run_no)
+        Job.objects.filter(pk=seed.job_id, seeding=True).update(**NO_FAILURES)
+    return False
 
 
-def _try(job_id: int, name: str, at: Pass, facts: dict[str, object] | None = None) -> None:
-    """Make a transition; somebody may have made another in between, which then holds."""
-    try:
-        make_transition(
-            job_id, name, made_by="manager", now=at.now, facts=facts, term=None if name == "activate" else at.term
+def _end_seeding(at: Pass) -> None:
+    """Let jobs go on of which no seed is left to be seeded."""
+    with named_rows(at.connection) as cursor:
+        seeded = cursor.execute(_SEEDED, {"scope": at.scope}).fetchall()
+    for job in seeded:
+        if job.phase == "active":
+            move_as_owner(at, job.id, "end reseeding", facts=NO_FAILURES)
+            continue
+        reseed_at = None if job.reseed_after is None else at.now + job.reseed_after
+        move_as_owner(
+            at, job.id, "activate", facts={**NO_FAILURES, "from_the_beginning": False, "reseed_at": reseed_at}
         )
-    except (TransitionRefused, JobUnknown):
-        return

@@ -9,6 +9,7 @@ from jobs import channels
 from jobs.duties.context import Pass
 from jobs.queue.hold import Stuffed
 from jobs.queue.rows import named_rows
+from jobs.queue.runnable import RUNNABLE
 from jobs.queue.stuff import stuff
 from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.wake import notify, sweep_lanes
@@ -16,17 +17,17 @@ from nodes.fences import FenceRefused
 
 # The groups of mine in which a lane is ready, of those the ones with something to remove, the workers that
 # live, and what is offered already.
-_LOOK: Final[LiteralString] = """
+_LOOK: Final[LiteralString] = f"""
 WITH ready AS MATERIALIZED (
     SELECT DISTINCT seed.group_id, job.phase = 'active' AS to_process
       FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
      WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
-       AND job.pause = 'no' AND job.stop_request = 'none'
+       AND {RUNNABLE}
        AND EXISTS (SELECT FROM jobs_lane AS lane WHERE lane.seed_id = seed.id AND lane.ready_at <= %(now)s)
 )
-SELECT (SELECT coalesce(array_agg(group_id), '{}') FROM ready WHERE to_process) AS to_process,
-       (SELECT coalesce(array_agg(group_id), '{}') FROM ready WHERE NOT to_process) AS to_remove,
-       (SELECT coalesce(array_agg(id), '{}') FROM nodes_node
+SELECT (SELECT coalesce(array_agg(group_id), '{{}}') FROM ready WHERE to_process) AS to_process,
+       (SELECT coalesce(array_agg(group_id), '{{}}') FROM ready WHERE NOT to_process) AS to_remove,
+       (SELECT coalesce(array_agg(id), '{{}}') FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
        (SELECT coalesce(sum(capacity), 0) FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,

@@ -23,6 +23,11 @@ OF_OUTPUTS: Final = frozenset({ActivityName.INGEST, ActivityName.DELETION})
 # Which transitions of a job the history hears of: those after which it runs, or no longer does.
 OF_TRANSITIONS: Final = {
     "start": ActivityName.JOB_START,
+    "start minimal": ActivityName.JOB_START,
+    "start again": ActivityName.JOB_START,
+    "begin window": ActivityName.JOB_START,
+    "wait": ActivityName.JOB_WAIT,
+    "unwait": ActivityName.JOB_UNWAIT,
     "come to rest": ActivityName.JOB_STOP,
     "interrupt": ActivityName.JOB_STOP,
     "end aborted": ActivityName.JOB_STOP,

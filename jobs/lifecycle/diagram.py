@@ -5,7 +5,7 @@ A test holds the file against what this prints.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ def page() -> str:
             *_section("Jobs", job.TRANSITIONS.values(), _job_target),
             "### Names in ManifoldCF",
             "",
-            "ManifoldCF's statuses are derived from the dimensions. Those marked are reached today.",
+            "ManifoldCF's statuses are derived from the dimensions.",
             "",
             *_names(),
             "",
@@ -43,25 +43,34 @@ def _section(title: str, transitions: Iterable[Transition], target: Callable[[Tr
     yield "stateDiagram-v2"
     for row in rows:
         for source in sorted(row.sources):
-            yield f"    {_slug(source)} --> {_slug(target(row, source))}: {row.name}"
+            # What only changes a fact beside leads nowhere else, and would hide those that do.
+            if (leads_to := target(row, source)) != source:
+                yield f"    {_slug(source)} --> {_slug(leads_to)}: {row.name}"
     yield "```"
     yield ""
     yield "| transition | from | sets | by | when |"
     yield "|---|---|---|---|---|"
     for row in rows:
-        sets = ", ".join(f"{name} = {_value(value)}" for name, value in row.becomes.items())
-        yield f"| {row.name} | {', '.join(sorted(row.sources))} | {sets} | {row.owner.value} | {row.guard or 'always'} |"
+        sets = [
+            _sets(row.becomes),
+            *(f"from {source}: {_sets(becomes)}" for source, becomes in sorted(row.unlike.items())),
+        ]
+        guard = ", and ".join(part for part in (_sets(row.requires), row.guard) if part) or "always"
+        yield f"| {row.name} | {', '.join(sorted(row.sources))} | {'; '.join(sets)} | {row.owner.value} | {guard} |"
     yield ""
 
 
 def _job_target(row: Transition, source: str) -> str:
     """The situation that a transition leads to, from one of its sources."""
-    for state in _states():
-        if job.situation_of(state) == source:
-            becomes: dict[str, Any] = dict(row.becomes)
-            after = replace(state, **becomes)
-            return job.situation_of(after) or after.phase.value
-    return "?"
+    becomes: dict[str, Any] = dict(row.becomes_from(source))
+    if becomes.get("phase", job.Phase) is None:
+        return "gone"
+    return job.situation_of(replace(_example_of(source), **becomes))
+
+
+def _example_of(situation: str) -> job.JobState:
+    """The plainest state of a situation."""
+    return next(state for state in job.states_by_name().values() if job.situation_of(state) == situation)
 
 
 def _document_target(row: Transition, _source: str) -> str:
@@ -71,20 +80,15 @@ def _document_target(row: Transition, _source: str) -> str:
     return "absent" if stage is None and "stage" in row.becomes else str(_value(stage)).replace("_", " ")
 
 
-def _states() -> Iterator[job.JobState]:
-    for phase in job.Phase:
-        yield job.JobState(phase)
-    for pause in job.Pause:
-        yield job.JobState(job.Phase.ACTIVE, pause=pause)
-    yield job.JobState(job.Phase.ACTIVE, stop_request=job.StopRequest.ABORT)
-
-
 def _names() -> Iterator[str]:
-    reached = {job.manifoldcf_name(state) for state in _states()}
-    yield "| status | plain words | reached |"
-    yield "|---|---|---|"
+    yield "| status | plain words |"
+    yield "|---|---|"
     for name, state in sorted(job.states_by_name().items()):
-        yield f"| {name} | {job.plain_name(state)} | {'yes' if name in reached else ''} |"
+        yield f"| {name} | {job.plain_name(state)} |"
+
+
+def _sets(becomes: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} = {_value(value)}" for name, value in becomes.items())
 
 
 def _value(value: object) -> str:

@@ -209,6 +209,8 @@ def _names_of_active(active: JobState) -> dict[JobState, str]:
     }
     for pause in Pause:
         for window in Window:
+            if (pause, window) in _NOWHERE:
+                continue
             state = replace(active, pause=pause, window=window)
             names[replace(state, stop_request=StopRequest.ABORT)] = "ABORTING"
             names[replace(state, stop_request=StopRequest.RESTART)] = f"ABORTINGFORRESTART{seeds}{small}"
@@ -233,57 +235,217 @@ _PAUSED_OR_WAITING: Final = {
     (Pause.NO, Window.OUTSIDE): "ACTIVEWAIT",
     (Pause.PAUSING, Window.INSIDE): "PAUSING",
     (Pause.PAUSING, Window.WAITING): "PAUSINGWAITING",
-    (Pause.PAUSING, Window.OUTSIDE): "PAUSINGWAITING",
     (Pause.PAUSED, Window.INSIDE): "PAUSED",
-    (Pause.PAUSED, Window.WAITING): "PAUSINGWAITING",
     (Pause.PAUSED, Window.OUTSIDE): "PAUSEDWAIT",
 }
+# Who is at rest in one way has nothing left to drain in the other.
+_NOWHERE: Final = {(Pause.PAUSING, Window.OUTSIDE), (Pause.PAUSED, Window.WAITING)}
 _NAMES: Final = _all_names()
 
 
 # The states that the table's rows start from, each a predicate over the facts.
+def _active(pause: Pause, window: Window, *, resuming: bool = False) -> Callable[[JobState], bool]:
+    def holds(state: JobState) -> bool:
+        return (
+            state.phase == Phase.ACTIVE
+            and state.stop_request == StopRequest.NONE
+            and (state.pause, state.window, state.resuming) == (pause, window, resuming)
+        )
+
+    return holds
+
+
+def _in(phase: Phase) -> Callable[[JobState], bool]:
+    return lambda state: state.phase == phase and state.stop_request == StopRequest.NONE
+
+
 SITUATIONS: Final[Mapping[str, Callable[[JobState], bool]]] = {
-    "inactive": lambda s: s.phase == Phase.INACTIVE,
-    "ready for startup": lambda s: s.phase == Phase.READY_FOR_STARTUP and s.stop_request == StopRequest.NONE,
-    "starting up": lambda s: s.phase == Phase.STARTING_UP and s.stop_request == StopRequest.NONE,
-    "running": lambda s: (
-        s.phase == Phase.ACTIVE and s.pause == Pause.NO and s.stop_request == StopRequest.NONE and not s.resuming
-    ),
-    "pausing": lambda s: s.phase == Phase.ACTIVE and s.pause == Pause.PAUSING and s.stop_request == StopRequest.NONE,
-    "paused": lambda s: s.phase == Phase.ACTIVE and s.pause == Pause.PAUSED and s.stop_request == StopRequest.NONE,
-    "terminating": lambda s: s.phase == Phase.SHUTTING_DOWN and s.stop_request == StopRequest.NONE,
-    "aborting": lambda s: s.stop_request == StopRequest.ABORT,
-    "to be deleted": lambda s: s.phase == Phase.READY_FOR_DELETE,
-    "deleting": lambda s: s.phase == Phase.DELETING,
+    "inactive": _in(Phase.INACTIVE),
+    "ready for startup": _in(Phase.READY_FOR_STARTUP),
+    "starting up": _in(Phase.STARTING_UP),
+    "running": _active(Pause.NO, Window.INSIDE),
+    "resuming": _active(Pause.NO, Window.INSIDE, resuming=True),
+    "waiting": _active(Pause.NO, Window.WAITING),
+    "outside its window": _active(Pause.NO, Window.OUTSIDE),
+    "pausing": _active(Pause.PAUSING, Window.INSIDE),
+    "pausing and waiting": _active(Pause.PAUSING, Window.WAITING),
+    "paused": _active(Pause.PAUSED, Window.INSIDE),
+    "paused outside its window": _active(Pause.PAUSED, Window.OUTSIDE),
+    "terminating": _in(Phase.SHUTTING_DOWN),
+    "aborting": lambda state: state.stop_request == StopRequest.ABORT,
+    "restarting": lambda state: state.stop_request == StopRequest.RESTART,
+    "ready to notify": _in(Phase.READY_FOR_NOTIFY),
+    "notifying": _in(Phase.NOTIFYING),
+    "to be deleted": _in(Phase.READY_FOR_DELETE),
+    "starting to delete": _in(Phase.DELETE_STARTING_UP),
+    "deleting": _in(Phase.DELETING),
+    "ready to notify of deletion": _in(Phase.READY_FOR_DELETE_NOTIFY),
+    "notifying of deletion": _in(Phase.NOTIFYING_OF_DELETION),
 }
+_PAUSED: Final = {"paused", "paused outside its window"}
+_HANDED_OUT: Final = {"running", "waiting", "pausing", "pausing and waiting"}
+_ACTIVE: Final = {*_HANDED_OUT, *_PAUSED, "resuming", "outside its window"}
+_BEGUN: Final = {"ready for startup", "starting up", *_ACTIVE}
+_ENDING: Final = {"ready to notify", "notifying"}
 
 
 def situation_of(state: JobState) -> str:
-    """The one situation that a state is in, '' when no transition starts there."""
+    """The one situation that a state is in, '' for a state that is none."""
     for name, holds in SITUATIONS.items():
         if holds(state):
             return name
     return ""
 
 
+def is_possible(row: Transition, state: JobState) -> bool:
+    """Whether the row may be performed in this state, as far as the state tells."""
+    return situation_of(state) in row.sources and all(
+        getattr(state, name) == value for name, value in row.requires.items()
+    )
+
+
+_AT_REST: Final[Mapping[str, object]] = {
+    "pause": Pause.NO,
+    "window": Window.INSIDE,
+    "stop_request": StopRequest.NONE,
+    "resuming": False,
+    "seeding": False,
+}
+
 TRANSITIONS: Final = by_name(
     (
+        # --- What people ask for ---
         Transition(
             "start",
             frozenset({"inactive"}),
-            {"phase": Phase.READY_FOR_STARTUP, "pause": Pause.NO, "stop_request": StopRequest.NONE},
+            {"phase": Phase.READY_FOR_STARTUP, "minimal": False},
             Owner.OPERATOR,
             guard="the job has a seed and an output",
             says="was started",
             label="Start",
         ),
         Transition(
+            "start minimal",
+            frozenset({"inactive"}),
+            {"phase": Phase.READY_FOR_STARTUP, "minimal": True},
+            Owner.OPERATOR,
+            guard="the job has a seed and an output",
+            says="was started for what has changed",
+            label="Start minimal",
+        ),
+        Transition(
+            "pause",
+            frozenset({"running", "resuming", "waiting", "outside its window"}),
+            {"pause": Pause.PAUSING, "resuming": False},
+            Owner.OPERATOR,
+            says="was asked to pause",
+            label="Pause",
+            unlike={"outside its window": {"pause": Pause.PAUSED}},
+        ),
+        Transition(
+            "resume",
+            frozenset({"pausing", "pausing and waiting", *_PAUSED}),
+            {"pause": Pause.NO, "resuming": True},
+            Owner.OPERATOR,
+            says="is to go on",
+            label="Resume",
+            unlike={name: {"pause": Pause.NO} for name in ("pausing and waiting", "paused outside its window")},
+        ),
+        Transition(
+            "abort",
+            frozenset({*_BEGUN, "restarting", "terminating", *_ENDING}),
+            {"stop_request": StopRequest.ABORT, "resuming": False},
+            Owner.OPERATOR,
+            says="was asked to abort",
+            label="Abort",
+            unlike={name: {"phase": Phase.INACTIVE} for name in _ENDING},
+        ),
+        Transition(
+            "restart",
+            frozenset(_BEGUN),
+            {"stop_request": StopRequest.RESTART, "resuming": False, "minimal": False},
+            Owner.OPERATOR,
+            says="was asked to start again",
+            label="Restart",
+            unlike={"ready for startup": {"minimal": False}},
+        ),
+        Transition(
+            "restart minimal",
+            frozenset(_BEGUN),
+            {"stop_request": StopRequest.RESTART, "resuming": False, "minimal": True},
+            Owner.OPERATOR,
+            says="was asked to start again for what has changed",
+            label="Restart minimal",
+            unlike={"ready for startup": {"minimal": True}},
+        ),
+        Transition(
+            "reset seeding",
+            frozenset({"inactive", *_ACTIVE, "terminating", *_ENDING}),
+            {},
+            Owner.OPERATOR,
+            says="is to read its source from the beginning at its next run",
+            label="Reset seeding",
+            keeps_reason=True,
+        ),
+        Transition(
+            "delete",
+            frozenset({"inactive"}),
+            {"phase": Phase.READY_FOR_DELETE},
+            Owner.OPERATOR,
+            says="is to be deleted",
+            label="Delete",
+        ),
+        # --- Schedule windows ---
+        Transition(
+            "begin window",
+            frozenset({"inactive"}),
+            {"phase": Phase.READY_FOR_STARTUP},
+            Owner.MAIN,
+            guard="a window that starts it is open; it says whether the run is minimal",
+            says="was started by its schedule",
+        ),
+        Transition(
+            "wait",
+            frozenset({"running", "resuming", "pausing", "paused"}),
+            {"window": Window.WAITING, "resuming": False},
+            Owner.MAIN,
+            guard="the window in which the run began is over, and no other is open",
+            says="has to wait",
+            unlike={"paused": {"window": Window.OUTSIDE}},
+        ),
+        Transition(
+            "unwait",
+            frozenset({"waiting", "outside its window", "pausing and waiting", "paused outside its window"}),
+            {"window": Window.INSIDE, "resuming": True},
+            Owner.MAIN,
+            guard="a window that starts it is open",
+            says="goes on, since its window is open",
+            unlike={name: {"window": Window.INSIDE} for name in ("pausing and waiting", "paused outside its window")},
+        ),
+        # --- The beginning of a run ---
+        Transition(
             "prepare",
             frozenset({"ready for startup"}),
             {"phase": Phase.STARTING_UP},
             Owner.MAIN,
-            guard="each seed of the job has a group with an owner",
+            guard="its connectors are installed, and each seed of the job has a group with an owner",
             says="prepares its run",
+        ),
+        Transition(
+            "put off",
+            frozenset({"starting up"}),
+            {"phase": Phase.READY_FOR_STARTUP},
+            Owner.GROUP_OWNER,
+            guard="a seed could not be read, and is tried again",
+            says="could not start yet",
+        ),
+        Transition(
+            "give up",
+            frozenset({"starting up"}),
+            {"stop_request": StopRequest.ABORT},
+            Owner.GROUP_OWNER,
+            guard="a seed could not be read, and has been tried often enough",
+            says="cannot start",
         ),
         Transition(
             "activate",
@@ -294,91 +456,205 @@ TRANSITIONS: Final = by_name(
             says="is running",
         ),
         Transition(
-            "pause",
+            "begin reseeding",
             frozenset({"running"}),
-            {"pause": Pause.PAUSING},
-            Owner.OPERATOR,
-            says="was asked to pause",
-            label="Pause",
+            {"seeding": True},
+            Owner.MAIN,
+            guard="a continuous job is to read its seeds anew, or a seed was changed",
+            says="reads its seeds anew",
+            requires={"seeding": False},
+            keeps_reason=True,
         ),
         Transition(
+            "end reseeding",
+            frozenset(_ACTIVE),
+            {"seeding": False},
+            Owner.GROUP_OWNER,
+            guard="every seed has been seeded since",
+            says="has read its seeds",
+            requires={"seeding": True},
+            keeps_reason=True,
+        ),
+        # --- Rest, and going on ---
+        Transition(
             "come to rest",
-            frozenset({"pausing"}),
-            {"pause": Pause.PAUSED},
+            frozenset({"waiting", "pausing", "pausing and waiting"}),
+            {"pause": Pause.PAUSED, "window": Window.OUTSIDE},
             Owner.MAIN,
             guard="no document of the job is claimed",
-            says="is paused",
+            says="is at rest",
+            unlike={"waiting": {"window": Window.OUTSIDE}, "pausing": {"pause": Pause.PAUSED}},
+            keeps_reason=True,
+        ),
+        Transition(
+            "go on",
+            frozenset({"resuming"}),
+            {"resuming": False},
+            Owner.MAIN,
+            guard="nothing holds it any more",
+            says="goes on",
         ),
         Transition(
             "interrupt",
-            frozenset({"running", "pausing"}),
-            {"pause": Pause.PAUSED},
+            frozenset({*_ACTIVE} - _PAUSED),
+            {"pause": Pause.PAUSED, "window": Window.INSIDE, "resuming": False},
             Owner.MAIN,
             guard="no live node of its one-shot is left, and no document is claimed",
             says="lost its process",
         ),
         Transition(
-            "resume",
-            frozenset({"pausing", "paused"}),
-            {"pause": Pause.NO},
-            Owner.OPERATOR,
-            says="goes on",
-            label="Resume",
+            "lose connector",
+            frozenset(SITUATIONS.keys() - {"inactive"}),
+            {"connectors_ready": False},
+            Owner.MAIN,
+            guard="a connector of the job is not installed",
+            says="misses a connector",
+            requires={"connectors_ready": True},
         ),
         Transition(
-            "abort",
-            frozenset({"ready for startup", "starting up", "running", "pausing", "paused", "terminating"}),
-            {"stop_request": StopRequest.ABORT},
-            Owner.OPERATOR,
-            says="was asked to abort",
-            label="Abort",
+            "find connector",
+            frozenset(SITUATIONS.keys()),
+            {"connectors_ready": True},
+            Owner.MAIN,
+            guard="all connectors of the job are installed again",
+            says="has its connectors again",
+            requires={"connectors_ready": False},
+        ),
+        # --- The end of a run ---
+        Transition(
+            "fail",
+            frozenset({*_ACTIVE, "terminating"}),
+            {"stop_request": StopRequest.ABORT, "resuming": False},
+            Owner.WORKER,
+            guard="a document failed for good, and its connector says that the job cannot go on",
+            says="ends with an error",
         ),
         Transition(
             "end aborted",
             frozenset({"aborting"}),
-            {"phase": Phase.INACTIVE, "pause": Pause.NO, "stop_request": StopRequest.NONE},
+            {"phase": Phase.READY_FOR_NOTIFY, **_AT_REST},
             Owner.MAIN,
             guard="no document of the job is claimed",
             says="ended before it was finished",
+            keeps_reason=True,
+        ),
+        Transition(
+            "start again",
+            frozenset({"restarting"}),
+            {"phase": Phase.READY_FOR_STARTUP, **_AT_REST},
+            Owner.MAIN,
+            guard="no document of the job is claimed",
+            says="ended before it was finished, and starts again",
         ),
         Transition(
             "shut down",
-            frozenset({"running"}),
-            {"phase": Phase.SHUTTING_DOWN},
+            frozenset({"running", "outside its window"}),
+            {"phase": Phase.SHUTTING_DOWN, "window": Window.INSIDE},
             Owner.MAIN,
             guard="no document of this run is pending or claimed",
             says="removes what it no longer reaches",
+            requires={"seeding": False},
+        ),
+        Transition(
+            "wake up",
+            frozenset({"terminating"}),
+            {"phase": Phase.ACTIVE},
+            Owner.MAIN,
+            guard="what was removed has made documents of this run pending",
+            says="goes on, since what it removed has woken documents",
         ),
         Transition(
             "end at its limit",
-            frozenset({"running"}),
-            {"phase": Phase.INACTIVE},
+            frozenset({"running", "outside its window"}),
+            {"phase": Phase.READY_FOR_NOTIFY, "window": Window.INSIDE},
             Owner.MAIN,
             guard="the budget is used up and no admitted document is pending or claimed",
             says="reached its document limit",
+            requires={"seeding": False},
         ),
         Transition(
             "finish",
             frozenset({"terminating"}),
-            {"phase": Phase.INACTIVE},
+            {"phase": Phase.READY_FOR_NOTIFY},
             Owner.MAIN,
             guard="no document of an older run is left",
             says="is finished",
         ),
         Transition(
-            "delete",
-            frozenset({"inactive"}),
-            {"phase": Phase.READY_FOR_DELETE},
-            Owner.OPERATOR,
-            says="is to be deleted",
-            label="Delete",
+            "notify",
+            frozenset({"ready to notify"}),
+            {"phase": Phase.NOTIFYING},
+            Owner.MAIN,
+            guard="an output wants to be told, and is not to be left alone for a while",
+            says="tells its outputs that the run has ended",
+            keeps_reason=True,
+        ),
+        Transition(
+            "put off notification",
+            frozenset({"notifying"}),
+            {"phase": Phase.READY_FOR_NOTIFY},
+            Owner.MAIN,
+            guard="an output could not be told, and is tried again",
+            says="could not tell its outputs yet",
+            keeps_reason=True,
+        ),
+        Transition(
+            "end",
+            frozenset(_ENDING),
+            {"phase": Phase.INACTIVE},
+            Owner.MAIN,
+            guard="every output has been told, or has been tried often enough",
+            says="has ended",
+            keeps_reason=True,
+        ),
+        # --- The end of the job ---
+        Transition(
+            "prepare deletion",
+            frozenset({"to be deleted"}),
+            {"phase": Phase.DELETE_STARTING_UP},
+            Owner.MAIN,
+            guard="its seeds have groups with owners",
+            says="prepares its deletion",
         ),
         Transition(
             "begin deleting",
-            frozenset({"to be deleted"}),
+            frozenset({"starting to delete"}),
             {"phase": Phase.DELETING},
             Owner.MAIN,
+            guard="its lanes are awake",
             says="is being deleted",
+        ),
+        Transition(
+            "end deleting",
+            frozenset({"deleting"}),
+            {"phase": Phase.READY_FOR_DELETE_NOTIFY},
+            Owner.MAIN,
+            guard="no document of the job is left",
+            says="holds nothing any more",
+        ),
+        Transition(
+            "notify of deletion",
+            frozenset({"ready to notify of deletion"}),
+            {"phase": Phase.NOTIFYING_OF_DELETION},
+            Owner.MAIN,
+            guard="an output wants to be told, and is not to be left alone for a while",
+            says="tells its outputs that it goes",
+        ),
+        Transition(
+            "put off notification of deletion",
+            frozenset({"notifying of deletion"}),
+            {"phase": Phase.READY_FOR_DELETE_NOTIFY},
+            Owner.MAIN,
+            guard="an output could not be told, and is tried again",
+            says="could not tell its outputs that it goes",
+        ),
+        Transition(
+            "go",
+            frozenset({"ready to notify of deletion", "notifying of deletion"}),
+            {"phase": None},
+            Owner.MAIN,
+            guard="every output has been told, or has been tried often enough",
+            says="is gone",
         ),
     )
 )
@@ -386,5 +662,4 @@ TRANSITIONS: Final = by_name(
 
 def allowed_transitions(state: JobState, *, owner: Owner) -> list[Transition]:
     """The rows that `owner` may perform from this state, in the table's order."""
-    situation = situation_of(state)
-    return [row for row in TRANSITIONS.values() if row.owner == owner and situation in row.sources]
+    return [row for row in TRANSITIONS.values() if row.owner == owner and is_possible(row, state)]

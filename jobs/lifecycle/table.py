@@ -19,8 +19,9 @@ class Transition:
     """
     One row: `name` happens in a state named in `sources` and sets `becomes`.
 
-    `becomes` maps a dimension to its new value. `guard` is the condition in words; `says` is what
-    the journal and the button show.
+    `becomes` maps a dimension to its new value; from a source named in `unlike`, what that says instead.
+    `requires` are values of dimensions that must hold besides. `guard` is the condition in words; `says` is
+    what the journal and the button show. A row that `keeps_reason` leaves why the job stands where it stands.
     """
 
     name: str
@@ -29,7 +30,19 @@ class Transition:
     owner: Owner
     guard: str = ""
     says: str = ""
-    label: str = field(default="")
+    label: str = ""
+    unlike: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    requires: Mapping[str, object] = field(default_factory=dict)
+    keeps_reason: bool = False
+
+    @property
+    def verb(self) -> str:
+        """Its name as one word, for addresses and commands."""
+        return self.name.replace(" ", "-")
+
+    def becomes_from(self, source: str) -> Mapping[str, object]:
+        """What it sets in a state of this name."""
+        return self.unlike.get(source, self.becomes)
 
 
 def by_name(transitions: Iterable[Transition]) -> dict[str, Transition]:

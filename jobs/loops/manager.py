@@ -18,13 +18,17 @@ from django.db import connection as django_connection
 
 from jobs import channels
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups
+from jobs.duties.connectors import JOBS_WITH_CONNECTORS, watch_connectors
 from jobs.duties.context import Pass
 from jobs.duties.failover import interrupt_dead_one_shots, release_lost_documents, withdraw_from_stopped_jobs
-from jobs.duties.finish import JOBS_AT_REST, begin_deleting, end_runs
+from jobs.duties.finish import JOBS_AT_REST, end_runs
 from jobs.duties.history import keep_history
 from jobs.duties.housekeep import fold_counters, forget_old_batches
-from jobs.duties.start import prepare_runs, seed_seeds
+from jobs.duties.pass_on import PASSING_JOBS, pass_on
+from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
+from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
+from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
 from jobs.queue.hold import LANES_A_PASS, GroupHeld
@@ -59,19 +63,22 @@ _LONG_BREATH: Final = 0.35
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
 MAIN_DUTIES: Final = duties(
+    (watch_connectors, 5.0, f"EXISTS ({JOBS_WITH_CONNECTORS})"),
+    (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
-    (prepare_runs, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'ready_for_startup')"),
+    (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
     (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({KEPT_IN_VAIN})"),
     (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
-    (begin_deleting, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'ready_for_delete')"),
+    (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
+    (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),
     (interrupt_dead_one_shots, 2.0, ALWAYS),
     (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta)"),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
 )
 OWNER_DUTIES: Final = duties(
-    (seed_seeds, 0.3, f"EXISTS ({_OF_SCOPE} AND phase = 'starting_up')"),
+    (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),
     (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
     (sweep, 3.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
 )

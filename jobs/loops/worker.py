@@ -23,9 +23,11 @@ from jobs.duties.index import index_waiting_texts
 from jobs.loops.bin_queue import BinQueue, OpenTurn
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
 from jobs.loops.due import Due
+from jobs.loops.telling import tell_outputs
 from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
 from jobs.queue import close, release, take
+from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed, Taken
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
@@ -149,6 +151,7 @@ class Worker:
         self._flush_due = Due(self._loop, self._something_to_write)
         self._close_due = Due(self._loop, self._something_to_write)
         self._control_changed = asyncio.Event()
+        self._something_to_tell = asyncio.Event()
         loops: list[asyncio.Task[None]] = []
         stopping = self._loop.create_task(stop.wait())
         try:
@@ -163,6 +166,7 @@ class Worker:
                     ("watch", self._watching()),
                     ("control", self._obeying()),
                     ("index", self._indexing()),
+                    ("tell", self._telling()),
                 )
             ]
             done, _ = await asyncio.wait([*loops, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -272,6 +276,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._something_to_take.set)
         if channel in {channels.CONTROL, ""}:
             self._loop.call_soon_threadsafe(self._control_changed.set)
+            self._loop.call_soon_threadsafe(self._something_to_tell.set)
 
     async def _taking(self) -> None:
         while True:
@@ -546,6 +551,15 @@ class Worker:
                     self._settle(claimed)
                 self._close_turns(queue)
 
+    async def _telling(self) -> None:
+        await tell_outputs(
+            self._database,
+            worker=self._me.id,
+            scope=self._me.scope,
+            woken=self._something_to_tell,
+            may_begin=lambda: self._heart.trust.may_begin,
+        )
+
     # --- Indexing --------------------------------------------------------------------------------
 
     async def _indexing(self) -> None:
@@ -560,10 +574,10 @@ class Worker:
 def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
     """Those of these jobs of which nothing more may be begun; a job that is gone is one of them."""
     rows = connection.execute(
-        """
-        SELECT id FROM jobs_job
-         WHERE id = ANY(%s) AND phase IN ('active', 'shutting_down', 'deleting') AND pause = 'no' AND stop_request = 'none'
-        """,
+        f"""
+        SELECT id FROM jobs_job AS job
+         WHERE id = ANY(%s) AND phase IN ('active', 'shutting_down', 'deleting') AND {RUNNABLE}
+        """,  # noqa: S608 (a constant)
         (list(jobs),),
     )
     return set(jobs) - {row[0] for row in rows}

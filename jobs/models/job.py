@@ -75,8 +75,7 @@ class Job(models.Model):
 
     run_no = models.PositiveIntegerField(default=0)
     scan = models.CharField(max_length=10, choices=_choices(Scan), default=Scan.FULL)
-    # What the connector said of its last seeding, which it is given at the next; and whether that counts.
-    seeding_version = models.TextField(blank=True)
+    # The next run asks its source as if it had never been asked: what seeds remember of it does not count.
     from_the_beginning = models.BooleanField(default=True)
     # When seeds are read anew next, while the job is active; null: never.
     reseed_at = models.DateTimeField(null=True, blank=True)
@@ -101,7 +100,18 @@ class Job(models.Model):
         constraints = (
             models.CheckConstraint(
                 name="job_pauses_only_while_active",
-                condition=models.Q(phase=Phase.ACTIVE) | models.Q(pause=Pause.NO, window=Window.INSIDE, resuming=False),
+                condition=models.Q(phase=Phase.ACTIVE)
+                | models.Q(pause=Pause.NO, window=Window.INSIDE, resuming=False, seeding=False),
+            ),
+            models.CheckConstraint(
+                name="job_drains_in_one_way_or_in_both",
+                condition=~models.Q(pause=Pause.PAUSED, window=Window.WAITING)
+                & ~models.Q(pause=Pause.PAUSING, window=Window.OUTSIDE),
+            ),
+            models.CheckConstraint(
+                name="job_resumes_only_where_nothing_holds_it",
+                condition=models.Q(resuming=False)
+                | models.Q(pause=Pause.NO, window=Window.INSIDE, stop_request=StopRequest.NONE),
             ),
             models.CheckConstraint(
                 name="job_stops_only_while_it_runs",

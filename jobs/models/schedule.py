@@ -1,7 +1,22 @@
 """When a job may run."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+
+from jobs.lifecycle import schedule
+
+# Each a set of numbers, from least to most; years of which our clocks know the rules.
+FIELDS: Final[Mapping[str, tuple[int, int]]] = {
+    "days_of_week": (1, 7),
+    "days_of_month": (1, 31),
+    "months": (1, 12),
+    "years": (2000, 2199),
+    "hours": (0, 23),
+    "minutes": (0, 59),
+}
 
 
 def _any_of() -> "ArrayField[list[int], list[int]]":
@@ -36,3 +51,13 @@ class ScheduleWindow(models.Model):
 
     def __str__(self) -> str:
         return f"window {self.position} of {self.job_id}"
+
+    @property
+    def times(self) -> schedule.Window:
+        """When it opens, as a value."""
+        return schedule.Window(
+            **{name: tuple(sorted(getattr(self, name))) for name in FIELDS},
+            time_zone=self.time_zone,
+            duration=self.duration,
+            minimal=self.minimal,
+        )

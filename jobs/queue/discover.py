@@ -8,7 +8,7 @@ same transaction as the outcome that named them; seeds by `discover_seeds`.
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -16,11 +16,11 @@ import psycopg
 from jobs.connectors.repository.base import Reference
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
-from jobs.lifecycle.job import Phase
 from jobs.queue.hold import GroupHeld
 from jobs.queue.order import FRESH
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
+from jobs.queue.runnable import RUNNABLE
 from nodes.fences import FenceRefused
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
@@ -77,7 +77,7 @@ def open_lanes(
 # Seeds are written once a run, so one statement serves both: new ones are pending, known ones revive.
 # A seed that is being processed by another seed's discovery just now is left as it is.
 # Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then QueueItem by hash.
-_HOLD: Final[LiteralString] = """
+_HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(manager)s AND status IN ('running', 'draining') FOR KEY SHARE
 ), held AS MATERIALIZED (
@@ -86,7 +86,8 @@ WITH node AS MATERIALIZED (
        FOR SHARE
 )
 SELECT job.run_no FROM jobs_job AS job
- WHERE job.id = %(job)s AND job.phase = %(phase)s AND job.stop_request = 'none' AND EXISTS (SELECT FROM held)
+ WHERE job.id = %(job)s AND EXISTS (SELECT FROM held)
+   AND (job.phase = 'starting_up' AND job.stop_request = 'none' OR job.phase = 'active' AND job.seeding AND {RUNNABLE})
    FOR SHARE
 """
 _EXISTING: Final[LiteralString] = """
@@ -103,7 +104,8 @@ SELECT hash, %(job)s, lane_id, identifier, {Stage.PENDING:d}, false, false, %(ru
 ON CONFLICT (hash, job_id) DO UPDATE
    SET stage = {Stage.PENDING:d}, run_no = %(run)s, seq = excluded.seq, check_time = NULL, depth = 0, redirects = 0,
        outcome = 0, result_code = '', failures = 0, failing_since = NULL
- WHERE jobs_queueitem.run_no < %(run)s AND jobs_queueitem.batch_id IS NULL
+ WHERE jobs_queueitem.batch_id IS NULL
+   AND (jobs_queueitem.run_no < %(run)s OR %(again)s AND jobs_queueitem.stage = {Stage.DONE:d})
 """
 _COUNT: Final[LiteralString] = """
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
@@ -122,18 +124,23 @@ def discover_seeds(
     group: GroupHeld,
     job_id: int,
     seed_id: int,
+    urls: Sequence[str],
     bins: BinKind,
     references: list[Reference],
     version: str = "",
+    again: bool = False,
     now: dt.datetime,
 ) -> int:
     """
-    Put a seed's own documents into the run that its job is starting; returns how many there are.
+    Put a seed's own documents into the run of its job; returns how many there are.
 
+    With `again` also those that the run has done already are to be read once more.
+
+    `urls` are what the seed said when its source was asked: one that was changed since is to be asked again.
     `version` is what the source calls this seeding.
 
     Raises:
-        FenceRefused: the manager lost its node, its group, or the job is no longer starting.
+        FenceRefused: the manager lost its node, its group, or the job neither starts nor reseeds any more.
     """
     named = {reference.hash: reference for reference in references}
     lanes = open_lanes(connection, bins=bins, wanted=[(seed_id, reference.bin) for reference in named.values()])
@@ -146,7 +153,6 @@ def discover_seeds(
                 "group": group.id,
                 "epoch": group.epoch,
                 "job": job_id,
-                "phase": Phase.STARTING_UP.value,
             },
         ).fetchone()
         if held is None:
@@ -161,6 +167,7 @@ def discover_seeds(
             {
                 "job": job_id,
                 "run": run,
+                "again": again,
                 "hashes": list(named),
                 "lanes": [lane_of[key] for key in named],
                 "identifiers": [reference.identifier for reference in named.values()],
@@ -171,7 +178,9 @@ def discover_seeds(
             row = known.get(key)
             if row is None:
                 moved.append((lane_of[key], run, Stage.PENDING, 0, "", 1))
-            elif row.run_no < run and row.stage in {Stage.PENDING, Stage.DONE, Stage.HOPCOUNT_REMOVED}:
+            elif (row.run_no < run and row.stage in {Stage.PENDING, Stage.DONE, Stage.HOPCOUNT_REMOVED}) or (
+                again and row.stage == Stage.DONE
+            ):
                 done = row.stage == Stage.DONE
                 moved.append(
                     (
@@ -194,6 +203,7 @@ def discover_seeds(
         # A known document may stand in another seed's lane.
         cursor.execute(_WAKE, {"lanes": sorted({row.lane_id for row in rows}), "now": now})
         cursor.execute(
-            "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s", (run, version, seed_id)
+            "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s AND urls = %s",
+            (run, version, seed_id, list(urls)),
         )
     return len(named)

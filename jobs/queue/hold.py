@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.job import Phase
+from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen
 from nodes.fences import FenceRefused
 
@@ -56,8 +57,7 @@ WITH node AS MATERIALIZED (
     SELECT job.id, job.run_no, job.priority, job.phase
       FROM jobs_job AS job
      WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
-       AND job.pause = 'no' AND job."window" = 'inside' AND NOT job.resuming AND job.connectors_ready
-       AND job.stop_request = 'none' AND job.phase = ANY(%(phases)s)
+       AND {RUNNABLE} AND job.phase = ANY(%(phases)s)
      ORDER BY job.id
        FOR SHARE
 ), budget AS MATERIALIZED (

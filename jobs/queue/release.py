@@ -17,6 +17,7 @@ from jobs.lifecycle.document import Stage
 from jobs.queue.order import KEPT
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
+from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed
 from nodes.fences import TermHeld, hold_node, hold_term
 
@@ -27,13 +28,12 @@ _KEPT_FOR: Final = "15 seconds"
 # Batches of one transaction: a main that dies in between leaves whole batches to the next.
 _BATCHES_A_CHUNK: Final = 20
 
-OFFERED_OF_STOPPED_JOBS: Final[LiteralString] = """
+OFFERED_OF_STOPPED_JOBS: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch
  WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND EXISTS (
        SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
         WHERE item.batch_id = batch.id
-          AND (job.pause <> 'no' OR job.stop_request <> 'none'
-               OR job.phase NOT IN ('active', 'shutting_down', 'deleting')))
+          AND (NOT {RUNNABLE} OR job.phase NOT IN ('active', 'shutting_down', 'deleting')))
 """
 
 # Locks: QueueItem by (hash, job).

@@ -21,6 +21,7 @@ from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.order import AGAIN, FIRST_FRESH
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
+from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
 
 # Documents of one batch where a batch holds turns of many bins.
@@ -32,7 +33,7 @@ _SUSPECT_LOSSES: Final = 2
 # What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
 # here: a batch of this scope that followed it would be for somebody who may not take it.
-_BINS: Final[LiteralString] = """
+_BINS: Final[LiteralString] = f"""
 SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, bin.open_requests,
        coalesce(lim.requests, bin.usual_requests) AS requests,
        greatest(coalesce(lim.gap, bin.usual_gap), bin."interval") AS gap,
@@ -60,7 +61,7 @@ SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, 
          JOIN jobs_throttlegroup AS held ON held.id = seed.group_id AND held.state = 'owned'
          JOIN jobs_job AS job ON job.id = seed.job_id
         WHERE lane.bin_id = bin.id AND lane.ready_at <= %(now)s
-          AND job.phase = 'active' AND job.pause = 'no' AND job.stop_request = 'none'
+          AND job.phase = 'active' AND {RUNNABLE}
         ORDER BY job.priority, lane.served_at NULLS FIRST
         LIMIT 1) AS rival ON true
  WHERE bin.id = ANY(%(bins)s)

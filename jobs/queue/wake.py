@@ -34,6 +34,15 @@ WITH lost AS MATERIALIZED (
 )
 UPDATE jobs_lane SET ready_at = %(now)s, head = 0 FROM lost WHERE jobs_lane.id = lost.id
 """
+# Locks: Lane by id.
+_WAKE_JOB: Final[LiteralString] = """
+UPDATE jobs_lane SET ready_at = %(now)s, head = 0
+  FROM (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+         WHERE seed.job_id = %(job)s
+         ORDER BY lane.id
+           FOR NO KEY UPDATE OF lane) AS held
+ WHERE jobs_lane.id = held.id
+"""
 
 
 def sweep_lanes(
@@ -43,6 +52,11 @@ def sweep_lanes(
     return connection.execute(
         _SWEEP, {"groups": list(groups), "within": within, "now": now, "first_fresh": FIRST_FRESH}
     ).rowcount
+
+
+def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:
+    """Let every lane of a job be looked at again: what it may hand out is not what it was."""
+    connection.execute(_WAKE_JOB, {"job": job_id, "now": now})
 
 
 def notify(connection: psycopg.Connection[Any], channel: str, payload: str) -> None:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from jobs.lifecycle.job import Pause, Phase, StopRequest
+from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
 from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
 from jobs.queries.meter import STEP, STEPS
@@ -34,6 +35,8 @@ _WIDTH: Final = 300
 _HEIGHT: Final = 60
 # The bar of states: so many units are all documents.
 _BAR: Final = 1000
+# What a list of jobs offers; a job's own page offers everything.
+_OFTEN: Final = {"start", "pause", "resume", "abort"}
 _SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
 
 
@@ -64,6 +67,8 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **_job_row(job, now=now),
         **_picture(page.history),
         **_counts(job.counts),
+        "actions": [_button(row) for row in job.allowed if row.verb != "delete"],
+        "removals": [_button(row) for row in job.allowed if row.verb == "delete"],
         "rate": words.rate(job.rate if job.runs else job.average),
         "rate_says": _("documents a second") if job.runs else _("documents a second, on average"),
         "size": words.size(job.counts.bytes),
@@ -154,12 +159,7 @@ def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
         "rate": words.rate(job.rate),
         "progress": str(counts.processed),
         "whole_amount": str(max(1, counts.processed + counts.waiting)),
-        "actions": [
-            {"key": row.name, "label": row.label, "tone": _button_tone(row.name)}
-            for row in job.allowed
-            if row.name != "delete"
-        ],
-        "removals": [{"key": row.name, "label": row.label} for row in job.allowed if row.name == "delete"],
+        "actions": [_button(row) for row in job.allowed if row.verb in _OFTEN],
     }
 
 
@@ -172,8 +172,8 @@ def _job_tone(job: JobLine) -> str:
     return "working" if state.phase == Phase.ACTIVE else "waiting"
 
 
-def _button_tone(name: str) -> str:
-    return "primary" if name in {"start", "resume"} else "plain"
+def _button(row: Transition) -> Record:
+    return {"key": row.verb, "label": row.label, "tone": "primary" if row.verb in {"start", "resume"} else "plain"}
 
 
 def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:

@@ -5,7 +5,7 @@ Every page asks for a login and for the right to see jobs, which every role has.
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.contrib import messages
@@ -28,22 +28,12 @@ from jobs.queries.nodes_page import read_nodes_page
 from jobs.queries.overview import read_overview, read_search_lag
 from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
 from jobs.queries.search import search as search_texts
-from jobs.transitions import StateChange
 from jobs.ui import document_rows, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
 
 _HITS_A_PAGE: Final = 20
-
-# What each button does, and the right that it asks for.
-_VERBS: Final[Mapping[str, tuple[Callable[..., StateChange], str]]] = {
-    "start": (control.start, "jobs.control_job"),
-    "pause": (control.pause, "jobs.control_job"),
-    "resume": (control.resume, "jobs.control_job"),
-    "abort": (control.abort, "jobs.control_job"),
-    "delete": (control.delete, "jobs.delete_job"),
-}
 
 
 def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
@@ -79,14 +69,14 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 def transition(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make the transition that a button names, and lead back to where it was pressed."""
     name = request.POST.get("transition", "")
-    if name not in _VERBS:
+    if name not in control.VERBS:
         raise Http404(_("There is no such action."))
-    verb, permission = _VERBS[name]
+    verb = control.VERBS[name]
     user: Any = request.user
-    if not user.has_perm(permission):
+    if not user.has_perm(verb.permission):
         raise PermissionDenied(_("Your role may not do this."))
     try:
-        change = verb(job_id, made_by=user.get_username(), now=timezone.now())
+        change = verb.perform(job_id, made_by=user.get_username(), now=timezone.now())
     except JobUnknown as unknown:
         raise Http404(str(unknown)) from None
     except (TransitionRefused, InvalidJob) as refused:

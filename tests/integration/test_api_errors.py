@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 
 from crawlctl.roles import ADMINISTRATOR, VIEWER
 from jobs.api.views import JobView
+from jobs.control import VERBS
 from jobs.models import Job, ThrottlePolicy
 from tests.api import assert_problem, client_of, make_world
 
@@ -146,7 +147,7 @@ def test_an_unknown_address_is_not_found(administrator, address):
     assert_problem(administrator.get(address), 404, "not_found")
 
 
-@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "delete"])
+@pytest.mark.parametrize("verb", sorted(VERBS))
 @pytest.mark.parametrize("job", [77, 9999999999999999999])
 def test_an_action_on_an_unknown_job_is_not_found(administrator, verb, job):
     assert_problem(administrator.post(f"/api/v1/jobs/{job}/{verb}/"), 404, "not_found")

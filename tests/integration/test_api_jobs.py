@@ -46,7 +46,7 @@ def test_a_job_is_stored_and_shown_as_it_was_given(administrator, wanted):
     assert (shown["status"], shown["manifoldcf_status"], shown["allowed"]) == (
         "Not running",
         "INACTIVE",
-        ["start", "delete"],
+        ["start", "start-minimal", "reset-seeding", "delete"],
     )
     assert made.json()["warnings"] == []
 
@@ -184,7 +184,7 @@ def test_every_verb_of_an_operator_has_an_address():
     job = make_job()
     client = client_of()
 
-    for verb in [row.name for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR]:
+    for verb in [row.verb for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR]:
         assert client.post(f"{JOBS}{job.pk}/{verb}/").status_code == 403
 
 
@@ -199,7 +199,7 @@ def test_a_job_is_started_paused_resumed_and_aborted(operator):
 
     answers = (started, paused, resumed, aborted)
     assert [answer.status_code for answer in answers] == [200] * 4
-    assert [answer.json()["status"] for answer in answers] == ["Starting up", "Stopping", "Running", "Aborting"]
+    assert [answer.json()["status"] for answer in answers] == ["Starting up", "Stopping", "Resuming", "Aborting"]
     assert set(JobEvent.objects.exclude(kind="created").values_list("made_by", flat=True)) == {"a operator"}
 
 
@@ -220,7 +220,10 @@ def test_an_action_that_is_not_possible_lists_those_that_are(operator):
     set_phase(job, phase=Phase.ACTIVE, pause=Pause.PAUSED)
 
     refused = assert_problem(
-        operator.post(f"{JOBS}{job.pk}/pause/"), 409, "transition_refused", allowed=["resume", "abort"]
+        operator.post(f"{JOBS}{job.pk}/pause/"),
+        409,
+        "transition_refused",
+        allowed=["resume", "abort", "restart", "restart-minimal", "reset-seeding"],
     )
 
     assert "Paused" in refused["detail"]

@@ -1,5 +1,7 @@
 """Every pair of a job's state and a transition, made in the database; and tuples that the database refuses."""
 
+import dataclasses
+
 import pytest
 from django.db import IntegrityError, transaction
 
@@ -10,18 +12,30 @@ from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 from tests.cluster import NOON
 from tests.factories import make_job
 
+ACTIVE = {"phase": Phase.ACTIVE}
 # A state of each situation.
 IN = {
     "inactive": {"phase": Phase.INACTIVE},
     "ready for startup": {"phase": Phase.READY_FOR_STARTUP},
     "starting up": {"phase": Phase.STARTING_UP},
-    "running": {"phase": Phase.ACTIVE},
-    "pausing": {"phase": Phase.ACTIVE, "pause": Pause.PAUSING},
-    "paused": {"phase": Phase.ACTIVE, "pause": Pause.PAUSED},
+    "running": ACTIVE,
+    "resuming": ACTIVE | {"resuming": True},
+    "waiting": ACTIVE | {"window": Window.WAITING},
+    "outside its window": ACTIVE | {"window": Window.OUTSIDE},
+    "pausing": ACTIVE | {"pause": Pause.PAUSING},
+    "pausing and waiting": ACTIVE | {"pause": Pause.PAUSING, "window": Window.WAITING},
+    "paused": ACTIVE | {"pause": Pause.PAUSED},
+    "paused outside its window": ACTIVE | {"pause": Pause.PAUSED, "window": Window.OUTSIDE},
     "terminating": {"phase": Phase.SHUTTING_DOWN},
-    "aborting": {"phase": Phase.ACTIVE, "stop_request": StopRequest.ABORT},
+    "aborting": ACTIVE | {"stop_request": StopRequest.ABORT},
+    "restarting": ACTIVE | {"stop_request": StopRequest.RESTART},
+    "ready to notify": {"phase": Phase.READY_FOR_NOTIFY},
+    "notifying": {"phase": Phase.NOTIFYING},
     "to be deleted": {"phase": Phase.READY_FOR_DELETE},
+    "starting to delete": {"phase": Phase.DELETE_STARTING_UP},
     "deleting": {"phase": Phase.DELETING},
+    "ready to notify of deletion": {"phase": Phase.READY_FOR_DELETE_NOTIFY},
+    "notifying of deletion": {"phase": Phase.NOTIFYING_OF_DELETION},
 }
 
 
@@ -31,7 +45,7 @@ def job(db):
 
 
 def put(job, **facts):
-    plain = {"phase": Phase.INACTIVE, "pause": Pause.NO, "window": Window.INSIDE, "stop_request": StopRequest.NONE}
+    plain = dataclasses.asdict(JobState())
     Job.objects.filter(pk=job.pk).update(**(plain | facts))
 
 
@@ -40,19 +54,20 @@ def test_every_situation_is_walked():
     assert {name: situation_of(JobState(**facts)) for name, facts in IN.items()} == {name: name for name in IN}
 
 
-@pytest.mark.parametrize("name", TRANSITIONS)
+@pytest.mark.parametrize("name", [name for name in TRANSITIONS if name != "go"])
 @pytest.mark.parametrize("situation", IN)
 def test_a_transition_is_made_and_recorded_or_refused_and_nothing_is(job, situation, name):
-    put(job, **IN[situation])
+    row = TRANSITIONS[name]
+    put(job, **IN[situation], **(row.requires if situation in row.sources else {}))
     before = Job.objects.get(pk=job.pk).state
     events = JobEvent.objects.count()
-    row = TRANSITIONS[name]
 
     if situation in row.sources:
         change = make_transition(job.pk, name, made_by="a test", now=NOON, reason="why not")
         stored = Job.objects.get(pk=job.pk)
         assert (change.before, change.after) == (before, stored.state)
-        assert {column: getattr(stored, column) for column in row.becomes} == row.becomes
+        becomes = row.becomes_from(situation)
+        assert {column: getattr(stored, column) for column in becomes} == becomes
         event = JobEvent.objects.first()
         assert (event.job_id, event.made_by, event.at) == (job.pk, "a test", NOON)
         assert "why not" in event.message
@@ -81,6 +96,10 @@ def test_a_job_that_is_not_there_cannot_be_moved(db):
         {"phase": Phase.INACTIVE, "stop_request": StopRequest.ABORT},
         {"phase": Phase.READY_FOR_DELETE, "stop_request": StopRequest.RESTART},
         {"phase": Phase.NOTIFYING, "stop_request": StopRequest.ABORT},
+        {"phase": Phase.INACTIVE, "seeding": True},
+        {"phase": Phase.ACTIVE, "resuming": True, "pause": Pause.PAUSED},
+        {"phase": Phase.ACTIVE, "resuming": True, "stop_request": StopRequest.ABORT},
+        {"phase": Phase.ACTIVE, "pause": Pause.PAUSED, "window": Window.WAITING},
     ],
     ids=lambda facts: " ".join(map(str, facts.values())),
 )
@@ -97,9 +116,16 @@ def test_a_job_without_a_seed_or_an_output_is_not_started(job):
     assert Job.objects.get(pk=job.pk).phase == Phase.INACTIVE
 
 
-@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "delete"])
+@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "restart", "delete"])
 def test_two_who_ask_for_the_same_get_one_transition(job, verb):
-    where = {"start": "inactive", "pause": "running", "resume": "paused", "abort": "running", "delete": "inactive"}
+    where = {
+        "start": "inactive",
+        "pause": "running",
+        "resume": "paused",
+        "abort": "running",
+        "restart": "paused",
+        "delete": "inactive",
+    }
     put(job, **IN[where[verb]])
 
     getattr(control, verb)(job.pk, made_by="first", now=NOON)

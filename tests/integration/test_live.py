@@ -229,7 +229,7 @@ async def test_a_control_event_shows_at_once():
 
         cells = await cells_where(socket, lambda cells: cells["status"] == "Starting up", within=2.0)
 
-    assert [action["key"] for action in cells["actions"]] == ["abort"]
+    assert [action["key"] for action in cells["actions"]] == ["abort", "restart", "restart-minimal"]
 
 
 async def test_a_beat_comes_every_two_seconds():

@@ -199,6 +199,7 @@ class Walk:
             group=self.running.group,
             job_id=self.facts.id,
             seed_id=self.running.seed.pk,
+            urls=self.running.seed.urls,
             bins=WEB.bins,
             references=[make_reference(name, host=HOSTS[0], depth=0) for name in NAMES[:5]],
             now=self.now,

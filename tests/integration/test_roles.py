@@ -10,6 +10,7 @@ from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
 from rest_framework.views import APIView
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, ROLES, VIEWER, write_roles
+from jobs.control import VERBS
 from tests.api import assert_problem, client_of, document_id, make_user, make_world, token_client_of
 
 pytestmark = pytest.mark.django_db
@@ -30,9 +31,13 @@ LEAST_ROLE = {
     "jobs_list": VIEWER,
     "jobs_partial_update": ADMINISTRATOR,
     "jobs_pause": OPERATOR,
+    "jobs_reset_seeding": OPERATOR,
+    "jobs_restart": OPERATOR,
+    "jobs_restart_minimal": OPERATOR,
     "jobs_resume": OPERATOR,
     "jobs_retrieve": VIEWER,
     "jobs_start": OPERATOR,
+    "jobs_start_minimal": OPERATOR,
     "jobs_update": ADMINISTRATOR,
     "node_events_list": VIEWER,
     "nodes_list": VIEWER,
@@ -138,7 +143,7 @@ def test_a_view_that_names_no_permission_is_closed_even_to_a_superuser():
     assert NewView.as_view()(request).status_code == 403
 
 
-@pytest.mark.parametrize("verb", ["start", "pause", "resume", "abort", "delete"])
+@pytest.mark.parametrize("verb", sorted(VERBS))
 def test_reading_an_action_changes_nothing(verb):
     world = make_world()
 

@@ -19,11 +19,16 @@ Configuration = SearchConfiguration | JsonLinesConfiguration | NullConfiguration
 
 @dataclass(frozen=True, slots=True)
 class OutputKind:
-    """A connector: the name that people see, its typed configuration, and how one is opened."""
+    """
+    A connector: the name that people see, its typed configuration, and how one is opened.
+
+    One that `hears_of_ends` is told when a run has ended (`job_complete`); the others have nothing to do then.
+    """
 
     label: str
     configuration: type[Any]
     open: Callable[..., Output]
+    hears_of_ends: bool = False
 
 
 OUTPUTS: Final[Mapping[str, OutputKind]] = {
@@ -53,6 +58,15 @@ class OutputWanted:
     name: str
     connector: str
     configuration: dict[str, Any]
+
+
+def is_installed(connector: str) -> bool:
+    return connector in OUTPUTS
+
+
+def hears_of_ends(connector: str) -> bool:
+    """Whether an output of this connector is to be told of the end of a run; one that is not installed is not."""
+    return is_installed(connector) and OUTPUTS[connector].hears_of_ends
 
 
 def check_configuration(connector: str, configuration: object) -> Configuration:

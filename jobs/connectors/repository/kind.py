@@ -7,7 +7,6 @@ said of themselves), and with that a `RepositoryConnector` for each job at each 
 specification.
 """
 
-import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -17,27 +16,9 @@ from django.utils.functional import Promise
 
 from jobs.connectors.repository.base import Activity, Document, Reference, RetryLimit, hash_of
 from jobs.connectors.repository.schema import Schema
+from jobs.lifecycle.scan import Model
 
 _T = TypeVar("_T")
-
-
-class Model(enum.StrEnum):
-    """
-    What seeding tells of a source: which documents it names when it was seeded before.
-
-    The chained ones name only roots anew; what changed below them is found by following references.
-    """
-
-    # All documents there are, or all roots: whatever a run does not reach is gone.
-    ALL = "all"
-    ADD = "add"
-    ADD_CHANGE = "add_change"
-    ADD_CHANGE_DELETE = "add_change_delete"
-    CHAINED_ADD = "chained_add"
-    CHAINED_ADD_CHANGE = "chained_add_change"
-    CHAINED_ADD_CHANGE_DELETE = "chained_add_change_delete"
-    # Some documents; nothing may be concluded from what is not named.
-    PARTIAL = "partial"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.repository.kind import Asked, BinKind, Checked, Model, Seeding
+from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
 from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.repository.web.specification import SCHEMA, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
+from jobs.lifecycle.scan import Model
 
 # The first document of a host waits behind its robots.txt, which may ask for a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)

@@ -1,0 +1,36 @@
+"""How often something is tried that the main or an owner cannot do yet: to seed a run, to tell an output."""
+
+import datetime as dt
+from typing import Final
+
+from jobs.connectors.repository.base import RetryLimit
+
+_FIRST_WAIT: Final = dt.timedelta(seconds=5)
+_LONGEST_WAIT: Final = dt.timedelta(minutes=5)
+# With the waits above it is tried for about a quarter of an hour.
+_USUAL_LIMIT: Final = RetryLimit(attempts=8)
+
+NO_FAILURES: Final[dict[str, object]] = {"failures": 0, "failing_since": None, "retry_at": None}
+
+
+def failed_attempt(
+    *,
+    failures: int,
+    failing_since: dt.datetime | None,
+    retry_after: float | None = None,
+    limit: RetryLimit | None = None,
+    now: dt.datetime,
+) -> dict[str, object] | None:
+    """
+    The columns of a job after one more attempt that came to nothing; None if that was enough of them.
+
+    It is tried again `retry_after` seconds from now; where nobody knows, after waits that double.
+    """
+    limit = limit or _USUAL_LIMIT
+    since = failing_since or now
+    wait = min(_FIRST_WAIT * 2**failures, _LONGEST_WAIT) if retry_after is None else dt.timedelta(seconds=retry_after)
+    if limit.attempts is not None and failures + 1 >= limit.attempts:
+        return None
+    if limit.seconds is not None and now + wait > since + dt.timedelta(seconds=limit.seconds):
+        return None
+    return {"failures": failures + 1, "failing_since": since, "retry_at": now + wait}

@@ -1,0 +1,41 @@
+"""Moving jobs, as duties do: somebody may have made another transition in between, which then holds."""
+
+from collections.abc import Callable, Mapping
+
+from jobs.duties.context import Pass
+from jobs.runs import ask_for_run
+from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
+
+_MADE_BY = "manager"
+
+
+def move(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = "") -> bool:
+    """Make a transition that is the main's; whether it was made."""
+    return _was_made(
+        lambda: make_transition(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.office)
+    )
+
+
+def move_as_owner(
+    at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = ""
+) -> bool:
+    """Make a transition that is a group's owner's, who holds no office; whether it was made."""
+    return _was_made(lambda: make_transition(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason))
+
+
+def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None) -> bool:
+    """
+    Make a job ready for startup; whether it was.
+
+    Raises:
+        InvalidJob: it cannot run.
+    """
+    return _was_made(lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, term=at.office))
+
+
+def _was_made(transition: Callable[[], StateChange]) -> bool:
+    try:
+        transition()
+    except (TransitionRefused, JobUnknown):
+        return False
+    return True

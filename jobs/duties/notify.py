@@ -1,0 +1,58 @@
+"""
+Notifying: outputs that want it are told once that a run has ended, or that a job goes.
+
+What cannot be told is tried again later, and not for ever: an output that is away does not hold the job.
+"""
+
+from typing import Any
+
+from jobs import notifications
+from jobs.connectors.output.registry import hears_of_ends
+from jobs.duties.attempts import NO_FAILURES, failed_attempt
+from jobs.duties.context import Pass
+from jobs.duties.moves import move
+from jobs.models import OutputConnection
+from jobs.transitions import JobUnknown, TransitionRefused, drop_job
+
+
+def begin_notifying(at: Pass, job: Any) -> bool:
+    """Let a job's outputs be told of its end; a job none of whose outputs wants to hear ends at once."""
+    if job.retry_at is not None and job.retry_at > at.now:
+        return False
+    outputs = OutputConnection.objects.filter(jobs=job.id)
+    hearing = [output.pk for output in outputs if hears_of_ends(output.connector)]
+    if not hearing:
+        return _end(at, job)
+    notifications.plan(at.connection, job_id=job.id, outputs=hearing, anew=not job.failures)
+    return move(at, job.id, "notify" if job.phase == "ready_for_notify" else "notify of deletion")
+
+
+def see_notified(at: Pass, job: Any) -> bool:
+    """End a job whose outputs have been told, or put off what could not be told; whether it moved."""
+    told = notifications.look(at.connection, job_id=job.id)
+    if told.waiting:
+        return False
+    if not told.refused:
+        return _end(at, job)
+    later = failed_attempt(failures=job.failures, failing_since=job.failing_since, now=at.now)
+    if later is None:
+        return _end(at, job, reason=told.refused)
+    name = "put off notification" if job.phase == "notifying" else "put off notification of deletion"
+    return move(at, job.id, name, facts=later, reason=told.refused)
+
+
+def _end(at: Pass, job: Any, *, reason: str = "") -> bool:
+    if job.phase in {"ready_for_notify", "notifying"}:
+        return move(at, job.id, "end", facts={**NO_FAILURES, "schedule_checked_at": at.now}, reason=reason)
+    return _drop(at, job.id)
+
+
+def _drop(at: Pass, job_id: int) -> bool:
+    """Nothing knows the job's documents any more: its counts go, and it."""
+    at.connection.execute("DELETE FROM jobs_counter WHERE job_id = %s", (job_id,))
+    at.connection.execute("DELETE FROM jobs_counterdelta WHERE job_id = %s", (job_id,))
+    try:
+        drop_job(job_id, made_by="manager", now=at.now, term=at.office)
+    except (TransitionRefused, JobUnknown):
+        return False
+    return True

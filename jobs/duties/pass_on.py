@@ -1,0 +1,58 @@
+"""Jobs in states that they only pass through: one look finds them, and each goes on for its own reason."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, LiteralString
+
+from jobs.duties.context import Pass
+from jobs.duties.moves import move
+from jobs.duties.notify import begin_notifying, see_notified
+from jobs.queue.rows import named_rows
+from jobs.queue.wake import wake_job
+
+PASSING_JOBS: Final[LiteralString] = """
+SELECT id, phase, resuming, failures, failing_since, retry_at FROM jobs_job
+ WHERE node_scope = %(scope)s
+   AND (phase IN ('ready_for_notify', 'notifying', 'ready_for_delete', 'delete_starting_up', 'ready_for_delete_notify',
+                  'notifying_of_deletion')
+        OR (resuming AND stop_request = 'none'))
+   AND (retry_at IS NULL OR retry_at <= %(now)s)
+ ORDER BY id
+"""
+_UNOWNED: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_seed AS seed LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
+                WHERE seed.job_id = %(job)s AND held.state IS DISTINCT FROM 'owned')
+"""
+
+
+def pass_on(at: Pass) -> int:
+    """Move each job that stands in a state that it only passes through; returns how many moved."""
+    with named_rows(at.connection) as cursor:
+        passing = cursor.execute(PASSING_JOBS, {"scope": at.scope, "now": at.now}).fetchall()
+    return sum(_STEPS["resuming" if job.resuming else job.phase](at, job) for job in passing)
+
+
+def _go_on(at: Pass, job: Any) -> bool:
+    return move(at, job.id, "go on")
+
+
+def _prepare_deletion(at: Pass, job: Any) -> bool:
+    row = at.connection.execute(_UNOWNED, {"job": job.id}).fetchone()
+    assert row is not None
+    return not row[0] and move(at, job.id, "prepare deletion")
+
+
+def _begin_deleting(at: Pass, job: Any) -> bool:
+    """Let the owners hand out everything that the job holds."""
+    wake_job(at.connection, job_id=job.id, now=at.now)
+    return move(at, job.id, "begin deleting")
+
+
+_STEPS: Final[Mapping[str, Callable[[Pass, Any], bool]]] = {
+    "resuming": _go_on,
+    "ready_for_notify": begin_notifying,
+    "notifying": see_notified,
+    "ready_for_delete": _prepare_deletion,
+    "delete_starting_up": _begin_deleting,
+    "ready_for_delete_notify": begin_notifying,
+    "notifying_of_deletion": see_notified,
+}

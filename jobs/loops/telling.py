@@ -1,0 +1,61 @@
+"""A worker tells outputs that a run has ended, beside its crawl: some take their time over it."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+
+from jobs import channels, notifications
+from jobs.connectors.output.base import ConfigurationError, OutputError
+from jobs.connectors.output.registry import open_output
+from jobs.loops.database import DatabaseThread
+from jobs.notifications import NotificationClaimed
+from jobs.queue import wake
+
+logger = logging.getLogger(__name__)
+
+# What a worker asks for when nobody tells it that something is there.
+_POLL: Final = 5.0
+
+
+async def tell_outputs(
+    database: DatabaseThread, *, worker: uuid.UUID, scope: str, woken: asyncio.Event, may_begin: Callable[[], bool]
+) -> None:
+    """Take notifications one by one and perform them, until cancelled; those in hand are then free for others."""
+    while True:
+        try:
+            async with asyncio.timeout(_POLL):
+                await woken.wait()
+        except TimeoutError:
+            pass
+        woken.clear()
+        while may_begin():
+            claimed = await database.run(partial(notifications.claim, worker=worker, scope=scope))
+            if claimed is None:
+                break
+            refused = await asyncio.to_thread(_tell, claimed)
+            await database.run(
+                partial(_settle, worker=worker, notification_id=claimed.notification_id, refused=refused)
+            )
+
+
+def _settle(connection: psycopg.Connection[Any], *, worker: uuid.UUID, notification_id: int, refused: str) -> None:
+    """Write what came of it, and let the main see that."""
+    if notifications.settle(connection, worker=worker, notification_id=notification_id, refused=refused):
+        wake.notify(connection, channels.CONTROL, "")
+
+
+def _tell(claimed: NotificationClaimed) -> str:
+    """Tell one output; returns why it could not be told, '' if it was."""
+    try:
+        open_output(claimed).job_complete()
+    except (OutputError, ConfigurationError) as refused:
+        return str(refused)
+    except Exception as defect:
+        logger.exception("defect of the output %s while it was told of an end", claimed.connector)
+        return f"it has a defect ({type(defect).__name__})"
+    return ""

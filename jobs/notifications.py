@@ -1,0 +1,111 @@
+"""
+What outputs are told: that a run has ended, or that a job goes.
+
+A notification is a claim of its own: the main makes one for each output that wants to hear, a worker takes
+it, tells the output outside of any transaction, and writes what came of that. One whose worker died is
+taken by another, so an output may hear the same twice, and never not at all.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import class_row
+
+from nodes.fences import hold_node
+
+_FORGET: Final[LiteralString] = "DELETE FROM jobs_notification WHERE job_id = %(job)s"
+_PLAN: Final[LiteralString] = """
+INSERT INTO jobs_notification (job_id, output_id, refused)
+SELECT %(job)s, id, '' FROM unnest(%(outputs)s::bigint[]) AS wanted(id) ORDER BY id
+ON CONFLICT (job_id, output_id) DO UPDATE SET worker_id = NULL, refused = '' WHERE jobs_notification.told_at IS NULL
+"""
+_READ: Final[LiteralString] = """
+SELECT count(*) FILTER (WHERE told_at IS NULL AND refused = '') AS waiting,
+       coalesce(string_agg(output.name || ': ' || refused, ' ' ORDER BY output.name)
+                FILTER (WHERE told_at IS NULL AND refused <> ''), '') AS refused
+  FROM jobs_notification AS notification JOIN jobs_outputconnection AS output ON output.id = notification.output_id
+ WHERE job_id = %(job)s
+"""
+_RELEASE: Final[LiteralString] = """
+UPDATE jobs_notification AS notification SET worker_id = NULL
+  FROM nodes_node AS node
+ WHERE notification.job_id = %(job)s AND notification.told_at IS NULL
+   AND node.id = notification.worker_id AND node.status NOT IN ('running', 'draining')
+"""
+# Locks: Notification, skipping what is locked.
+_CLAIM: Final[LiteralString] = """
+WITH wanted AS (
+    SELECT notification.id
+      FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
+     WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')
+       AND notification.worker_id IS NULL AND notification.told_at IS NULL AND notification.refused = ''
+     ORDER BY notification.id LIMIT 1
+       FOR NO KEY UPDATE OF notification SKIP LOCKED
+)
+UPDATE jobs_notification AS notification SET worker_id = %(worker)s
+  FROM wanted, jobs_outputconnection AS output
+ WHERE notification.id = wanted.id AND output.id = notification.output_id
+RETURNING notification.id AS notification_id, output.id, output.connector, output.configuration
+"""
+_SETTLE: Final[LiteralString] = """
+UPDATE jobs_notification
+   SET told_at = CASE WHEN %(refused)s = '' THEN clock_timestamp() END, refused = %(refused)s, worker_id = NULL
+ WHERE id = %(notification)s AND worker_id = %(worker)s AND told_at IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How far the notifications of a job are: how many are not done, and the sentences of outputs that refused."""
+
+    waiting: int
+    refused: str
+
+
+def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[int], anew: bool) -> None:
+    """Let these outputs be told; `anew` also those that were told before."""
+    with connection.transaction():
+        if anew:
+            connection.execute(_FORGET, {"job": job_id})
+        connection.execute(_PLAN, {"job": job_id, "outputs": list(outputs)})
+
+
+def look(connection: psycopg.Connection[Any], *, job_id: int) -> Told:
+    """See what came of a job's notifications; those in the hands of dead workers are free again."""
+    connection.execute(_RELEASE, {"job": job_id})
+    row = connection.execute(_READ, {"job": job_id}).fetchone()
+    assert row is not None
+    return Told(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationClaimed:
+    """A notification that a worker has in hand, and the stored output that is to be told."""
+
+    notification_id: int
+    id: int
+    connector: str
+    configuration: object
+
+
+def claim(connection: psycopg.Connection[Any], *, worker: uuid.UUID, scope: str) -> NotificationClaimed | None:
+    """
+    Take one notification; None if there is none.
+
+    Raises:
+        FenceRefused: the worker was marked failed.
+    """
+    with connection.transaction(), connection.cursor(row_factory=class_row(NotificationClaimed)) as cursor:
+        hold_node(connection, worker)
+        return cursor.execute(_CLAIM, {"worker": worker, "scope": scope}).fetchone()
+
+
+def settle(connection: psycopg.Connection[Any], *, worker: uuid.UUID, notification_id: int, refused: str) -> bool:
+    """Write what came of a notification: told, or `refused` with this sentence; whether it still was this worker's."""
+    with connection.transaction():
+        hold_node(connection, worker)
+        facts = {"worker": worker, "notification": notification_id, "refused": refused}
+        return connection.execute(_SETTLE, facts).rowcount == 1

@@ -1,0 +1,60 @@
+"""The beginning of a run, whoever asks for it: an operator, a schedule, or a restart."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+from django.db import transaction
+
+from jobs.models import Budget
+from jobs.transitions import StateChange, make_transition
+from nodes.fences import TermHeld
+
+
+class InvalidJob(Exception):
+    """
+    What was asked for cannot be a job, or cannot run. `problems` maps a field to its sentences.
+
+    Nothing was changed.
+    """
+
+    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
+        self.problems = {name: list(sentences) for name, sentences in problems.items()}
+        super().__init__(" ".join(sentence for sentences in self.problems.values() for sentence in sentences))
+
+
+def ask_for_run(
+    job_id: int,
+    name: str,
+    *,
+    made_by: str,
+    now: dt.datetime,
+    facts: Mapping[str, object] | None = None,
+    term: TermHeld | None = None,
+) -> StateChange:
+    """
+    Make a job ready for startup by the transition of this name; the main prepares its run.
+
+    Raises:
+        InvalidJob: it has no seed or no output.
+        TransitionRefused, JobUnknown, FenceRefused: as `make_transition`.
+    """
+    fresh = {
+        "started_at": now,
+        "ended_at": None,
+        "run_end": "",
+        "reseed_at": None,
+        "failures": 0,
+        "failing_since": None,
+        "retry_at": None,
+    }
+    with transaction.atomic():
+        change = make_transition(job_id, name, made_by=made_by, now=now, facts={**fresh, **(facts or {})}, term=term)
+        job = change.job
+        if not job.seeds.filter(removed_at=None).exists():
+            raise InvalidJob({"seeds": [f"Job {job.name} has no seed to start from."]})
+        if not job.outputs.exists():
+            raise InvalidJob({"outputs": [f"Job {job.name} has no output."]})
+        Budget.objects.filter(job=job).delete()
+        if job.max_documents is not None:
+            Budget.objects.create(job=job, run_no=job.run_no + 1, most=job.max_documents)
+    return change

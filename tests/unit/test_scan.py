@@ -1,0 +1,43 @@
+"""Which scan a run is, for every connector model: a table by hand, from ManifoldCF's rules."""
+
+import pytest
+
+from jobs.lifecycle.job import Kind, Scan
+from jobs.lifecycle.scan import Model, choose_scan
+
+FULL, RECHECK, CHANGES = Scan.FULL, Scan.RECHECK, Scan.CHANGES
+
+# Of a job that ends; of a continuous one; of a minimal run: each when its seeding has been read before, and when
+# the source is read from the beginning.
+EXPECTED = {
+    Model.ALL: ((FULL, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),
+    Model.ADD: ((RECHECK, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),
+    Model.ADD_CHANGE: ((RECHECK, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),
+    Model.ADD_CHANGE_DELETE: ((CHANGES, RECHECK), (CHANGES, RECHECK), (CHANGES, RECHECK)),
+    Model.CHAINED_ADD: ((RECHECK, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),
+    Model.CHAINED_ADD_CHANGE: ((RECHECK, FULL), (RECHECK, RECHECK), (CHANGES, RECHECK)),
+    Model.CHAINED_ADD_CHANGE_DELETE: ((CHANGES, RECHECK), (CHANGES, RECHECK), (CHANGES, RECHECK)),
+    Model.PARTIAL: ((RECHECK, RECHECK), (RECHECK, RECHECK), (CHANGES, RECHECK)),
+}
+
+
+def scans(model, **facts):
+    return tuple(choose_scan(model, from_the_beginning=begins, **facts) for begins in (False, True))
+
+
+@pytest.mark.parametrize("model", Model)
+def test_a_run_scans_as_the_table_says(model):
+    once, continuous, minimal = EXPECTED[model]
+
+    assert scans(model, kind=Kind.ONCE, minimal=False) == once
+    assert scans(model, kind=Kind.CONTINUOUS, minimal=False) == continuous
+    assert scans(model, kind=Kind.ONCE, minimal=True) == minimal
+    assert scans(model, kind=Kind.CONTINUOUS, minimal=True) == minimal
+
+
+def test_only_a_run_that_is_not_minimal_of_a_job_that_ends_removes_what_it_does_not_reach():
+    for model in Model:
+        assert FULL not in (
+            *scans(model, kind=Kind.CONTINUOUS, minimal=False),
+            *scans(model, kind=Kind.ONCE, minimal=True),
+        )
