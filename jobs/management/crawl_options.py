@@ -1,14 +1,22 @@
 """What `manage.py crawl` is told, and the job that this makes: a new one, or a stored one changed."""
 
 import datetime as dt
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from django.utils import timezone
 
 from jobs import control
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
+from jobs.connectors.repository.filesystem.paths import path_of
+from jobs.connectors.repository.kind import BadIdentifier
+from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
@@ -17,6 +25,7 @@ from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePol
 
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0
+_MOST_NAME = 200
 
 
 class CrawlRefused(Exception):
@@ -158,7 +167,8 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
             raise CrawlRefused(f"There is no job named {options.job!r}; give an address to make one.")
         raise CrawlRefused("Give an address to start from, or --job NAME for a stored job.")
     name = options.job or _name_after(options.urls[0], now=now)
-    repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
+    repository = _repository(options)
+    _refuse_what_does_not_apply(options, to=repository)
     saved = control.create_job(
         name=name,
         repository=repository,
@@ -170,15 +180,57 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
         made_by=_MADE_BY,
         now=now,
     )
-    _set_policy(saved.job, options)
+    if repository.connector == WEB.name:
+        _set_policy(saved.job, options)
     for warning in saved.warnings:
         say(f"Warning: {warning}")
     return saved.job
 
 
+def _repository(options: CrawlOptions) -> RepositoryConnection:
+    """The connection that the addresses ask for: the web's, or one that may read just these directories."""
+    are_files = {url.strip().lower().startswith("file:") for url in options.urls}
+    if are_files == {True, False}:
+        raise CrawlRefused("Files and web addresses are two sources: crawl them one after the other.")
+    if are_files == {False}:
+        return RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": WEB.name})[0]
+    roots = sorted({_directory_at(url) for url in options.urls})
+    configuration = {"roots": roots}
+    if problem := FILE_SYSTEM.status(configuration):
+        raise CrawlRefused(problem)
+    name = f"files in {', '.join(roots)}"
+    if len(name) > _MOST_NAME:
+        name = f"{name[: _MOST_NAME - 33]} {hash_of(name)}"
+    defaults = {"connector": FILE_SYSTEM.name, "configuration": configuration}
+    return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
+
+
+def _directory_at(url: str) -> str:
+    """The directory that an address of files means; that of a single file is the one that it is in."""
+    try:
+        path = path_of(FILE_SYSTEM.canonical(url))
+    except BadIdentifier as error:
+        raise CrawlRefused(str(error)) from None
+    directory = path.rpartition(b"/")[0] or b"/" if Path(os.fsdecode(path)).is_file() else path
+    return directory.decode("utf-8", "surrogateescape")
+
+
+def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryConnection) -> None:
+    """Options that mean nothing to this kind of source are not passed over in silence."""
+    kind = registry.find(to.connector)
+    known = {field.name for field in kind.specification.fields}
+    given = [name for name in options.specification if name not in known]
+    if kind is not WEB:
+        given += [name for name in ("connections_per_host", "delay") if getattr(options, name) is not None]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise CrawlRefused(f"{names}: that is for the web; {to.name} is a {str(kind.label).lower()}.")
+
+
 def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now: dt.datetime) -> Job:
     if not options.changes_something:
         return job
+    _refuse_what_does_not_apply(options, to=job.repository)
     seeds = list(job.seeds.filter(removed_at=None))
     saved = control.change_job(
         job.pk,
@@ -189,7 +241,8 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         made_by=_MADE_BY,
         now=now,
     )
-    _set_policy(saved.job, options)
+    if job.repository.connector == WEB.name:
+        _set_policy(saved.job, options)
     say(f"What was given replaces what job {job.name} had stored.")
     for warning in saved.warnings:
         say(f"Warning: {warning}")

@@ -15,13 +15,14 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
 
 logger = logging.getLogger(__name__)
 
-_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB,)
+_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM)
 _GROUP: Final = "crawlctl.repository_connectors"
 
 

@@ -23,7 +23,7 @@ _SCOPES = ("host", "domain", "prefix", "any")
 
 
 class Command(BaseCommand):
-    help = "Crawl from one or more addresses, until everything in scope has been read."
+    help = "Crawl web sites, or directories (file:///path), until everything in scope has been read."
     # Standard output is the summary's: checks and warnings go to stderr.
     requires_system_checks: list[str] = []
 
@@ -31,8 +31,12 @@ class Command(BaseCommand):
         parser.add_argument("urls", nargs="*", metavar="URL", help="where to start")
         what = parser.add_argument_group("what is crawled")
         what.add_argument("--scope", choices=_SCOPES, help="which links are followed (host)")
-        what.add_argument("--include", action="append", metavar="REGEX", help="only URLs that match one of these")
-        what.add_argument("--exclude", action="append", metavar="REGEX", help="no URL that matches one of these")
+        what.add_argument(
+            "--include", action="append", metavar="REGEX", help="only URLs that match one of these (files: globs)"
+        )
+        what.add_argument(
+            "--exclude", action="append", metavar="REGEX", help="no URL that matches one of these (files: globs)"
+        )
         what.add_argument("--max-documents", type=int, metavar="N", help="request at most N distinct URLs")
         what.add_argument("--max-depth", type=int, metavar="N", help="follow at most N links from a seed")
         how = parser.add_argument_group("how")

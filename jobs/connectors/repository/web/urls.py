@@ -103,8 +103,8 @@ def directory_of(url: str) -> str:
     return path[: path.rindex("/") + 1]
 
 
-# User name and password of an address as somebody typed it.
-_TYPED_USERINFO: Final = re.compile(r"^(\s*[a-z][a-z0-9+.-]*:[/\\]*)[^/\\?#]*@", re.IGNORECASE)
+# User name and password of an address as somebody typed it. A path of files has none, and may have an @.
+_TYPED_USERINFO: Final = re.compile(r"^(\s*(?!file:)[a-z][a-z0-9+.-]*:[/\\]*)[^/\\?#]*@", re.IGNORECASE)
 
 
 def typed_without_userinfo(typed: str) -> str:

@@ -1,0 +1,177 @@
+"""
+A file system as a source: one document is one file or one directory.
+
+    a directory                            DIRECTORY; names what is in it, by links of type child
+    a file with text                       OK; OK_UNCHANGED if the outputs hold this very text
+    a file that looks as it did            UNCHANGED, not read
+    a file with anything else              NOT_TEXT
+    a file over the job's limit            TOO_LARGE
+    left out by the job's rules            EXCLUDED
+    below no root of the connection        OUT_OF_ROOT
+    a symbolic link                        SYMLINK; names what it leads to where links are followed
+    a pipe, a socket, a device             SPECIAL_FILE
+    not there                              NOT_FOUND; the outputs forget it
+    may not be read                        FORBIDDEN; what the outputs hold stays
+    changes while it is read               CHANGING, retried after a second and after five, then failed
+    the disk fails, or a root is not there IO_ERROR, NO_ROOT, in the same way
+
+All but the last three are what the source says: what the outputs hold of such a document goes. A file
+that looks as it did (time of change, size, inode) is not read again; directories always are, since
+nothing about a directory tells of what is below it.
+"""
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import blake2b
+from typing import Final
+from zlib import crc32
+
+from jobs.connectors.repository.base import Activity, Content, Document, hash_of
+from jobs.connectors.repository.filesystem.paths import identifier_of, path_of, shown
+from jobs.connectors.repository.filesystem.specification import FileSpecification
+from jobs.connectors.repository.filesystem.tree import Directory, File, Found, Link, Tree, TreeError
+from jobs.connectors.repository.kind import Pace
+from jobs.connectors.repository.web.page import read_page
+from jobs.connectors.repository.web.text import Kind, decoded, kind_of
+
+logger = logging.getLogger(__name__)
+
+_HTML_NAMES: Final = (".html", ".htm", ".xhtml", ".xht", ".shtml")
+# What the source says of these documents: the outputs must not hold a text of them.
+_WITHOUT_TEXT: Final = frozenset({"OUT_OF_ROOT", "SYMLINK", "SPECIAL_FILE", "TOO_LARGE"})
+_PASSING: Final = frozenset({"CHANGING", "IO_ERROR", "NO_ROOT"})
+# The waits before another attempt at what may pass by itself; after them the document fails.
+_RETRY_DELAYS: Final = (1.0, 5.0)
+# The bins of a root: no politeness is owed to a disk, but several workers may share its documents.
+_PARTS: Final = 8
+
+
+def bin_of(path: bytes, root: bytes) -> str:
+    """The bin of a path: one of a few of its root, the same for all that is in one directory."""
+    return f"{shown(root)}:{crc32(path.rpartition(b'/')[0]) % _PARTS}"
+
+
+class FileConnector:
+    """The file system as one job asks for it; `threads` do what blocks."""
+
+    max_depth: Final = None
+
+    def __init__(self, specification: FileSpecification, *, threads: ThreadPoolExecutor) -> None:
+        self._specification = specification
+        self._threads = threads
+        self._rules = specification.rules()
+        self._tree = Tree(specification.roots, follows_links=specification.follow_links)
+
+    def interval_of(self, identifier: str) -> float | None:
+        return None
+
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        path = path_of(document.identifier)
+        known = document.validators if activity.may_be_conditional else ""
+        look = partial(
+            self._tree.look,
+            path,
+            known=known,
+            most_bytes=self._specification.max_bytes,
+            is_wanted=lambda first: _kind_of(path, first) is not Kind.OTHER,
+        )
+        await pace.before_request()
+        activity.record_request()
+        began = time.monotonic()
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, look)
+        except TreeError as error:
+            self._end_without_file(error, document, activity)
+            description = error.detail
+        else:
+            self._end_with(found, path, document, activity)
+            description = ""
+        assert activity.outcome is not None
+        activity.record(
+            "fetch",
+            began=began,
+            seconds=time.monotonic() - began,
+            bytes=activity.bytes_read,
+            result_code=activity.outcome.code,
+            result_description=description,
+        )
+
+    def _end_without_file(self, error: TreeError, document: Document, activity: Activity) -> None:
+        if error.code == "NOT_FOUND":
+            activity.delete(code=error.code)
+        elif error.code in _WITHOUT_TEXT:
+            activity.no_document(code=error.code)
+        elif error.code in _PASSING and document.failures < len(_RETRY_DELAYS):
+            activity.retry_later(code=error.code, after=_RETRY_DELAYS[document.failures])
+        else:
+            activity.failed(code=error.code)
+
+    def _end_with(self, found: Found, path: bytes, document: Document, activity: Activity) -> None:
+        match found:
+            case Directory(entries):
+                if not self._rules.admits_directory(path):
+                    activity.no_document(code="EXCLUDED")
+                    return
+                for entry in entries:
+                    admits = self._rules.admits_directory if entry.is_directory else self._rules.admits_file
+                    if entry.path != path and admits(entry.path):
+                        self._name(entry.path, activity)
+                activity.no_document(code="DIRECTORY")
+            case Link(target):
+                if target is not None:
+                    self._name(target, activity)
+                activity.no_document(code="SYMLINK")
+            case File():
+                if self._rules.admits_file(path):
+                    self._end_with_file(found, path, document, activity)
+                else:
+                    activity.no_document(code="EXCLUDED")
+
+    def _name(self, path: bytes, activity: Activity) -> None:
+        root = self._tree.root_of(path)
+        if root is None:
+            return
+        identifier = identifier_of(path)
+        activity.reference(identifier=identifier, hash=hash_of(identifier), bin=bin_of(path, root), link_type="child")
+
+    def _end_with_file(self, found: File, path: bytes, document: Document, activity: Activity) -> None:
+        if found.body is None:
+            activity.unchanged(code="UNCHANGED", read=False)
+            return
+        activity.record_bytes(len(found.body))
+        kind = _kind_of(path, found.body)
+        if kind is Kind.OTHER or not found.is_whole:
+            activity.no_document(code="NOT_TEXT")
+            return
+        content = _content_of(found.body, kind, path, document)
+        version = activity.version_of(_fingerprint(content))
+        if activity.needs_indexing(version):
+            activity.ingest(content, code="OK", version=version, validators=found.signature)
+        else:
+            activity.unchanged(code="OK_UNCHANGED", validators=found.signature, read=True)
+
+
+def _kind_of(path: bytes, first: bytes) -> Kind:
+    return kind_of("text/html" if _is_named_html(path) else "", first)
+
+
+def _is_named_html(path: bytes) -> bool:
+    return shown(path).lower().endswith(_HTML_NAMES)
+
+
+def _content_of(body: bytes, kind: Kind, path: bytes, document: Document) -> Content:
+    name = shown(path.rpartition(b"/")[2])
+    text = decoded(body, "")
+    if kind is Kind.PLAIN:
+        return Content(document.identifier, name, "", text.strip(), "text/plain", "")
+    # What a page asks of web crawlers is not asked of who was told to read this directory.
+    page = read_page(text, token="")
+    return Content(document.identifier, page.title or name, page.description, page.text, "text/html", page.language)
+
+
+def _fingerprint(content: Content) -> str:
+    parts = (content.title, content.description, content.text, content.content_type, content.language)
+    return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,77 @@
+"""File systems as a kind of source: what may be asked of them, and where a run begins."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+
+from jobs.connectors.repository.base import RetryLimit
+from jobs.connectors.repository.filesystem import paths
+from jobs.connectors.repository.filesystem.connector import bin_of
+from jobs.connectors.repository.filesystem.runtime import FileRuntime
+from jobs.connectors.repository.filesystem.specification import CONFIGURATION, SPECIFICATION, FileSpecification
+from jobs.connectors.repository.filesystem.tree import Tree
+from jobs.connectors.repository.kind import Asked, BinKind, Checked, Model, Seeding, SeedingFailed
+from jobs.connectors.repository.schema import BadSpecification
+from jobs.connectors.repository.web.scope import BadPattern
+
+_RETRY_SEEDING: Final = 10.0
+_LONGEST_SEEDING: Final = 300.0
+
+
+class FileSystemKind:
+    name: Final = "filesystem"
+    label: Final = _("File system")
+    # A run looks at every file that it knows, so each says itself that it is gone.
+    model: Final = Model.CHAINED_ADD_CHANGE
+    link_types: Final = ("child",)
+    bins: Final = BinKind(namespace="filesystem", asks_first=False, requests=32, gap=0.0)
+    configuration: Final = CONFIGURATION
+    specification: Final = SPECIFICATION
+
+    def canonical(self, typed: str) -> str:
+        return paths.canonical(typed)
+
+    def check(self, asked: Asked) -> Checked:
+        try:
+            FileSpecification.read(asked).rules()
+        except BadSpecification as error:
+            return Checked({error.field: [str(error)]})
+        except BadPattern as error:
+            return Checked({"specification": [str(error)]})
+        return Checked()
+
+    def status(self, configuration: Mapping[str, Any]) -> str:
+        for root in FileSpecification.read(Asked(configuration)).roots:
+            if problem := _problem_of(root):
+                return problem
+        return ""
+
+    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
+        specification = FileSpecification.read(asked)
+        tree = Tree(specification.roots, follows_links=False)
+        for path in specification.seeds:
+            root = tree.root_of(path)
+            assert root is not None
+            # An empty place where a disk is to be mounted must not be taken for an empty disk.
+            if problem := _problem_of(root):
+                limit = RetryLimit(seconds=_LONGEST_SEEDING, aborts_job=True)
+                raise SeedingFailed(problem, retry_after=_RETRY_SEEDING, limit=limit)
+            seeding.add(paths.identifier_of(path), bin=bin_of(path, root))
+        return ""
+
+    def runtime(self) -> FileRuntime:
+        return FileRuntime()
+
+
+def _problem_of(root: bytes) -> str:
+    """What is in the way of reading a root, a sentence; "" if nothing is."""
+    try:
+        with os.scandir(root):
+            return ""
+    except OSError as error:
+        return f"{paths.shown(root)} cannot be read: {os.strerror(error.errno or 0)}."
+
+
+FILE_SYSTEM: Final = FileSystemKind()

@@ -1,0 +1,111 @@
+"""What a connection to a file system and a job of it may say, as it is stored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from django.utils.translation import gettext_lazy as _
+
+from jobs.connectors.repository.filesystem.paths import canonical, is_within, normal_path, path_of, shown
+from jobs.connectors.repository.filesystem.rules import Rules
+from jobs.connectors.repository.kind import Asked, BadIdentifier
+from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+
+_MOST_BYTES: Final = 20 * 1024 * 1024
+
+ROOTS: Final = Field(
+    name="roots",
+    kind=FieldKind.LINES,
+    label=_("Directories that may be read"),
+    help=_("Absolute paths, one a line. Nothing outside of them is ever opened, whatever jobs ask for."),
+    is_required=True,
+)
+INCLUDE: Final = Field(
+    name="include",
+    kind=FieldKind.LINES,
+    label=_("Only files like"),
+    help=_("Globs (*.txt, drafts/*, /srv/**/old) or regex:EXPRESSION (RE2), one a line; empty: all."),
+)
+EXCLUDE: Final = Field(
+    name="exclude",
+    kind=FieldKind.LINES,
+    label=_("No files or directories like"),
+    help=_("Globs or regex:EXPRESSION (RE2), one a line."),
+)
+MAX_BYTES: Final = Field(
+    name="max_bytes",
+    kind=FieldKind.WHOLE,
+    label=_("Bytes of a file, at most"),
+    help=_("Larger ones are not read. Empty: 20971520 (20 MiB)."),
+    least=1,
+    most=1024 * 1024 * 1024,
+)
+HIDDEN: Final = Field(
+    name="hidden",
+    kind=FieldKind.TRUTH,
+    label=_("Hidden files"),
+    help=_("Also read files and directories whose names begin with a dot."),
+)
+FOLLOW_LINKS: Final = Field(
+    name="follow_links",
+    kind=FieldKind.TRUTH,
+    label=_("Follow symbolic links"),
+    help=_("As far as they lead to something below the directories that may be read."),
+)
+SPECIFICATION: Final = Schema((INCLUDE, EXCLUDE, MAX_BYTES, HIDDEN, FOLLOW_LINKS))
+CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpecification:
+    """`roots` and `seeds` are normal paths; every seed lies below a root, or is one."""
+
+    roots: tuple[bytes, ...]
+    seeds: tuple[bytes, ...]
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_bytes: int = _MOST_BYTES
+    hidden: bool = False
+    follow_links: bool = False
+
+    @classmethod
+    def read(cls, asked: Asked) -> Self:
+        """
+        Raises:
+            BadSpecification: an unknown key, or a value that cannot be.
+        """
+        said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
+        if said.get("max_bytes", 0) is None:
+            del said["max_bytes"]
+        roots = _read_roots(said.pop("roots"))
+        return cls(roots=roots, seeds=_read_seeds(asked.seeds, roots), **said)
+
+    def rules(self) -> Rules:
+        """
+        Raises:
+            BadPattern
+        """
+        return Rules(tops=self.seeds, include=self.include, exclude=self.exclude, hidden=self.hidden)
+
+
+def _read_roots(typed: Sequence[str]) -> tuple[bytes, ...]:
+    if not typed:
+        raise BadSpecification("roots", "name a directory that may be read")
+    try:
+        return tuple(dict.fromkeys(normal_path(root.encode("utf-8", "surrogateescape"), typed=root) for root in typed))
+    except (BadIdentifier, UnicodeEncodeError) as error:
+        raise BadSpecification("roots", str(error)) from None
+
+
+def _read_seeds(typed: Sequence[str], roots: Sequence[bytes]) -> tuple[bytes, ...]:
+    seeds = []
+    for address in typed:
+        try:
+            path = path_of(canonical(address))
+        except BadIdentifier as error:
+            raise BadSpecification("seeds", str(error)) from None
+        if not any(is_within(path, root) for root in roots):
+            allowed = ", ".join(map(shown, roots))
+            raise BadSpecification("seeds", f"{address!r} is outside of what this connection may read: {allowed}")
+        seeds.append(path)
+    return tuple(dict.fromkeys(seeds))

@@ -1,0 +1,231 @@
+"""
+Looking at one path of a tree: what it is, what is in it, what it says.
+
+Only what lies below the roots is ever opened, whatever happens meanwhile: a path is walked from the root
+down, a directory at a time, and no step follows a symbolic link. Where links are to be followed, the real
+path is found first, has to lie below a root itself, and is then walked in the same way. Pipes, sockets and
+devices are never opened. Everything here blocks, and is meant for a thread.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.connectors.repository.filesystem.paths import is_within
+
+# A file that was written so shortly before it was looked at may be written again within the same tick of
+# its clock (2 s on FAT): what it looks like does not yet tell it from its next version.
+_TICK_NS: Final = 2_000_000_000
+_CHUNK: Final = 1024 * 1024
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class TreeError(Exception):
+    """The path could not be read; `code` is the document's result code."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        self.code, self.detail = code, detail
+        super().__init__(f"{code}: {detail}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name in a directory; `path` is normal. A followed link stands here with the path that it leads to."""
+
+    path: bytes
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The files and directories in a directory, in order; links only where they are followed."""
+
+    entries: list[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link, and the normal path that it leads to where that may be read."""
+
+    target: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """
+    A regular file. `signature` tells its versions apart without reading; '' where that is not sure.
+
+    `body` is None if the signature was known already; else the whole, or where that is not `wanted` by
+    its first bytes, the beginning.
+    """
+
+    signature: str
+    body: bytes | None
+    is_whole: bool = True
+
+
+Found = Directory | Link | File
+
+
+class Tree:
+    """The directories that may be read. `roots` are normal paths; the way to them may lead over links."""
+
+    def __init__(self, roots: Sequence[bytes], *, follows_links: bool) -> None:
+        self._roots = sorted(roots, key=len, reverse=True)
+        self._follows_links = follows_links
+
+    def look(self, path: bytes, *, known: str, most_bytes: int, is_wanted: Callable[[bytes], bool]) -> Found:
+        """
+        Look at a normal path. A file whose signature is `known` is not read.
+
+        Raises:
+            TreeError: OUT_OF_ROOT, NO_ROOT, NOT_FOUND, FORBIDDEN, SYMLINK, SPECIAL_FILE, TOO_LARGE, CHANGING,
+                IO_ERROR.
+        """
+        root = self.root_of(path)
+        if root is None:
+            raise TreeError("OUT_OF_ROOT", "it lies below no root of the connection")
+        try:
+            return self._look(path, root, known=known, most_bytes=most_bytes, is_wanted=is_wanted)
+        except OSError as error:
+            raise TreeError(_code_of(error), os.strerror(error.errno or 0)) from error
+
+    def root_of(self, path: bytes) -> bytes | None:
+        """The root that a normal path lies below, the innermost."""
+        return next((root for root in self._roots if is_within(path, root)), None)
+
+    def _look(
+        self, path: bytes, root: bytes, *, known: str, most_bytes: int, is_wanted: Callable[[bytes], bool]
+    ) -> Found:
+        if path == root:
+            with _opened_root(root) as at:
+                return self._list(path, at)
+        with _directory_above(path, root) as (above, name):
+            mode = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(mode):
+                return Link(self._target_of(path))
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                raise TreeError("SPECIAL_FILE", "a pipe, a socket or a device")
+            with _opened(name, flags=_OPEN, at=above) as opened:
+                if stat.S_ISDIR(mode):
+                    return self._list(path, opened)
+                return _read(opened, known=known, most_bytes=most_bytes, is_wanted=is_wanted)
+
+    def _list(self, path: bytes, at: int) -> Directory:
+        entries: list[Entry] = []
+        prefix = path if path.endswith(b"/") else path + b"/"
+        with os.scandir(at) as found:
+            for entry in found:
+                child = prefix + os.fsencode(entry.name)
+                if entry.is_symlink():
+                    target = self._target_of(child)
+                    if target is not None:
+                        entries.append(Entry(target, os.path.isdir(target)))  # noqa: PTH112 (a Path is text)
+                elif entry.is_dir(follow_symlinks=False):
+                    entries.append(Entry(child, is_directory=True))
+                elif entry.is_file(follow_symlinks=False):
+                    entries.append(Entry(child, is_directory=False))
+        entries.sort(key=lambda entry: entry.path)
+        return Directory(entries)
+
+    def _target_of(self, link: bytes) -> bytes | None:
+        """
+        Where a link leads, as a path below a root; None where it may not be followed, or leads nowhere.
+
+        The root's own way may lead over links, so real paths are compared, and told as the root is named.
+        """
+        if not self._follows_links:
+            return None
+        try:
+            real = os.path.realpath(link, strict=True)
+        except OSError:
+            return None
+        for root in self._roots:
+            real_root = os.path.realpath(root)
+            if is_within(real, real_root):
+                below = real[len(real_root) :].lstrip(b"/")
+                return (root.rstrip(b"/") + b"/" + below).rstrip(b"/") or b"/"
+        return None
+
+
+@contextmanager
+def _directory_above(path: bytes, root: bytes) -> Iterator[tuple[int, bytes]]:
+    """The open directory that a path is in, and its name there; no link below the root is followed."""
+    *above, name = path[len(root) :].strip(b"/").split(b"/")
+    with _opened_root(root) as root_at:
+        at = os.dup(root_at)
+        try:
+            for step in above:
+                below = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+                os.close(at)
+                at = below
+            yield at, name
+        finally:
+            os.close(at)
+
+
+@contextmanager
+def _opened_root(root: bytes) -> Iterator[int]:
+    """The open root. Where it is not there, its disk is not: what was below it is not gone."""
+    try:
+        at = os.open(root, _DIRECTORY)
+    except OSError as error:
+        raise TreeError("NO_ROOT", os.strerror(error.errno or 0)) from error
+    try:
+        yield at
+    finally:
+        os.close(at)
+
+
+@contextmanager
+def _opened(name: bytes, *, flags: int, at: int | None = None) -> Iterator[int]:
+    opened = os.open(name, flags, dir_fd=at)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _read(opened: int, *, known: str, most_bytes: int, is_wanted: Callable[[bytes], bool]) -> File:
+    before = os.fstat(opened)
+    if not stat.S_ISREG(before.st_mode):
+        raise TreeError("CHANGING", "it became something else")
+    signature = f"{before.st_mtime_ns:x}-{before.st_size:x}-{before.st_ino:x}"
+    if signature == known:
+        return File(signature, None)
+    if before.st_size > most_bytes:
+        raise TreeError("TOO_LARGE", f"{before.st_size} bytes")
+    first = os.read(opened, _CHUNK)
+    is_whole = is_wanted(first)
+    chunks, size = [first], len(first)
+    # One that grows faster than it is read must not hold us.
+    while is_whole and size <= before.st_size and (chunk := os.read(opened, _CHUNK)):
+        chunks.append(chunk)
+        size += len(chunk)
+    after = os.fstat(opened)
+    if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, before.st_size) or (
+        is_whole and size != before.st_size
+    ):
+        raise TreeError("CHANGING", "it changed while it was read")
+    is_settled = time.time_ns() - before.st_mtime_ns > _TICK_NS
+    return File(signature if is_settled else "", b"".join(chunks), is_whole)
+
+
+def _code_of(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR:
+            return "NOT_FOUND"
+        case errno.ELOOP:
+            return "SYMLINK"
+        case errno.EACCES | errno.EPERM:
+            return "FORBIDDEN"
+        case errno.ENXIO:
+            return "SPECIAL_FILE"
+        case _:
+            return "IO_ERROR"

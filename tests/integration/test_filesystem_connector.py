@@ -1,0 +1,368 @@
+"""What becomes of a file: everything that a path can be is one ending."""
+
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.filesystem import tree as tree_module
+from jobs.connectors.repository.filesystem.connector import FileConnector
+from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
+from jobs.connectors.repository.filesystem.paths import identifier_of, path_of
+from jobs.connectors.repository.filesystem.specification import FileSpecification
+from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+
+LONG_AGO = 1_600_000_000
+
+
+class FreePace:
+    async def before_request(self):
+        return
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(2) as made:
+        yield made
+
+
+@pytest.fixture
+def crawl(tmp_path, threads):
+    return Crawl(tmp_path / "root", threads)
+
+
+class Crawl:
+    """A root with files, and a job of it."""
+
+    def __init__(self, root, threads):
+        root.mkdir()
+        self.root, self._threads = root, threads
+
+    def write(self, name, text="words", *, at=LONG_AGO):
+        """A file that was written at a moment, long ago if nothing is said."""
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        os.utime(file, (at, at))
+        return file
+
+    def asked(self, *, seeds=None, roots=None, **specification):
+        return Asked(
+            configuration={"roots": roots or [str(self.root)]},
+            specification=specification,
+            seeds=seeds or [identifier_of(os.fsencode(self.root))],
+        )
+
+    async def process(self, path, *, before=None, asked=None, failures=0, **specification):
+        """The outcome for one path; `before` is that of the run before."""
+        identifier = identifier_of(os.fsencode(self.root / path))
+        document = Document(
+            hash=hash_of(identifier),
+            identifier=identifier,
+            depth=0,
+            redirects=0,
+            version=before.version if before else "",
+            validators=before.validators if before else "",
+            failures=failures,
+            failing_for=0.0,
+        )
+        connector = FileConnector(FileSpecification.read(asked or self.asked(**specification)), threads=self._threads)
+        activity = Activity(document, "1")
+        await connector.process(document, activity, FreePace())
+        return activity.outcome
+
+
+def named(outcome):
+    return [os.fsdecode(path_of(reference.identifier)).rpartition("/")[2] for reference in outcome.references]
+
+
+async def test_a_directory_names_what_is_in_it_as_its_children(crawl):
+    crawl.write("b.txt")
+    crawl.write("a/c.txt")
+
+    outcome = await crawl.process(crawl.root)
+
+    assert (outcome.ending, outcome.code, outcome.removes) == (Ending.EXCLUDED, "DIRECTORY", True)
+    assert [(Path(os.fsdecode(path_of(r.identifier))), r.link_type, r.depth) for r in outcome.references] == [
+        (crawl.root / "a", "child", 1),
+        (crawl.root / "b.txt", "child", 1),
+    ]
+
+
+async def test_a_text_is_ingested_under_its_name(crawl):
+    crawl.write("notes.txt", "Some words.\n")
+
+    outcome = await crawl.process("notes.txt")
+
+    assert (outcome.ending, outcome.code, outcome.requested) == (Ending.INDEXED, "OK", True)
+    content = outcome.content
+    assert (content.title, content.text, content.content_type) == ("notes.txt", "Some words.", "text/plain")
+    assert content.url == outcome.document.identifier
+    assert [(one.activity, one.result_code, one.bytes) for one in outcome.records] == [("fetch", "OK", 12)]
+
+
+async def test_a_page_is_read_as_one_and_its_links_are_not_followed(crawl):
+    crawl.write(
+        "page.html", "<html lang=en><title>A page</title><meta name=robots content=noindex><p>Words <a href=b>b</a>"
+    )
+
+    outcome = await crawl.process("page.html")
+
+    assert (outcome.content.title, outcome.content.text, outcome.content.language) == ("A page", "Words b", "en")
+    assert outcome.references == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(b"\x89PNG\r\n\x1a\n", "NOT_TEXT"), (b"\x00\x01\x02" * 100, "NOT_TEXT"), (b"", "OK"), (b"x" * 101, "TOO_LARGE")],
+)
+async def test_what_is_no_text_or_too_large_leaves_the_outputs(crawl, body, code):
+    crawl.write("file", body)
+
+    outcome = await crawl.process("file", max_bytes=100) if code == "TOO_LARGE" else await crawl.process("file")
+
+    assert (outcome.code, outcome.removes) == (code, code != "OK")
+
+
+async def test_a_file_that_looks_as_it_did_is_not_read(crawl):
+    crawl.write("a")
+    first = await crawl.process("a")
+    (crawl.root / "a").chmod(0)
+
+    again = await crawl.process("a", before=first)
+
+    # A person who is root may read what nobody may.
+    assert (again.ending, again.code) == (Ending.UNCHANGED, "UNCHANGED") or os.geteuid() != 0
+    assert again.bytes_read == 0
+    assert again.references is None
+
+
+async def test_a_file_that_was_touched_or_replaced_by_its_equal_is_read_and_unchanged(crawl):
+    crawl.write("a")
+    first = await crawl.process("a")
+
+    crawl.write("a", at=LONG_AGO + 5)
+    again = await crawl.process("a", before=first)
+
+    assert (again.ending, again.code) == (Ending.UNCHANGED, "OK_UNCHANGED")
+    assert again.validators not in {"", first.validators}
+
+
+async def test_another_text_of_the_same_size_and_time_in_another_file_is_noticed(crawl):
+    crawl.write("a", "one")
+    first = await crawl.process("a")
+
+    crawl.write("b", "two")
+    (crawl.root / "b").rename(crawl.root / "a")
+
+    assert (await crawl.process("a", before=first)).ending == Ending.INDEXED
+
+
+async def test_a_file_that_was_written_just_now_is_read_again_next_time(crawl):
+    (crawl.root / "a").write_text("one")
+
+    first = await crawl.process("a")
+
+    assert (first.ending, first.validators) == (Ending.INDEXED, "")
+
+
+async def test_a_file_that_changes_while_it_is_read_is_tried_again_and_then_failed(crawl, monkeypatch):
+    crawl.write("log", "x" * 3000)
+    real_read = os.read
+
+    def read_while_it_grows(opened, count):
+        with (crawl.root / "log").open("ab") as log:
+            log.write(b"more")
+        return real_read(opened, count)
+
+    monkeypatch.setattr(tree_module.os, "read", read_while_it_grows)
+
+    first = await crawl.process("log")
+    last = await crawl.process("log", failures=2)
+
+    assert (first.ending, first.code) == (Ending.RETRY, "CHANGING")
+    assert (last.ending, last.removes) == (Ending.FAILED, False)
+
+
+async def test_what_is_not_there_is_gone(crawl):
+    crawl.write("file")
+
+    for path in ("nothing", "file/below"):
+        outcome = await crawl.process(path)
+        assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "NOT_FOUND", True)
+
+
+async def test_when_the_root_is_not_there_nothing_is_gone(crawl):
+    crawl.write("a")
+    first = await crawl.process("a")
+    crawl.root.rename(crawl.root.with_name("unmounted"))
+
+    outcome = await crawl.process("a", before=first)
+    last = await crawl.process("a", before=first, failures=2)
+
+    assert (outcome.ending, outcome.code) == (Ending.RETRY, "NO_ROOT")
+    assert (last.ending, last.removes, last.version) == (Ending.FAILED, False, first.version)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+async def test_what_may_not_be_read_fails_and_keeps_what_the_outputs_hold(crawl):
+    crawl.write("a").chmod(0)
+    (crawl.root / "d").mkdir(0)
+
+    for path in ("a", "d"):
+        outcome = await crawl.process(path)
+        assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "FORBIDDEN", False)
+
+
+async def test_the_code_of_what_is_forbidden_does_not_depend_on_who_asks(crawl, monkeypatch):
+    crawl.write("a")
+
+    def refuse(*_arguments, **_facts):
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr(tree_module, "_read", refuse)
+
+    assert (await crawl.process("a")).code == "FORBIDDEN"
+
+
+async def test_pipes_and_sockets_are_neither_named_nor_opened(crawl, monkeypatch):
+    os.mkfifo(crawl.root / "pipe")
+    monkeypatch.chdir(crawl.root)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+
+        assert named(await crawl.process(crawl.root)) == []
+        for path in ("pipe", "socket"):
+            outcome = await crawl.process(path)
+            assert (outcome.code, outcome.removes) == ("SPECIAL_FILE", True)
+
+
+async def test_links_are_not_followed_unless_asked_for(crawl):
+    crawl.write("real")
+    (crawl.root / "link").symlink_to("real")
+
+    assert named(await crawl.process(crawl.root)) == ["real"]
+    assert (await crawl.process("link")).code == "SYMLINK"
+
+
+async def test_a_followed_link_is_the_document_that_it_leads_to(crawl):
+    crawl.write("d/real")
+    (crawl.root / "link").symlink_to("d/real")
+    (crawl.root / "loop").symlink_to(".")
+    (crawl.root / "dangling").symlink_to("nowhere")
+    (crawl.root / "eternal").symlink_to("eternal")
+
+    outcome = await crawl.process(crawl.root, follow_links=True)
+
+    assert named(outcome) == ["d", "real"]
+    assert named(await crawl.process("link", follow_links=True)) == ["real"]
+
+
+async def test_no_link_leads_out_of_the_root(crawl, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "key").write_text("key")
+    (crawl.root / "link").symlink_to(tmp_path / "secret")
+    (crawl.root / "links").symlink_to(tmp_path / "secrets")
+
+    assert named(await crawl.process(crawl.root, follow_links=True)) == []
+    assert (await crawl.process("link", follow_links=True)).references == []
+    # As if the link had been a directory when it was named.
+    assert (await crawl.process("links/key", follow_links=True)).code in {"NOT_FOUND", "SYMLINK"}
+    outside = await crawl.process(str(tmp_path / "secret"))
+    assert (outside.code, outside.removes) == ("OUT_OF_ROOT", True)
+
+
+async def test_the_way_to_a_root_may_lead_over_a_link(crawl, tmp_path):
+    crawl.write("d/a")
+    (crawl.root / "link").symlink_to("d/a")
+    (tmp_path / "alias").symlink_to(crawl.root)
+    alias = str(tmp_path / "alias")
+    asked = crawl.asked(roots=[alias], seeds=[f"file://{alias}"], follow_links=True)
+
+    outcome = await crawl.process(alias, asked=asked)
+
+    assert [path_of(r.identifier).decode() for r in outcome.references] == [f"{alias}/d", f"{alias}/d/a"]
+
+
+async def test_names_that_are_no_utf_8_survive(crawl):
+    name = os.fsdecode(b"caf\xe9 \xff.txt")
+    crawl.write(name, "words")
+
+    (reference,) = (await crawl.process(crawl.root)).references
+    outcome = await crawl.process(name)
+
+    assert reference.identifier.endswith("/caf%E9%20%FF.txt")
+    assert (outcome.code, outcome.content.title) == ("OK", "caf� �.txt")
+    outcome.content.title.encode()
+
+
+async def test_a_known_document_that_the_rules_leave_out_by_now_leaves_the_outputs(crawl):
+    crawl.write("old/a")
+    first = await crawl.process("old/a")
+
+    outcome = await crawl.process("old/a", before=first, exclude=["old"])
+
+    assert (outcome.ending, outcome.code, outcome.removes) == (Ending.EXCLUDED, "EXCLUDED", True)
+    assert (await crawl.process("old", exclude=["old"])).code == "EXCLUDED"
+
+
+async def test_children_of_a_directory_share_a_bin_of_their_root(crawl):
+    for name in ("a", "b", "c"):
+        crawl.write(name)
+
+    bins = {reference.bin for reference in (await crawl.process(crawl.root)).references}
+
+    assert len(bins) == 1
+    assert bins.pop().startswith(f"{crawl.root}:")
+
+
+# --- What may be asked -----------------------------------------------------------------------------
+
+
+def check(**facts):
+    return FILE_SYSTEM.check(Asked(**facts)).problems
+
+
+def test_seeds_outside_of_the_roots_are_refused():
+    roots = {"roots": ["/srv/data"]}
+
+    assert check(configuration=roots, seeds=["file:///srv/data/x"]) == {}
+    (sentence,) = check(configuration=roots, seeds=["file:///srv/database"])["seeds"]
+    assert "outside of what this connection may read: /srv/data" in sentence
+    assert "seeds" in check(configuration=roots, seeds=["file:///srv/data/../x"])
+    assert "seeds" in check(configuration=roots, seeds=["http://a.example/"])
+
+
+@pytest.mark.parametrize(
+    ("configuration", "specification", "field"),
+    [
+        ({}, {}, "roots"),
+        ({"roots": []}, {}, "roots"),
+        ({"roots": ["srv"]}, {}, "roots"),
+        ({"roots": ["/srv/.."]}, {}, "roots"),
+        ({"roots": "/srv"}, {}, "roots"),
+        ({"roots": ["/srv"]}, {"roots": ["/"]}, "roots"),
+        ({"roots": ["/srv"]}, {"max_bytes": 0}, "max_bytes"),
+        ({"roots": ["/srv"]}, {"hidden": 1}, "hidden"),
+        ({"roots": ["/srv"]}, {"include": ["regex:("]}, "specification"),
+        ({"roots": ["/srv"]}, {"scope": "host"}, "scope"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(configuration, specification, field):
+    assert list(check(configuration=configuration, specification=specification)) == [field]
+
+
+def test_a_root_that_is_not_there_is_told_as_the_connections_status(tmp_path):
+    assert FILE_SYSTEM.status({"roots": [str(tmp_path)]}) == ""
+    assert "No such file" in FILE_SYSTEM.status({"roots": [str(tmp_path), str(tmp_path / "x")]})
+
+
+def test_a_run_is_not_begun_while_the_root_is_not_there(tmp_path):
+    asked = Asked(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
+
+    with pytest.raises(SeedingFailed, match="No such file"):
+        FILE_SYSTEM.seed(asked, Seeding(), last_version="")
