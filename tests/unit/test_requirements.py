@@ -1,0 +1,65 @@
+"""docs/requirements.md: what it says to be held is proven by tests that there are."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+REQUIREMENTS = ROOT / "docs" / "requirements.md"
+
+_ROW = re.compile(r"^\| (?P<point>\d[\d.]*) \| (?P<holds>.+) \| (?P<status>[a-z ]+) \| (?P<proof>.*) \|$")
+
+
+def rows():
+    """Each point as (point, status, ids of tests, records)."""
+    for line in REQUIREMENTS.read_text().splitlines():
+        if line.startswith("| ") and not line.startswith("| point"):
+            row = _ROW.match(line)
+            assert row, line
+            proof = row["proof"]
+            yield row["point"], row["status"], re.findall(r"`([^`]+)`", proof), re.findall(r"\]\(([^)]+)\)", proof)
+
+
+@cache
+def names_in(path):
+    """The names of a file's tests, whether they are functions or made from a state machine."""
+    tree = ast.parse((ROOT / path).read_text())
+    named = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    made = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return {name for name in named | made if name.lower().startswith("test")}
+
+
+def test_every_test_that_is_named_is_there():
+    for point, _, tests, _ in rows():
+        for test in tests:
+            path, _, name = test.partition("::")
+            assert (ROOT / path).is_file(), f"{point}: {test}"
+            assert name in names_in(path), f"{point}: {test}"
+
+
+def test_every_record_that_is_named_is_there():
+    for point, _, _, records in rows():
+        for record in records:
+            assert (REQUIREMENTS.parent / record).is_file(), f"{point}: {record}"
+            assert record.startswith("decisions/"), f"{point}: {record}"
+
+
+def test_a_point_has_the_proof_that_its_status_asks_for():
+    for point, status, tests, records in rows():
+        assert status in {"held", "open", "by design"}, point
+        assert tests or status != "held", f"{point} is held by no test"
+        assert records or status != "by design", f"{point} differs without a record"
+
+
+def test_points_are_told_apart():
+    points = [point for point, *_ in rows()]
+
+    assert len(points) > 100
+    assert len(set(points)) == len(points)
