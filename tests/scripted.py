@@ -43,13 +43,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
-
-import psycopg
 
 from jobs.connectors.repository.base import (
     Activity,
@@ -64,8 +62,8 @@ from jobs.connectors.repository.kind import (
     BadIdentifier,
     BinKind,
     Checked,
-    Database,
     Pace,
+    Runtime,
     Seeding,
     SeedingFailed,
 )
@@ -346,20 +344,9 @@ class ScriptedConnector:
         activity.ingest(content, code="OK", version=version, validators="")
 
 
-class ScriptedRuntime:
+class ScriptedRuntime(Runtime):
     def open(self, asked: Asked) -> ScriptedConnector:
         return ScriptedConnector(World(Path(asked.configuration["world"])))
-
-    async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
-        return
-
-    has_news = False
-
-    def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
-        return lambda _identifier: False
-
-    async def close(self) -> None:
-        return
 
 
 class ScriptedKind:

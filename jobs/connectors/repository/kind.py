@@ -7,6 +7,7 @@ said of themselves), and with that a `RepositoryConnector` for each job at each 
 specification.
 """
 
+import abc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -107,9 +108,14 @@ class Database(Protocol):
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> Awaitable[_T]: ...
 
 
-class Runtime(Protocol):
-    """What the jobs of one kind share in one worker process; made and closed inside its event loop."""
+class Runtime(abc.ABC):
+    """
+    What the jobs of one kind share in one worker process; made and closed inside its event loop.
 
+    A source that says nothing of itself (no robots.txt, no delay) has nothing to do but `open`.
+    """
+
+    @abc.abstractmethod
     def open(self, asked: Asked) -> RepositoryConnector:
         """
         Set the source up for a job.
@@ -125,10 +131,12 @@ class Runtime(Protocol):
         Each identifier comes with the moment, of this process' `time.monotonic()`, at which its run began:
         what is older does not count.
         """
+        return
 
     @property
     def has_news(self) -> bool:
         """Whether `store` would write something: a bin's next turn must not begin before."""
+        return False
 
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         """
@@ -136,8 +144,15 @@ class Runtime(Protocol):
 
         Returns whether there is something new about the bin of an identifier.
         """
+        return _is_about_nothing
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Let go of what is open."""
+        return
+
+
+def _is_about_nothing(_identifier: str) -> bool:
+    return False
 
 
 class RepositoryKind(Protocol):

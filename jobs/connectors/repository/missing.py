@@ -1,12 +1,9 @@
 """What stands in for a source that cannot be set up here: its documents are put off, and nothing is lost."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import psycopg
+from typing import Final
 
 from jobs.connectors.repository.base import Activity, Document
-from jobs.connectors.repository.kind import Asked, BinKind, Database, Pace
+from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
 
 # Seconds until a document is tried again: by another worker, or when the connector is back.
 _PUT_OFF: Final = 10.0
@@ -25,21 +22,6 @@ class MissingConnector:
         activity.retry_later(code="NO_CONNECTOR", after=_PUT_OFF)
 
 
-class MissingRuntime:
+class MissingRuntime(Runtime):
     def open(self, asked: Asked) -> MissingConnector:
         return MissingConnector()
-
-    async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
-        return
-
-    has_news = False
-
-    def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
-        return _is_about_nothing
-
-    async def close(self) -> None:
-        return
-
-
-def _is_about_nothing(_identifier: str) -> bool:
-    return False

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import psycopg
 
-from jobs.connectors.repository.kind import Asked, Database
+from jobs.connectors.repository.kind import Asked, Database, Runtime
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
@@ -19,7 +19,7 @@ from jobs.connectors.repository.web.urls import origin_of
 _ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 
 
-class WebRuntime:
+class WebRuntime(Runtime):
     """`reads` makes the specification of a job from what it asks."""
 
     def __init__(self, reads: Callable[[Asked], WebSpecification]) -> None:
@@ -64,7 +64,7 @@ class WebRuntime:
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         self._to_store |= self.robots.take_fetched()
         if not self._to_store:
-            return _is_about_nothing
+            return super().store(connection)
         told = frozenset(self._to_store)
         answers = {
             origin: {"kind": answer.kind.value, "text": answer.text} for origin, answer in self._to_store.items()
@@ -76,10 +76,6 @@ class WebRuntime:
     async def close(self) -> None:
         for fetcher in self._fetchers.values():
             await fetcher.close()
-
-
-def _is_about_nothing(_url: str) -> bool:
-    return False
 
 
 def _origin_of(url: str) -> str:
