@@ -163,9 +163,14 @@ def facts_of(job, **facts):
 # --- Outcomes ------------------------------------------------------------------------------------
 
 
-def make_reference(name, *, host="a.example", depth=1, redirects=0):
+def make_reference(name, *, host="a.example", depth=1, redirects=0, **facts):
     return Reference(
-        hash=hash_of(name).hex, identifier=f"http://{host}/{name}", bin=host, depth=depth, redirects=redirects
+        hash=hash_of(name).hex,
+        identifier=f"http://{host}/{name}",
+        bin=host,
+        depth=depth,
+        redirects=redirects,
+        **facts,
     )
 
 

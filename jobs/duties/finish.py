@@ -20,6 +20,7 @@ from jobs.queue.wake import wake_job
 JOBS_AT_REST: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.phase, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at,
+       job.hop_limits <> '{}' AS limits_hops,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
  WHERE job.node_scope = %(scope)s
@@ -44,6 +45,14 @@ SELECT EXISTS (
        SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
         WHERE seed.job_id = %(job)s
           AND EXISTS (SELECT FROM jobs_queueitem AS item WHERE item.lane_id = lane.id AND item.run_no < %(before)s))
+"""
+# Documents of a job with hop limits that have come to stand outside, and may be in an output.
+_OUTSIDE: Final[LiteralString] = """
+SELECT EXISTS (
+       SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+        WHERE seed.job_id = %(job)s
+          AND EXISTS (SELECT FROM jobs_queueitem AS item
+                       WHERE item.lane_id = lane.id AND item.run_no = %(run)s AND item.stage = 5 AND item.indexed_before))
 """
 _EVERY_RUN: Final = 2**31 - 1
 _NEVER: Final = 1 << 62
@@ -87,7 +96,10 @@ def _shut_down(at: Pass, job: Any) -> bool:
 def _finish(at: Pass, job: Any) -> bool:
     if _is_left(at, _OLDER, job, before=job.run_no):
         return False
+    if job.limits_hops and _is_left(at, _OUTSIDE, job, run=job.run_no):
+        return False
     if _is_left(at, _LEFT, job, run=job.run_no, below=_NEVER):
+        wake_job(at.connection, job_id=job.id, now=at.now)
         return move(at, job.id, "wake up")
     return _end(at, job, "finish", as_=RunEnd.FINISHED)
 

@@ -73,9 +73,9 @@ def _example_of(situation: str) -> job.JobState:
     return next(state for state in job.states_by_name().values() if job.situation_of(state) == situation)
 
 
-def _document_target(row: Transition, _source: str) -> str:
+def _document_target(row: Transition, source: str) -> str:
     if row.becomes.get("rescan") is True:
-        return "active, to be rescanned"
+        return "active, to be rescanned" if source == "active" else f"{source}, wanted again"
     stage = row.becomes.get("stage")
     return "absent" if stage is None and "stage" in row.becomes else str(_value(stage)).replace("_", " ")
 

@@ -29,6 +29,8 @@ class Action(enum.IntEnum):
 
     PROCESS = 0
     EXPIRE = 1
+    # Outside the hop limits of its job: it is taken out of the outputs, and its row stays.
+    LEAVE = 2
 
 
 # Claimed by a batch: never in two jobs at once.
@@ -81,6 +83,34 @@ TRANSITIONS: Final = by_name(
             {"stage": Stage.PENDING},
             Owner.WORKER,
             guard="the job has a depth limit and a shorter path turned up",
+        ),
+        Transition(
+            "discover outside",
+            frozenset({"absent"}),
+            {"stage": Stage.HOPCOUNT_REMOVED},
+            Owner.WORKER,
+            guard="a processed document names it, farther away than the job's hop limits allow",
+        ),
+        Transition(
+            "come to stand outside",
+            frozenset({"pending", "done", "pending, older run", "done, older run"}),
+            {"stage": Stage.HOPCOUNT_REMOVED},
+            Owner.WORKER,
+            guard="the links that are left lead to it on no way within the job's hop limits",
+        ),
+        Transition(
+            "end outside",
+            frozenset({"active"}),
+            {"stage": Stage.HOPCOUNT_REMOVED, "indexed_before": False},
+            Owner.WORKER,
+            guard="it came to stand outside the job's hop limits while it was processed",
+        ),
+        Transition(
+            "come within",
+            frozenset({"hopcount removed"}),
+            {"stage": Stage.PENDING, "run_no": "the job's"},
+            Owner.WORKER,
+            guard="a way within the job's hop limits turned up",
         ),
         Transition(
             "mark for rescan",
@@ -144,6 +174,34 @@ TRANSITIONS: Final = by_name(
             {"stage": Stage.BEING_CLEANED},
             Owner.GROUP_OWNER,
             guard="the run is finished and nothing named it",
+        ),
+        Transition(
+            "take out",
+            frozenset({"hopcount removed"}),
+            {"stage": Stage.BEING_CLEANED},
+            Owner.GROUP_OWNER,
+            guard="the run is finished, and an output may hold it",
+        ),
+        Transition(
+            "leave outputs",
+            frozenset({"being cleaned"}),
+            {"stage": Stage.HOPCOUNT_REMOVED, "indexed_before": False},
+            Owner.WORKER,
+            guard="it stands outside the job's hop limits, and no output holds it any more",
+        ),
+        Transition(
+            "want again",
+            frozenset({"being cleaned"}),
+            {"rescan": True, "run_no": "the job's"},
+            Owner.WORKER,
+            guard="a document of this run names it",
+        ),
+        Transition(
+            "give up cleaning",
+            frozenset({"being cleaned, wanted again"}),
+            {"stage": Stage.PENDING, "rescan": False},
+            Owner.WORKER,
+            guard="the claim is the one it was taken with",
         ),
         Transition(
             "drop cleaned",

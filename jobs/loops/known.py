@@ -23,7 +23,8 @@ class KnownReferences:
     def holds(self, job: JobFacts, hash_: str, depth: int) -> bool:
         """Whether the reference was written in this run, with no greater depth if depth matters."""
         known = self._depths.get((job.id, job.run_no))
-        if known is None:
+        # Where hops are counted, what a reference means depends on who names it.
+        if known is None or job.hops is not None:
             return False
         written = known.get(hash_)
         return written is not None and (not job.tracks_depth or written <= depth)

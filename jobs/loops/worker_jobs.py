@@ -11,6 +11,8 @@ import psycopg
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked, BinKind, Database, RepositoryConnector, RepositoryKind, Runtime
 from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
+from jobs.lifecycle.job import Scan
+from jobs.queue.hops import rules_of
 from jobs.queue.outcomes import JobFacts
 from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
@@ -21,7 +23,7 @@ _MOST_JOBS: Final = 200
 
 _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
-       repository.connector, repository.configuration,
+       job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
@@ -90,6 +92,8 @@ class JobTable:
                 max_depth=connector.max_depth,
                 has_budget=row.has_budget,
                 outputs=tuple(row.outputs),
+                hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
+                is_full_scan=row.scan == Scan.FULL,
             ),
             bins=bins,
             runtime=runtime,

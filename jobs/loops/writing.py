@@ -127,7 +127,7 @@ class Writer:
             FenceRefused: the worker was marked failed.
         """
         now = self.clock.now(connection)
-        drop.drop(
+        dropped = drop.drop(
             connection,
             worker=self.me.id,
             claims=claims,
@@ -136,6 +136,7 @@ class Writer:
             keeps_history=self.keeps_history,
             now=now,
         )
+        close.close_turns(connection, filled=dropped.lanes, now=now)
         self._owes_wake_up = True
         self._wake_managers(connection)
 

@@ -7,6 +7,7 @@ from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
 from jobs.models.group import ThrottleGroup
+from jobs.models.hops import HopCount, Link
 from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
 from jobs.models.notification import Notification
@@ -22,10 +23,12 @@ __all__ = [
     "Budget",
     "Counter",
     "CounterDelta",
+    "HopCount",
     "IndexedDocument",
     "Job",
     "JobEvent",
     "Lane",
+    "Link",
     "Notification",
     "OutLinks",
     "Outcome",

@@ -75,6 +75,11 @@ class QueueItem(models.Model):
                 name="document_waiting",
                 condition=Q(stage=Stage.PENDING, seq__isnull=True),
             ),
+            models.Index(
+                fields=["lane", "run_no"],
+                name="document_outside",
+                condition=Q(stage=Stage.HOPCOUNT_REMOVED, indexed_before=True),
+            ),
             models.Index(fields=["batch"], name="document_claimed", condition=Q(batch__isnull=False)),
         )
         constraints = (

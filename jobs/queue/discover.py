@@ -16,7 +16,10 @@ import psycopg
 from jobs.connectors.repository.base import Reference
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Scan
+from jobs.queue import hop_limits, hops
 from jobs.queue.hold import GroupHeld
+from jobs.queue.hops import HopGraph
 from jobs.queue.order import FRESH
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
@@ -76,7 +79,8 @@ def open_lanes(
 
 # Seeds are written once a run, so one statement serves both: new ones are pending, known ones revive.
 # A seed that is being processed by another seed's discovery just now is left as it is.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then QueueItem by hash.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then the job's hop counts where it has limits, and
+# QueueItem by hash.
 _HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(manager)s AND status IN ('running', 'draining') FOR KEY SHARE
@@ -85,7 +89,7 @@ WITH node AS MATERIALIZED (
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
        FOR SHARE
 )
-SELECT job.run_no FROM jobs_job AS job
+SELECT job.run_no, job.scan, job.hop_limits, job.hop_mode FROM jobs_job AS job
  WHERE job.id = %(job)s AND EXISTS (SELECT FROM held)
    AND (job.phase = 'starting_up' AND job.stop_request = 'none' OR job.phase = 'active' AND job.seeding AND {RUNNABLE})
    FOR SHARE
@@ -158,6 +162,9 @@ def discover_seeds(
         if held is None:
             raise FenceRefused("group", group=group.id, epoch=group.epoch, job=job_id, node=manager)
         run = held.run_no
+        rules = hops.rules_of(hop_limits=held.hop_limits, hop_mode=held.hop_mode)
+        if rules is not None:
+            hops.hold(cursor, [job_id])
         # Lanes before documents: the lock order.
         cursor.execute(_WAKE, {"lanes": sorted(set(lane_of.values())), "now": now})
         rows = cursor.execute(_EXISTING, {"job": job_id, "hashes": list(named)}).fetchall()
@@ -206,4 +213,9 @@ def discover_seeds(
             "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s AND urls = %s",
             (run, version, seed_id, list(urls)),
         )
+        if rules is not None:
+            woken = hop_limits.plant_seeds(
+                HopGraph(cursor, job_id, rules), named, run_no=run, is_full_scan=held.scan == Scan.FULL
+            )
+            cursor.execute(_WAKE, {"lanes": sorted(woken), "now": now})
     return len(named)

@@ -1,8 +1,11 @@
 """
 Dropping: documents that a run no longer reached, or whose job is deleted, leave outputs and queue.
 
-Both go in one transaction, so a document that is still in an output always has a row that knows it. A
-claimed document is left alone by everything that could name it again, so nobody can want it meanwhile.
+Both go in one transaction, so a document that is still in an output always has a row that knows it.
+
+Two kinds of claims keep their row. What has come to stand outside the hop limits of its job leaves the outputs
+and waits as HOPCOUNT_REMOVED (`Action.LEAVE`). What was wanted again since it was claimed (`rescan`) stays where
+it is and becomes due.
 """
 
 import datetime as dt
@@ -13,8 +16,10 @@ from typing import Any, Final, LiteralString, Protocol
 
 import psycopg
 
-from jobs.lifecycle.document import Stage
+from jobs.lifecycle.document import Action, Stage
+from jobs.queue import hop_limits
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
+from jobs.queue.order import FRESH
 from jobs.queue.outcomes import JobFacts
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
@@ -24,11 +29,16 @@ from nodes.fences import hold_node
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """`dropped` rows are gone, of which `removed` were in an output; `refused` claims were lost."""
+    """
+    `dropped` rows are gone, `kept` ones wait; `removed` left an output; `refused` claims were lost. In `lanes`
+    something has become due: they are to be woken after the commit.
+    """
 
     dropped: int = 0
+    kept: int = 0
     refused: int = 0
     removed: int = 0
+    lanes: frozenset[int] = frozenset()
 
 
 class OutputRemover(Protocol):
@@ -48,7 +58,7 @@ class OutputRemover(Protocol):
 
 # Locks: QueueItem by (hash, job).
 _LOCK: Final[LiteralString] = """
-SELECT item.hash, item.job_id, item.batch_id, item.stage
+SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.action, item.rescan
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
  ORDER BY item.hash, item.job_id
@@ -76,6 +86,24 @@ SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
               %(removed_amounts)s::bigint[]) AS removed(job_id, lane_id, run_no, amount)
 """
 
+# Locks: nothing more, the rows are held.
+_KEEP: Final[LiteralString] = f"""
+WITH kept AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = given.stage, batch_id = NULL, rescan = false, action = {Action.PROCESS:d},
+           seq = CASE WHEN given.stage = {Stage.PENDING:d} THEN {FRESH} END,
+           indexed_before = item.indexed_before AND given.stage = {Stage.PENDING:d},
+           version = CASE WHEN given.stage = {Stage.PENDING:d} THEN item.version ELSE '' END
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(stages)s::int[]) AS given(hash, job_id, stage)
+     WHERE item.hash = given.hash AND item.job_id = given.job_id
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage
+)
+INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', moved.stage, 0, '', sum(moved.amount)
+  FROM kept, LATERAL (VALUES (kept.stage, 1), ({Stage.BEING_CLEANED:d}::smallint, -1)) AS moved(stage, amount)
+ GROUP BY job_id, lane_id, run_no, moved.stage
+"""
+
 
 @retried
 def drop(
@@ -101,24 +129,43 @@ def drop(
         return Dropped()
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
         hold_node(connection, worker)
+        limits_hops = hop_limits.hold(cursor, jobs.values())
         rows: list[Any] = cursor.execute(
             _LOCK, {"hashes": [claim.document.hash for claim in claims], "jobs": [claim.job_id for claim in claims]}
         ).fetchall()
         held = {
-            (row.hash.hex, row.job_id, row.batch_id)
+            (row.hash.hex, row.job_id, row.batch_id): row
             for row in rows
             if row.stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}
         }
-        counted = [claim for claim in claims if (claim.document.hash, claim.job_id, claim.batch_id) in held]
-        departures = outputs.remove(cursor, claims=counted, jobs=jobs, now=now)
+        counted = [
+            (claim, held[key])
+            for claim in claims
+            if (key := (claim.document.hash, claim.job_id, claim.batch_id)) in held
+        ]
+        kept = [(row, stage) for _, row in counted if (stage := _stage_after(row)) is not None]
+        gone = [row for _, row in counted if _stage_after(row) is None]
+        leaving = [claim for claim, row in counted if not row.rescan]
+        departures = outputs.remove(cursor, claims=leaving, jobs=jobs, now=now)
         removed = departures_by_lane(departures)
         history = History(now=now, is_kept=keeps_history)
         history.tell_of_departures(departures, jobs=jobs)
+        if limits_hops and gone:
+            hop_limits.drop(cursor, gone, jobs=jobs)
+        if kept:
+            cursor.execute(
+                _KEEP,
+                {
+                    "hashes": [row.hash for row, _ in kept],
+                    "jobs": [row.job_id for row, _ in kept],
+                    "stages": [int(stage) for _, stage in kept],
+                },
+            )
         cursor.execute(
             _DROP,
             {
-                "hashes": [claim.document.hash for claim in counted],
-                "jobs": [claim.job_id for claim in counted],
+                "hashes": [row.hash for row in gone],
+                "jobs": [row.job_id for row in gone],
                 "removed_jobs": [job for job, _ in removed],
                 "removed_lanes": [lane for _, lane in removed],
                 "removed_runs": [jobs[job].run_no for job, _ in removed],
@@ -126,4 +173,17 @@ def drop(
                 **history.parameters(),
             },
         )
-    return Dropped(dropped=len(counted), refused=len(claims) - len(counted), removed=sum(removed.values()))
+    return Dropped(
+        dropped=len(gone),
+        kept=len(kept),
+        refused=len(claims) - len(counted),
+        removed=sum(removed.values()),
+        lanes=frozenset(row.lane_id for row, stage in kept if stage == Stage.PENDING),
+    )
+
+
+def _stage_after(row: Any) -> Stage | None:
+    """Where a claimed document stands after its removal; None if its row goes."""
+    if row.rescan:
+        return Stage.PENDING
+    return Stage.HOPCOUNT_REMOVED if row.action == Action.LEAVE else None

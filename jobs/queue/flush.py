@@ -9,7 +9,7 @@ and its output. Absent references are inserted in the order of their hashes.
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
@@ -17,7 +17,9 @@ import psycopg
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
+from jobs.queue import hop_limits
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
+from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
 from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result
 from jobs.queue.retrying import retried
@@ -106,19 +108,20 @@ _WRITE: Final[LiteralString] = f"""
 WITH planted AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
                                 depth, redirects)
-    SELECT hash, job_id, lane_id, identifier, {Stage.PENDING:d}, false, false, run_no, {FRESH}, 0, depth, redirects
+    SELECT hash, job_id, lane_id, identifier, stage, false, false, run_no,
+           CASE WHEN stage = {Stage.PENDING:d} THEN {FRESH} END, 0, depth, redirects
       FROM unnest(%(new_hashes)s::uuid[], %(new_jobs)s::bigint[], %(new_lanes)s::bigint[], %(new_identifiers)s::text[],
-                  %(new_runs)s::int[], %(new_depths)s::int[], %(new_redirects)s::int[])
-           AS named(hash, job_id, lane_id, identifier, run_no, depth, redirects)
+                  %(new_runs)s::int[], %(new_depths)s::int[], %(new_redirects)s::int[], %(new_stages)s::int[])
+           AS named(hash, job_id, lane_id, identifier, run_no, depth, redirects, stage)
      ORDER BY hash, job_id
     ON CONFLICT (hash, job_id) DO NOTHING
-    RETURNING hash, job_id, lane_id, run_no
+    RETURNING hash, job_id, lane_id, run_no, stage
 ), named AS (
     UPDATE jobs_queueitem AS item
        SET stage = named.stage, run_no = named.run_no, depth = named.depth, redirects = named.redirects,
            rescan = named.rescan,
-           seq = CASE WHEN named.revived THEN {FRESH} ELSE item.seq END,
-           check_time = CASE WHEN named.revived THEN NULL ELSE item.check_time END,
+           seq = CASE WHEN named.revived THEN {FRESH} WHEN named.stage = {Stage.HOPCOUNT_REMOVED:d} THEN NULL ELSE item.seq END,
+           check_time = CASE WHEN named.revived OR named.stage = {Stage.HOPCOUNT_REMOVED:d} THEN NULL ELSE item.check_time END,
            failures = CASE WHEN named.revived THEN 0 ELSE item.failures END,
            failing_since = CASE WHEN named.revived THEN NULL ELSE item.failing_since END,
            outcome = CASE WHEN item.run_no < named.run_no THEN 0 ELSE item.outcome END,
@@ -164,7 +167,7 @@ WITH planted AS (
                   %(count_stages)s::int[], %(count_outcomes)s::int[], %(count_codes)s::text[], %(count_amounts)s::bigint[])
            AS moved(job_id, lane_id, run_no, measure, stage, outcome, code, amount)
      UNION ALL
-    SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM planted GROUP BY job_id, lane_id, run_no
+    SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM planted GROUP BY job_id, lane_id, run_no, stage
 ), past AS ({WRITE_HISTORY})
 SELECT hash, job_id FROM planted
 """
@@ -204,6 +207,8 @@ def flush(
         FenceRefused: the worker was marked failed: nothing was written.
     """
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
+        reach = _measure_hops(connection, cursor, results, worker=worker)
+        results = [reach.judged(result) for result in results] if reach.touched else results
         refunds = sorted({r.job.id for r in results if r.job.has_budget and not r.outcome.requested})
         if refunds:
             hold_node(connection, worker)
@@ -222,10 +227,10 @@ def flush(
         looping = _find_loops(cursor, counted)
         for result in counted:
             key = (result.claimed.document.hash, result.job.id)
-            plan.end(result, rows[key], loops=key in looping)
+            plan.end(result, rows[key], loops=key in looping, is_outside=reach.is_outside(key, result.job))
         ended = {(r.claimed.document.hash, r.job.id): r for r in counted}
         for key, named in references.items():
-            plan.reference(key, named, rows.get(key), ended=ended.get(key))
+            plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
         # Before the rows forget that a claim was lost: a removal must know of it.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
         jobs = {result.job.id: result.job for result in counted}
@@ -240,13 +245,46 @@ def flush(
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
+        lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
     return Flushed(
         written=len(counted),
         refused=len(results) - len(counted),
-        lanes=frozenset(plan.woken),
+        lanes=frozenset(lanes),
         waiting_lanes=tuple(plan.waiting.items()),
         named=[(named.job, key, named.depth) for (key, _), named in references.items()],
     )
+
+
+def _measure_hops(
+    connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], results: Sequence[Result], *, worker: uuid.UUID
+) -> Reach:
+    """
+    Take the results of jobs with hop limits into their counts, if their claims hold.
+
+    Their own rows are locked before all others: whoever else would wait for these holds none that we need.
+    """
+    limited = [result for result in results if result.job.hops is not None]
+    if not limited:
+        return Reach()
+    hold_node(connection, worker)
+    hop_limits.hold(cursor, {result.job for result in limited})
+    own = {(result.claimed.document.hash, result.job.id): _ANY_RUN for result in limited}
+    rows = _lock(cursor, own, worker=worker)
+    return hop_limits.measure(cursor, [result for result in limited if _claim_holds(result, rows)])
+
+
+def _move_touched(cursor: psycopg.Cursor[Any], reach: Reach, *, apart_from: Set[Key]) -> Iterator[list[int]]:
+    """Move what the flush did not name and whose hop counts it changed; yields lanes that got something."""
+    for job, touched in reach.touched.items():
+        keys = {(document, job.id) for document in touched} - apart_from
+        yield hop_limits.apply(
+            cursor,
+            job_id=job.id,
+            run_no=job.run_no,
+            is_full_scan=job.is_full_scan,
+            within={document for document, _ in keys & reach.within},
+            touched={document for document, _ in keys},
+        )
 
 
 def _claim_holds(result: Result, rows: dict[Key, Any]) -> bool:
@@ -314,7 +352,7 @@ def _references(
 def _changing(references: dict[Key, Named]) -> dict[Key, int]:
     """Each reference with the run that its row must be older than for anything of it to change."""
     return {
-        key: _ANY_RUN if named.job.tracks_depth or named.is_target else named.job.run_no
+        key: _ANY_RUN if named.job.tracks_depth or named.is_target or named.job.hops else named.job.run_no
         for key, named in references.items()
     }
 

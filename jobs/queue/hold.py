@@ -54,7 +54,7 @@ WITH node AS MATERIALIZED (
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
        FOR SHARE
 ), runnable AS MATERIALIZED (
-    SELECT job.id, job.run_no, job.priority, job.phase
+    SELECT job.id, job.run_no, job.priority, job.phase, job.hop_limits <> '{{}}' AS limits_hops
       FROM jobs_job AS job
      WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
        AND {RUNNABLE} AND job.phase = ANY(%(phases)s)
@@ -104,6 +104,7 @@ class JobHeld:
     run_no: int
     priority: int
     phase: str
+    limits_hops: bool
 
 
 @dataclass(frozen=True, slots=True)

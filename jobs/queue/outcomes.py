@@ -13,6 +13,7 @@ from typing import Any, Final
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.lifecycle.document import Stage
 from jobs.queue.columns import columns_of
+from jobs.queue.hops import HopRules
 from jobs.queue.take import Claimed
 
 # A document: its hash, and its job.
@@ -31,6 +32,8 @@ class JobFacts:
     has_budget: bool
     # Outputs that hold documents (all but null), by id.
     outputs: tuple[int, ...]
+    hops: HopRules | None = None
+    is_full_scan: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class New:
     run_no: int
     depth: int
     redirects: int
+    stage: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Own:
 
 
 _FIELDS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
-    "new": (New, ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects")),
+    "new": (New, ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")),
     "ref": (
         Again,
         ("hashes", "jobs", "stages", "runs", "depths", "redirects", "rescans", "revived", "unconditional"),
@@ -152,8 +156,8 @@ class FlushPlan:
         self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, old[0], old[1], -1)
         self.count(job.id, row.lane_id, job.run_no, "stage", stage, outcome, code, 1)
 
-    def end(self, result: Result, row: Any, *, loops: bool) -> None:
-        """One of the flush's own documents."""
+    def end(self, result: Result, row: Any, *, loops: bool, is_outside: bool = False) -> None:
+        """One of the flush's own documents; `is_outside` if it is farther away than its job allows."""
         outcome, job, key = result.outcome, result.job, result.claimed.document.hash
         if outcome.bytes_read:
             self.count(job.id, row.lane_id, job.run_no, "bytes", 0, 0, "", outcome.bytes_read)
@@ -179,13 +183,14 @@ class FlushPlan:
                 self.waiting[row.lane_id] = check_time
             return
         ending, code = _remembered(row, job=job, ending=int(outcome.ending), code=code)
-        stage = Stage.PENDING if row.rescan else Stage.DONE
+        stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING if row.rescan else Stage.DONE
         self._own(result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back)
         if stage == Stage.DONE:
             self.move(row, job=job, stage=stage, outcome=ending, code=code)
         else:
             self.move(row, job=job, stage=stage)
-            self.woken.add(row.lane_id)
+            if stage == Stage.PENDING:
+                self.woken.add(row.lane_id)
         if given_back:
             self.refunds[job.id] = self.refunds.get(job.id, 0) + 1
         if outcome.references is not None:
@@ -225,16 +230,27 @@ class FlushPlan:
             )
         )
 
-    def reference(self, key: Key, named: Named, row: Any, *, ended: Result | None) -> None:
-        """A document that the flush's documents name."""
+    def reference(self, key: Key, named: Named, row: Any, *, ended: Result | None, is_outside: bool = False) -> None:
+        """A document that the flush's documents name; `is_outside` if it is farther away than its job allows."""
         job = named.job
         if row is None:
             # A stored link whose document was dropped names nothing any more: it has no identifier.
             if named.lane_id is not None and named.identifier:
+                stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING
                 self.new.append(
-                    New(key[0], job.id, named.lane_id, named.identifier, job.run_no, named.depth, named.redirects)
+                    New(
+                        key[0],
+                        job.id,
+                        named.lane_id,
+                        named.identifier,
+                        job.run_no,
+                        named.depth,
+                        named.redirects,
+                        int(stage),
+                    )
                 )
-                self.woken.add(named.lane_id)
+                if stage == Stage.PENDING:
+                    self.woken.add(named.lane_id)
             return
         if row.stage is None:
             # It is part of this run already, and nothing of it can change.
@@ -243,19 +259,35 @@ class FlushPlan:
             # It names itself, or ended in this same flush: only a shorter path matters.
             self._come_nearer_after_ending(named, row, ended)
             return
+        if is_outside:
+            self._stay_outside(named, row)
+            return
         nearer = job.tracks_depth and named.depth < row.depth
         if row.run_no < job.run_no and row.stage in {Stage.PENDING, Stage.DONE}:
             self._again(named, row, stage=Stage.PENDING, depth=named.depth, redirects=named.redirects, revived=True)
+            self.move(row, job=job, stage=Stage.PENDING)
+            self.woken.add(row.lane_id)
+        elif row.stage == Stage.HOPCOUNT_REMOVED or (nearer and row.stage == Stage.DONE):
+            self._again(named, row, stage=Stage.PENDING, depth=named.depth, revived=True, unconditional=True)
             self.move(row, job=job, stage=Stage.PENDING)
             self.woken.add(row.lane_id)
         elif nearer and row.stage == Stage.PENDING:
             self._again(named, row, stage=row.stage, depth=named.depth)
         elif nearer and row.stage == Stage.ACTIVE:
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
-        elif nearer and row.stage == Stage.DONE:
-            self._again(named, row, stage=Stage.PENDING, depth=named.depth, revived=True, unconditional=True)
-            self.move(row, job=job, stage=Stage.PENDING)
-            self.woken.add(row.lane_id)
+        elif row.stage == Stage.BEING_CLEANED and not row.rescan:
+            # Whoever is about to clean it gives it up.
+            self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
+            self.move(row, job=job, stage=Stage.BEING_CLEANED)
+
+    def _stay_outside(self, named: Named, row: Any) -> None:
+        """It belongs to this run, and is not to be read in it. What is claimed is judged when it ends."""
+        job = named.job
+        if row.stage in {Stage.PENDING, Stage.DONE} or (
+            row.stage == Stage.HOPCOUNT_REMOVED and row.run_no < job.run_no
+        ):
+            self._again(named, row, stage=Stage.HOPCOUNT_REMOVED, depth=named.depth, unconditional=True)
+            self.move(row, job=job, stage=Stage.HOPCOUNT_REMOVED)
 
     def _come_nearer_after_ending(self, named: Named, row: Any, ended: Result) -> None:
         if not named.job.tracks_depth or named.depth >= row.depth or row.rescan:

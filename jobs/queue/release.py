@@ -13,8 +13,8 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.lifecycle.document import Stage
-from jobs.queue.order import KEPT
+from jobs.lifecycle.document import Action, Stage
+from jobs.queue.order import FRESH, KEPT
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
@@ -53,12 +53,18 @@ SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code,
         CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
        (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
  GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code"""
+# Where a document stands that was to be removed: wanted again, outside its job's hop limits, or as it stood.
+_NOT_REMOVED: Final = f"""
+CASE WHEN rescan THEN {Stage.PENDING:d}
+     WHEN action = {Action.LEAVE:d} THEN {Stage.HOPCOUNT_REMOVED:d}
+     ELSE {Stage.DONE:d} END"""
+_ACTION_AFTER: Final = f"CASE WHEN action = {Action.LEAVE:d} THEN {Action.PROCESS:d} ELSE action END"
 _GIVE_BACK: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
-       SET stage = CASE WHEN stage = {Stage.ACTIVE:d} THEN {Stage.PENDING:d} ELSE {Stage.DONE:d} END,
-           batch_id = NULL, rescan = false,
-           seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} END
+       SET stage = CASE WHEN stage = {Stage.ACTIVE:d} THEN {Stage.PENDING:d} ELSE {_NOT_REMOVED} END,
+           batch_id = NULL, rescan = false, action = {_ACTION_AFTER},
+           seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} WHEN rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
      WHERE item.hash = given.hash AND item.job_id = given.job_id
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
@@ -67,13 +73,15 @@ WITH back AS (
 _LOSE: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
-       SET stage = CASE WHEN stage <> {Stage.ACTIVE:d} OR losses + 1 >= {_LOSSES_AT_MOST} THEN {Stage.DONE:d}
+       SET stage = CASE WHEN stage <> {Stage.ACTIVE:d} THEN {_NOT_REMOVED}
+                        WHEN losses + 1 >= {_LOSSES_AT_MOST} THEN {Stage.DONE:d}
                         ELSE {Stage.PENDING:d} END,
            outcome = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 3 ELSE outcome END,
            result_code = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 'WORKER_LOST'
                               ELSE result_code END,
-           batch_id = NULL, rescan = false, indexed_before = true, validators = '', losses = losses + 1,
-           seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT} END
+           batch_id = NULL, rescan = false, action = {_ACTION_AFTER}, indexed_before = true, validators = '', losses = losses + 1,
+           seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT}
+                      WHEN stage <> {Stage.ACTIVE:d} AND rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
      WHERE item.hash = given.hash AND item.job_id = given.job_id
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code

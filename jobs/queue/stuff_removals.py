@@ -1,5 +1,6 @@
 """
-Stuffing of clean-up: what a finished run no longer reaches, and what a deleted job held.
+Stuffing of clean-up: what a finished run no longer reaches, what has come to stand outside the hop limits of
+its job, and what a deleted job held.
 
 It has no pace, since nothing is asked of a source, but it locks the bins like any stuffing: a document that
 another job holds claimed is left alone.
@@ -11,7 +12,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.lifecycle.document import Stage
+from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch
 from jobs.queue.hold import DRAW_IDS, OFFER, GroupHeld, Held, Stuffed, hold
@@ -36,6 +37,20 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
           FOR NO KEY UPDATE SKIP LOCKED) AS item
 """
 
+# Documents of this run that have come to stand outside their job's hop limits, and may be in an output.
+# Locks: QueueItem, skipping what is locked.
+_OUTSIDE: Final[LiteralString] = f"""
+SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
+  FROM unnest(%(lanes)s::bigint[], %(runs)s::int[]) AS wanted(lane_id, run_no)
+ CROSS JOIN LATERAL (
+       SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS outside
+        WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = {Stage.HOPCOUNT_REMOVED:d} AND indexed_before
+          AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
+                           WHERE other.hash = outside.hash AND other.job_id <> outside.job_id AND other.stage IN (1, 3, 4))
+        LIMIT %(most)s
+          FOR NO KEY UPDATE SKIP LOCKED) AS item
+"""
+
 _CLAIM_REMOVALS: Final[LiteralString] = """
 WITH counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
@@ -50,8 +65,9 @@ WITH counted AS (
     UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(empty)s)
 )
 UPDATE jobs_queueitem AS item
-   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, check_time = NULL
-  FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
+   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, check_time = NULL, action = taken.action
+  FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[], %(actions)s::int[])
+       AS taken(hash, job_id, batch_id, action)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 """
 
@@ -84,15 +100,18 @@ def _offer_removals(
 ) -> Stuffed:
     lanes = held.lanes
     before = [held.jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else _EVERY_RUN for lane in lanes]
+    most = max(1, min(_REMOVALS_A_BATCH, room // len(lanes)))
     rows = cursor.execute(
         _REMOVABLE,
         {
             "lanes": [lane.id for lane in lanes],
             "jobs": [lane.job_id for lane in lanes],
             "before": before,
-            "most": max(1, min(_REMOVALS_A_BATCH, room // len(lanes))),
+            "most": most,
         },
     ).fetchall()
+    outside = _read_outside(cursor, held, most=most) if kind == Batch.Kind.CLEAN else []
+    rows += outside
     chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
     ids = [row.id for row in cursor.execute(DRAW_IDS, {"count": len(chunks)})]
     cursor.execute(
@@ -120,9 +139,18 @@ def _offer_removals(
             "codes": [row.result_code for row in rows],
             "hashes": [row.hash for row in rows],
             "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
+            "actions": [int(Action.LEAVE if row in outside else Action.PROCESS) for row in rows],
             "stage": int(stage),
             "empty": [lane.id for lane in lanes if lane.id not in given],
             "now": now,
         },
     )
     return Stuffed(documents=len(rows), batches=len(ids))
+
+
+def _read_outside(cursor: psycopg.Cursor[Any], held: Held, *, most: int) -> list[Any]:
+    lanes = [lane for lane in held.lanes if held.jobs[lane.job_id].limits_hops]
+    if not lanes:
+        return []
+    runs = [held.jobs[lane.job_id].run_no for lane in lanes]
+    return cursor.execute(_OUTSIDE, {"lanes": [lane.id for lane in lanes], "runs": runs, "most": most}).fetchall()

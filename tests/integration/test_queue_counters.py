@@ -45,12 +45,12 @@ ENDINGS = [
 ]
 
 # What the table says; the code of a document counts where it has ended.
-_IN_THE_TABLE = """
+IN_THE_TABLE = """
 SELECT job_id, lane_id, run_no, stage::int, CASE WHEN stage = 2 THEN outcome ELSE 0 END::int AS outcome,
        CASE WHEN stage = 2 THEN result_code ELSE '' END AS code, count(*) AS amount
   FROM jobs_queueitem GROUP BY 1, 2, 3, 4, 5, 6
 """
-_COUNTED = """
+COUNTED = """
 SELECT job_id, lane_id, run_no, stage::int, outcome::int, code, sum(amount)::bigint AS amount
   FROM (SELECT job_id, lane_id, run_no, stage, outcome, code, measure, amount FROM jobs_counter
          UNION ALL SELECT job_id, lane_id, run_no, stage, outcome, code, measure, amount FROM jobs_counterdelta) AS both_
@@ -217,7 +217,7 @@ def test_counters_places_and_budgets_are_exact_after_every_step(connection, seed
         name = walk.step()
         done.add(name)
 
-        assert set(connection.execute(_COUNTED)) == set(connection.execute(_IN_THE_TABLE)), name
+        assert set(connection.execute(COUNTED)) == set(connection.execute(IN_THE_TABLE)), name
         assert connection.execute(_BINS_ASTRAY).fetchall() == [], name
         assert connection.execute(_BUDGETS_ASTRAY).fetchall() == [], name
 

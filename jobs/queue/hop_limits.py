@@ -1,0 +1,193 @@
+"""
+Hop limits at work: who has come within the limits of his job, and who has left them.
+
+A document outside stands as HOPCOUNT_REMOVED: known, never handed out. While an output may still hold it
+(`indexed_before`) it waits to be taken out there. When it comes within the limits it is due, and is read
+whole. A document that is claimed meanwhile is judged when its outcome is flushed.
+
+In a full scan a document that this run has not named yet stays with its older run, whatever its counts
+are: the run may still name it, and what it does not name is cleaned at its end.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.repository.base import Ending
+from jobs.lifecycle.document import Stage
+from jobs.queue import hops
+from jobs.queue.hops import HopGraph
+from jobs.queue.order import FRESH
+from jobs.queue.outcomes import JobFacts, Key, Result
+
+# What is being taken out of the outputs and is within the limits again is given up by who takes it out.
+# Locks: QueueItem by hash; none that is being processed, so a flush or a release that holds one and waits for
+# another is never waited for.
+_APPLY: Final[LiteralString] = f"""
+WITH locked AS MATERIALIZED (
+    SELECT item.hash, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code, judged.is_within
+      FROM unnest(%(hashes)s::uuid[], %(within)s::bool[]) AS judged(hash, is_within)
+      JOIN jobs_queueitem AS item ON item.hash = judged.hash AND item.job_id = %(job)s
+     WHERE CASE WHEN judged.is_within
+                THEN item.stage IN ({Stage.HOPCOUNT_REMOVED:d}, {Stage.BEING_CLEANED:d}) AND NOT item.rescan
+                     AND (item.run_no = %(run)s OR NOT %(full)s)
+                ELSE item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) END
+     ORDER BY item.hash
+       FOR NO KEY UPDATE OF item
+), moved AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = CASE WHEN item.stage = {Stage.BEING_CLEANED:d} THEN item.stage
+                        WHEN locked.is_within THEN {Stage.PENDING:d} ELSE {Stage.HOPCOUNT_REMOVED:d} END,
+           rescan = item.stage = {Stage.BEING_CLEANED:d},
+           run_no = CASE WHEN %(full)s THEN item.run_no ELSE %(run)s END,
+           seq = CASE WHEN locked.is_within AND item.stage <> {Stage.BEING_CLEANED:d} THEN {FRESH} END, check_time = NULL, validators = '',
+           outcome = 0, result_code = '', failures = 0, failing_since = NULL
+      FROM locked
+     WHERE item.hash = locked.hash AND item.job_id = %(job)s
+    RETURNING item.lane_id, item.run_no, item.stage
+), counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT %(job)s, lane_id, run_no, 'stage', stage, CASE WHEN stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
+           CASE WHEN stage = {Stage.DONE:d} THEN result_code ELSE '' END, -count(*)
+      FROM locked GROUP BY 2, 3, 5, 6, 7
+     UNION ALL
+    SELECT %(job)s, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM moved GROUP BY lane_id, run_no, stage
+)
+SELECT DISTINCT lane_id FROM moved WHERE stage = {Stage.PENDING:d}
+"""
+
+
+@dataclass(slots=True)
+class Reach:
+    """
+    What a flush found out: which documents are within the limits, of all those that it must know of.
+
+    `touched` are those whose counts changed.
+    """
+
+    within: set[Key] = field(default_factory=set)
+    touched: dict[JobFacts, set[str]] = field(default_factory=dict)
+
+    def is_outside(self, key: Key, job: JobFacts) -> bool:
+        return job.hops is not None and key not in self.within
+
+    def judged(self, result: Result) -> Result:
+        """The result as it counts: what has come to stand outside while it was processed leaves the outputs."""
+        if not self.is_outside((result.claimed.document.hash, result.job.id), result.job):
+            return result
+        outcome = replace(
+            result.outcome,
+            ending=Ending.EXCLUDED,
+            code="HOPCOUNT",
+            version="",
+            validators="",
+            content=None,
+            references=[],
+            removes=True,
+        )
+        return replace(result, outcome=outcome)
+
+
+def measure(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> Reach:
+    """Take what these results name into the hop counts of their jobs, whose locks are held."""
+    reach = Reach()
+    for job in sorted({result.job for result in results}, key=lambda job: job.id):
+        assert job.hops is not None
+        graph = HopGraph(cursor, job.id, job.hops)
+        links: dict[str, set[hops.Target]] = {}
+        unread: list[str] = []
+        for result in results:
+            if result.job != job or result.outcome.ending in {Ending.RETRY, Ending.GIVEN_BACK}:
+                continue
+            if result.outcome.references is None:
+                unread.append(result.claimed.document.hash)
+            else:
+                links[result.claimed.document.hash] = {(to.hash, to.link_type) for to in result.outcome.references}
+        graph.read(links, unread=unread)
+        asked = {result.claimed.document.hash for result in results if result.job == job} | graph.touched
+        asked.update(target for named in links.values() for target, _ in named)
+        stored = graph.targets_of(unread)
+        reach.within |= {(key, job.id) for key in graph.within(asked | stored)}
+        reach.touched[job] = graph.touched
+    return reach
+
+
+# Whether any seed of the job is still to be put into its run.
+_UNSEEDED: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_seed WHERE job_id = %(job)s AND removed_at IS NULL AND seeded_run < %(run)s) AS is_left
+"""
+
+
+def plant_seeds(graph: HopGraph, documents: Collection[str], *, run_no: int, is_full_scan: bool) -> list[int]:
+    """
+    Let these documents count as seeds. With the last of a full scan, what only older runs began with ends to.
+
+    Returns the lanes in which something has become due.
+    """
+    graph.plant(documents, run_no=run_no)
+    row = graph.cursor.execute(_UNSEEDED, {"job": graph.job_id, "run": run_no}).fetchone()
+    assert row is not None
+    if is_full_scan and not row.is_left:
+        graph.uproot(run_no=run_no)
+    within = graph.within(graph.touched)
+    return apply(
+        graph.cursor,
+        job_id=graph.job_id,
+        run_no=run_no,
+        is_full_scan=is_full_scan,
+        within=within,
+        touched=graph.touched,
+    )
+
+
+def drop(cursor: psycopg.Cursor[Any], gone: Sequence[Any], *, jobs: Mapping[int, JobFacts]) -> None:
+    """
+    These rows are about to go: what they linked to may come to stand outside.
+
+    Where their job is being deleted that does not matter any more.
+    """
+    for job in sorted((job for job in jobs.values() if job.hops is not None), key=lambda job: job.id):
+        assert job.hops is not None
+        graph = HopGraph(cursor, job.id, job.hops)
+        graph.forget([row.hash.hex for row in gone if row.job_id == job.id and row.stage == Stage.BEING_DELETED])
+        graph.drop([row.hash.hex for row in gone if row.job_id == job.id and row.stage == Stage.BEING_CLEANED])
+        within = graph.within(graph.touched)
+        apply(
+            cursor,
+            job_id=job.id,
+            run_no=job.run_no,
+            is_full_scan=job.is_full_scan,
+            within=within,
+            touched=graph.touched,
+        )
+
+
+def apply(
+    cursor: psycopg.Cursor[Any], *, job_id: int, run_no: int, is_full_scan: bool, within: set[str], touched: set[str]
+) -> list[int]:
+    """
+    Move the unclaimed documents whose counts changed to where they belong; `within` are those of them that do.
+
+    Returns the lanes in which something has become due.
+    """
+    if not touched:
+        return []
+    ordered = sorted(touched)
+    facts = {
+        "job": job_id,
+        "run": run_no,
+        "full": is_full_scan,
+        "hashes": ordered,
+        "within": [key in within for key in ordered],
+    }
+    return [row.lane_id for row in cursor.execute(_APPLY, facts)]
+
+
+def hold(cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> bool:
+    """Hold the hop counts of those of these jobs that have limits; returns whether there are any."""
+    limited = {job.id for job in jobs if job.hops is not None}
+    if limited:
+        hops.hold(cursor, limited)
+    return bool(limited)

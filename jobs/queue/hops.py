@@ -1,0 +1,306 @@
+"""
+Hop counts: how many links of each limited type lead from a seed to a document, exact as links come and go.
+
+The count of a type T of a document is the least, over the links into it, of the source's count plus one
+if the link is of type T; a seed's is 0. A document is *within* its job's limits if each of its counts is.
+Only counts within a limit are stored, each with the source that it came by (`via`). These make a tree for
+each type, as a source always got its count before it passed it on; so
+
+- a link that is new offers counts to its target, and what is bettered offers on, until nobody is bettered;
+- a link that is gone matters only if its target's count came by it. Then the tree below falls, all at once,
+  and what fell looks for the best of the links that are left, and offers on.
+
+A document that is not within the limits is never read and has no links: who comes to stand outside loses
+those that he had, as if they were gone. Who comes back is read anew, and names them again.
+
+In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that was once there counts for ever.
+
+Everything here happens under one lock for each job, held to the end of the transaction: two flushes that
+took and gave the same document at once would each see only half. It comes after Job in the order of locks
+and before Budget. Jobs without limits never come here.
+"""
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.job import HopMode
+
+# A link: its target, and its type.
+Target = tuple[str, str]
+# A document and a type of link.
+_Count = tuple[str, str]
+
+# What this program's advisory locks of hop counts begin with; the job follows.
+_LOCK_CLASS: Final = 0x686F70 << 40
+_ROOT_LINK: Final = ""
+
+# Locks: the job's hop counts, by job.
+_HOLD: Final[LiteralString] = """
+SELECT pg_advisory_xact_lock(%(lock_class)s + job_id)
+  FROM (SELECT job_id FROM unnest(%(jobs)s::bigint[]) AS job(job_id) ORDER BY job_id OFFSET 0) AS ordered
+"""
+
+_LIMITS: Final[LiteralString] = "unnest(%(types)s::text[], %(most)s::int[]) AS allowed(link_type, most)"
+
+_ADD_LINKS: Final[LiteralString] = """
+INSERT INTO jobs_link (job_id, source, target, link_type)
+SELECT %(job)s, source, target, link_type
+  FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]) AS named(source, target, link_type)
+ON CONFLICT DO NOTHING
+"""
+# Of these sources, the links that are not named any more.
+_DROP_LINKS: Final[LiteralString] = """
+DELETE FROM jobs_link
+ WHERE job_id = %(job)s AND source = ANY(%(read)s::uuid[])
+   AND (source, target, link_type) NOT IN (
+       SELECT * FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]))
+RETURNING source, target
+"""
+# Counts that came by a link that is not there: it went while links that are gone still counted.
+_HOLLOW: Final[LiteralString] = """
+SELECT DISTINCT known.via AS source, known.hash AS target
+  FROM jobs_hopcount AS known
+ WHERE known.job_id = %(job)s AND known.hash = ANY(%(hashes)s::uuid[])
+   AND NOT EXISTS (SELECT FROM jobs_link AS link
+                    WHERE link.job_id = %(job)s AND link.source = known.via AND link.target = known.hash)
+"""
+_DROP_OLD_ROOTS: Final[LiteralString] = """
+DELETE FROM jobs_link
+ WHERE job_id = %(job)s AND source < %(root)s AND link_type = ''
+RETURNING source, target
+"""
+_TARGETS: Final[LiteralString] = (
+    "SELECT DISTINCT target FROM jobs_link WHERE job_id = %(job)s AND source = ANY(%(sources)s::uuid[])"
+)
+_FORGET: Final[LiteralString] = "DELETE FROM jobs_hopcount WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[])"
+
+_PLANT: Final[LiteralString] = f"""
+INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
+SELECT %(job)s, seed.hash, allowed.link_type, 0, %(root)s
+  FROM unnest(%(targets)s::uuid[]) AS seed(hash) CROSS JOIN {_LIMITS}
+ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = 0, via = excluded.via
+RETURNING hash, link_type, distance
+"""
+
+# The counts of these documents, to begin offering from.
+_STORED: Final[LiteralString] = f"""
+SELECT known.hash, known.link_type, known.distance
+  FROM jobs_hopcount AS known JOIN {_LIMITS} USING (link_type)
+ WHERE known.job_id = %(job)s AND known.hash = ANY(%(hashes)s::uuid[]) AND known.distance <= allowed.most
+"""
+# Each of these counts is offered along the links of its document; who is bettered takes it.
+_OFFER: Final[LiteralString] = f"""
+INSERT INTO jobs_hopcount AS known (job_id, hash, link_type, distance, via)
+SELECT %(job)s, offered.hash, offered.link_type, offered.distance, offered.via
+  FROM (SELECT DISTINCT ON (link.target, given.link_type) link.target AS hash, given.link_type,
+               given.distance + (link.link_type = given.link_type)::int AS distance, link.source AS via
+          FROM unnest(%(hashes)s::uuid[], %(link_types)s::text[], %(distances)s::int[]) AS given(hash, link_type, distance)
+          JOIN {_LIMITS} USING (link_type)
+          JOIN jobs_link AS link ON link.job_id = %(job)s AND link.source = given.hash
+         WHERE given.distance + (link.link_type = given.link_type)::int <= allowed.most
+         ORDER BY link.target, given.link_type, 3, link.source) AS offered
+  LEFT JOIN jobs_hopcount AS held
+    ON held.job_id = %(job)s AND held.hash = offered.hash AND held.link_type = offered.link_type
+ WHERE held.distance IS NULL OR held.distance > offered.distance
+ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = excluded.distance, via = excluded.via
+RETURNING hash, link_type, distance
+"""
+# What came by links that are gone, with the trees below.
+_FALL: Final[LiteralString] = """
+WITH RECURSIVE fallen AS (
+    SELECT known.hash, known.link_type
+      FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[]) AS gone(source, target)
+      JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = gone.target AND known.via = gone.source
+    UNION
+    SELECT below.hash, below.link_type
+      FROM fallen
+      JOIN jobs_link AS link ON link.job_id = %(job)s AND link.source = fallen.hash
+      JOIN jobs_hopcount AS below ON below.job_id = %(job)s AND below.hash = link.target
+           AND below.link_type = fallen.link_type AND below.via = fallen.hash
+)
+DELETE FROM jobs_hopcount AS known
+ USING fallen
+ WHERE known.job_id = %(job)s AND known.hash = fallen.hash AND known.link_type = fallen.link_type
+RETURNING known.hash, known.link_type
+"""
+# What fell takes the best of the links that are left to it from those that did not fall.
+_RISE: Final[LiteralString] = f"""
+INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
+SELECT %(job)s, fallen.hash, fallen.link_type, best.distance, best.via
+  FROM unnest(%(hashes)s::uuid[], %(link_types)s::text[]) AS fallen(hash, link_type)
+  JOIN {_LIMITS} USING (link_type)
+ CROSS JOIN LATERAL (
+       SELECT coalesce(known.distance, 0) + (link.link_type = fallen.link_type)::int AS distance, link.source AS via
+         FROM jobs_link AS link
+         LEFT JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = link.source
+              AND known.link_type = fallen.link_type
+        WHERE link.job_id = %(job)s AND link.target = fallen.hash
+          AND (known.distance + (link.link_type = fallen.link_type)::int <= allowed.most OR link.link_type = '')
+        ORDER BY 1, 2 LIMIT 1) AS best
+RETURNING hash, link_type, distance
+"""
+_WITHIN: Final[LiteralString] = f"""
+SELECT known.hash
+  FROM jobs_hopcount AS known JOIN {_LIMITS} USING (link_type)
+ WHERE known.job_id = %(job)s AND known.hash = ANY(%(hashes)s::uuid[]) AND known.distance <= allowed.most
+ GROUP BY known.hash
+HAVING count(*) = cardinality(%(types)s::text[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HopRules:
+    """
+    What a job allows: (type of link, most of them), at least one; `is_accurate` if a link that is gone stops
+    to count.
+    """
+
+    limits: tuple[tuple[str, int], ...]
+    is_accurate: bool = True
+
+
+def rules_of(*, hop_limits: Mapping[str, int], hop_mode: str) -> HopRules | None:
+    """The rules of a job as it is stored; None when it has no limits."""
+    if not hop_limits:
+        return None
+    return HopRules(tuple(sorted(hop_limits.items())), is_accurate=hop_mode == HopMode.ACCURATE)
+
+
+def hold(cursor: psycopg.Cursor[Any], jobs: Iterable[int]) -> None:
+    """Be the only one who changes the hop counts of these jobs, until the transaction ends."""
+    cursor.execute(_HOLD, {"jobs": sorted(jobs), "lock_class": _LOCK_CLASS})
+
+
+@dataclass(slots=True)
+class HopGraph:
+    """
+    The links and hop counts of one job, whose lock is held.
+
+    `touched` gathers the documents of which a count changed: who may have come within the limits, or left.
+    """
+
+    cursor: psycopg.Cursor[Any]
+    job_id: int
+    rules: HopRules
+    touched: set[str] = field(default_factory=set)
+
+    def plant(self, seeds: Collection[str], *, run_no: int) -> None:
+        """These documents are seeds of a run."""
+        root = _root_of(run_no)
+        targets = list(seeds)
+        links = {"sources": [root] * len(targets), "targets": targets, "link_types": [_ROOT_LINK] * len(targets)}
+        self._execute(_ADD_LINKS, links)
+        self._offer_on(self._execute(_PLANT, {"targets": targets, "root": root}))
+
+    def uproot(self, *, run_no: int) -> None:
+        """What only runs before this one had for a seed is none any more."""
+        if self.rules.is_accurate:
+            self._settle(self._execute(_DROP_OLD_ROOTS, {"root": _root_of(run_no)}))
+
+    def read(self, links: Mapping[str, Collection[Target]], *, unread: Collection[str] = ()) -> None:
+        """
+        These documents have been read, and name these; `unread` ones name what they named before.
+
+        What is not within the limits names nothing, unless something that is read here brings it in.
+        """
+        # All that is new first: what loses a link here and gets another never falls.
+        self._offer_from(unread)
+        waiting = set(links)
+        while ready := self.within(waiting):
+            waiting -= ready
+            self._execute(_ADD_LINKS, _columns({source: links[source] for source in ready}))
+            self._offer_from(ready)
+        if self.rules.is_accurate:
+            gone = self._execute(_DROP_LINKS, {"read": list(links), **_columns(links)})
+            self._settle(gone + self._execute(_HOLLOW, {"hashes": list(links)}))
+
+    def drop(self, documents: Collection[str]) -> None:
+        """These documents are gone, and their links with them."""
+        gone = self._execute(_DROP_LINKS, {"read": list(documents), **_columns({})})
+        if self.rules.is_accurate:
+            # Their own counts are those of the links that others still have to them; without any, they fall.
+            self._settle(gone)
+        else:
+            self._execute(_FORGET, {"hashes": list(documents)})
+        self.touched.difference_update(documents)
+
+    def forget(self, documents: Collection[str]) -> None:
+        """These documents are gone, and so will be all others."""
+        self._execute(_DROP_LINKS, {"read": list(documents), **_columns({})})
+        self._execute(_FORGET, {"hashes": list(documents)})
+
+    def targets_of(self, documents: Collection[str]) -> set[str]:
+        """What these documents link to."""
+        if not documents:
+            return set()
+        return {row.target.hex for row in self._execute(_TARGETS, {"sources": list(documents)})}
+
+    def within(self, documents: Collection[str]) -> set[str]:
+        """Those of the documents that are within all limits."""
+        if not documents:
+            return set()
+        return {row.hash.hex for row in self._execute(_WITHIN, {"hashes": list(documents)})}
+
+    def _offer_from(self, documents: Collection[str]) -> None:
+        self._offer_on(self._offer(self._execute(_STORED, {"hashes": list(documents)})))
+
+    def _offer_on(self, counts: list[Any]) -> None:
+        """These counts are new: offer them on, until nobody is bettered."""
+        while counts:
+            self.touched.update(row.hash.hex for row in counts)
+            counts = self._offer(counts)
+
+    def _offer(self, counts: list[Any]) -> list[Any]:
+        """Offer counts along the links of their documents; returns those that were taken."""
+        given = {
+            "hashes": [row.hash for row in counts],
+            "link_types": [row.link_type for row in counts],
+            "distances": [row.distance for row in counts],
+        }
+        return self._execute(_OFFER, given)
+
+    def _settle(self, gone: list[Any]) -> None:
+        """Work out what links that are gone mean, and those of whoever left the limits with them."""
+        while gone:
+            links = {"sources": [row.source for row in gone], "targets": [row.target for row in gone]}
+            fallen = self._execute(_FALL, links)
+            documents = {row.hash.hex for row in fallen}
+            self.touched |= documents
+            counts = {"hashes": [row.hash for row in fallen], "link_types": [row.link_type for row in fallen]}
+            self._offer_on(self._execute(_RISE, counts))
+            gone = self._execute(_DROP_LINKS, {"read": list(documents - self.within(documents)), **_columns({})})
+
+    def _execute(self, statement: LiteralString, facts: Mapping[str, Any]) -> list[Any]:
+        limits = self.rules.limits
+        given = {
+            "job": self.job_id,
+            "types": [link_type for link_type, _ in limits],
+            "most": [most for _, most in limits],
+            **facts,
+        }
+        self.cursor.execute(statement, given)
+        return self.cursor.fetchall() if self.cursor.description else []
+
+
+def forget_links(connection: psycopg.Connection[Any], *, job_id: int) -> None:
+    """Drop what is left of a job's links and counts."""
+    for table in ("jobs_link", "jobs_hopcount"):
+        connection.execute(f"DELETE FROM {table} WHERE job_id = %s", (job_id,))
+
+
+def _root_of(run_no: int) -> uuid.UUID:
+    """Where the seeds of a run are linked from: no document's hash is so small."""
+    return uuid.UUID(int=run_no)
+
+
+def _columns(links: Mapping[str, Collection[Target]]) -> dict[str, list[str]]:
+    flat = [(source, *target) for source, targets in links.items() for target in targets]
+    return {
+        "sources": [source for source, _, _ in flat],
+        "targets": [target for _, target, _ in flat],
+        "link_types": [link_type for _, _, link_type in flat],
+    }

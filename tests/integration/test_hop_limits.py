@@ -1,0 +1,385 @@
+"""Hop limits in the queue: what is too many hops away is known and never read, leaves the outputs, and comes back."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.connectors.repository.base import Ending
+from jobs.connectors.repository.web.kind import HOSTS
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.loops.outputs import JobOutputs
+from jobs.models import (
+    Batch,
+    Bin,
+    BinLimit,
+    CounterDelta,
+    HopCount,
+    IndexedDocument,
+    Job,
+    Lane,
+    Link,
+    OutputConnection,
+    QueueItem,
+    Turn,
+)
+from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.discover import discover_seeds
+from jobs.queue.drop import drop
+from jobs.queue.flush import flush
+from jobs.queue.hops import rules_of
+from jobs.queue.release import give_back
+from jobs.queue.stuff import stuff
+from jobs.queue.stuff_removals import stuff_removals
+from jobs.queue.take import take
+from tests.cluster import NOON, register_node
+from tests.factories import (
+    facts_of,
+    hash_of,
+    make_lane,
+    make_policy,
+    make_reference,
+    make_result,
+    make_running_job,
+)
+from tests.integration.test_hop_counts import LINK_TYPES, NAMES, SEEDS, SITES, chooser, reached
+from tests.integration.test_queue_counters import COUNTED, IN_THE_TABLE
+
+NOT_READ = {"references": None}
+
+
+class Crawl:
+    """A job with hop limits and an output, and the worker that does everything."""
+
+    def __init__(self, connection, limits, *, mode="accurate"):
+        self.connection = connection
+        self.worker = register_node(connection, "worker")
+        output = OutputConnection.objects.get_or_create(name="search", defaults={"connector": "search"})[0]
+        self.running = make_running_job(
+            register_node(connection, "manager"), policy=make_policy(open_requests=1000), output=output, run_no=0
+        )
+        self.job, self.lane = self.running.job, make_lane(self.running.seed)
+        Job.objects.filter(pk=self.job.pk).update(hop_limits=limits, hop_mode=mode)
+        self.hops = rules_of(hop_limits=limits, hop_mode=mode)
+        self.outputs = JobOutputs()
+
+    @property
+    def facts(self):
+        return facts_of(self.job, hops=self.hops)
+
+    def begin(self, *seeds):
+        """The next run begins, with these seeds."""
+        self.job.run_no += 1
+        self._enter(Phase.STARTING_UP, run_no=self.job.run_no)
+        discover_seeds(
+            self.connection,
+            manager=self.running.manager.id,
+            group=self.running.group,
+            job_id=self.job.pk,
+            seed_id=self.running.seed.pk,
+            urls=self.running.seed.urls,
+            bins=HOSTS,
+            references=[make_reference(name, depth=0) for name in seeds],
+            now=NOON,
+        )
+        self._enter(Phase.ACTIVE)
+
+    def claim(self):
+        """Everything that is due is handed to the worker; the claims by name."""
+        Lane.objects.update(ready_at=NOON, head=0)
+        stuff(
+            self.connection,
+            manager=self.running.manager.id,
+            group=self.running.group,
+            room=1000,
+            workers=1,
+            now=NOON,
+        )
+        taken = take(self.connection, worker=self.worker.id, room=1000, idle=True, now=NOON)
+        close_turns(self.connection, turns=[ClosedTurn(turn.id, None) for turn in taken.turns], now=NOON)
+        claims = [claimed for turn in taken.turns for claimed in turn.documents]
+        return {claimed.document.identifier.rpartition("/")[2]: claimed for claimed in claims}
+
+    def read(self, *claims, links=(), **outcome):
+        """Flush what was read together; `links` are (name, type) of each document, or of all."""
+        named = links if isinstance(links, dict) else dict.fromkeys([name_of(claimed) for claimed in claims], links)
+        results = []
+        for claimed in claims:
+            names = [
+                make_reference(to, link_type=link_type) for to, link_type in sorted(named.get(name_of(claimed), ()))
+            ]
+            facts = {"names": names, "text": name_of(claimed)} | outcome
+            results.append(make_result(claimed, self.facts, lanes=[self.lane], **facts))
+        return flush(self.connection, worker=self.worker.id, results=results, outputs=self.outputs, now=NOON)
+
+    def read_all(self, site, *, choose=set):
+        """Read what is due, in groups that are chosen, until nothing is."""
+        while claims := self.claim():
+            group = choose(sorted(claims))
+            self.read(*(claims[name] for name in sorted(group)), links=site)
+            rest = [claimed for name, claimed in claims.items() if name not in group]
+            give_back(self.connection, worker=self.worker.id, claims=rest, now=NOON)
+
+    def claim_removals(self):
+        self._enter(Phase.SHUTTING_DOWN)
+        Lane.objects.update(ready_at=NOON)
+        stuff_removals(self.connection, manager=self.running.manager.id, group=self.running.group, room=1000, now=NOON)
+        taken = take(self.connection, worker=self.worker.id, room=1000, idle=True, now=NOON)
+        return [claimed for claims in taken.removals.values() for claimed in claims]
+
+    def drop(self, claims):
+        return drop(
+            self.connection,
+            worker=self.worker.id,
+            claims=claims,
+            jobs={self.job.pk: self.facts},
+            outputs=self.outputs,
+            now=NOON,
+        )
+
+    def finish(self):
+        """Clean up after the run, until nothing is left to be removed."""
+        while claims := self.claim_removals():
+            self.drop(claims)
+
+    def _enter(self, phase, **facts):
+        Job.objects.filter(pk=self.job.pk).update(phase=phase, **facts)
+
+    # --- What stands ---
+
+    def stage(self, name):
+        return Stage(QueueItem.objects.get(hash=hash_of(name), job=self.job).stage)
+
+    def at(self, stage):
+        items = QueueItem.objects.filter(job=self.job, stage=stage, run_no=self.job.run_no)
+        return {item.identifier.rpartition("/")[2] for item in items}
+
+    def indexed(self):
+        held = set(IndexedDocument.objects.values_list("hash", flat=True))
+        return {name for name in NAMES if hash_of(name) in held}
+
+
+def name_of(claimed):
+    return claimed.document.identifier.rpartition("/")[2]
+
+
+@pytest.fixture
+def crawl(connection):
+    return Crawl(connection, {"link": 1})
+
+
+LINK_TO = {name: [(name, "link")] for name in NAMES}
+
+
+# --- One by one ----------------------------------------------------------------------------------
+
+
+def test_what_is_farther_than_the_limit_is_known_and_not_due(crawl):
+    crawl.begin("a")
+
+    crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
+
+    assert (crawl.at(Stage.DONE), crawl.at(Stage.HOPCOUNT_REMOVED)) == ({"a", "b"}, {"c"})
+    assert not QueueItem.objects.get(hash=hash_of("c")).indexed_before
+
+
+def test_a_nearer_way_brings_in_what_was_too_far(crawl):
+    crawl.begin("a", "d")
+    claims = crawl.claim()
+    crawl.read(claims["a"], links=LINK_TO["b"])
+    crawl.read(crawl.claim()["b"], links=LINK_TO["c"])
+    assert crawl.stage("c") == Stage.HOPCOUNT_REMOVED
+
+    crawl.read(claims["d"], links=LINK_TO["c"])
+
+    assert crawl.stage("c") == Stage.PENDING
+    assert list(crawl.claim()) == ["c"]
+
+
+def test_a_nearer_way_to_its_parent_brings_it_in_too(connection):
+    crawl = Crawl(connection, {"link": 2})
+    crawl.begin("a", "e")
+    claims = crawl.claim()
+    crawl.read(claims["a"], links=LINK_TO["b"])
+    crawl.read(crawl.claim()["b"], links=LINK_TO["c"])
+    crawl.read(crawl.claim()["c"], links=LINK_TO["d"])
+    assert crawl.stage("d") == Stage.HOPCOUNT_REMOVED
+
+    crawl.read(claims["e"], links=LINK_TO["c"])
+
+    assert crawl.stage("d") == Stage.PENDING
+
+
+def test_only_links_of_the_limited_type_count(crawl):
+    crawl.begin("a")
+
+    crawl.read_all({"a": [("b", "redirect")], "b": [("c", "redirect")], "c": [("d", "link")], "d": [("e", "link")]})
+
+    assert crawl.at(Stage.DONE) == {"a", "b", "c", "d"}
+    assert crawl.at(Stage.HOPCOUNT_REMOVED) == {"e"}
+
+
+def test_what_comes_to_stand_outside_leaves_the_outputs_at_the_end_and_is_still_known(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    crawl.begin("a", "d")
+    claims = crawl.claim()
+    crawl.read(claims["d"])
+    crawl.read(claims["a"], links=LINK_TO["b"])
+    crawl.read(crawl.claim()["b"])
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+    crawl.read(crawl.claim()["a"], links=LINK_TO["d"])
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "b", "d"})
+
+    crawl.finish()
+
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "d"})
+
+
+def test_what_is_being_read_when_it_comes_to_stand_outside_leaves_with_its_outcome(crawl):
+    crawl.begin("a")
+    crawl.read(crawl.claim()["a"], links=LINK_TO["b"])
+    crawl.read(crawl.claim()["b"])
+    QueueItem.objects.update(stage=Stage.PENDING, seq=1)
+    claims = crawl.claim()
+    crawl.read(claims["a"])
+
+    crawl.read(claims["b"], links=LINK_TO["c"])
+
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a"})
+    assert not QueueItem.objects.filter(hash=hash_of("c")).exists()
+
+
+def test_what_comes_near_while_it_is_taken_out_stays_and_is_read_again(crawl):
+    crawl.begin("a", "d")
+    crawl.read_all({"a": LINK_TO["b"]})
+    QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)
+    claims = crawl.claim()
+    crawl.read(claims["a"])
+    removals = crawl.claim_removals()
+    assert [name_of(claimed) for claimed in removals] == ["b"]
+    crawl.read(claims["d"], links=LINK_TO["b"])
+
+    dropped = crawl.drop(removals)
+
+    assert (dropped.kept, dropped.removed, dropped.lanes) == (1, 0, {crawl.lane.pk})
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.PENDING, {"a", "b", "d"})
+
+
+def test_what_was_to_be_taken_out_is_still_outside_when_its_claim_is_given_back(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+    crawl.read(crawl.claim()["a"])
+    removals = crawl.claim_removals()
+
+    give_back(crawl.connection, worker=crawl.worker.id, claims=removals, now=NOON)
+
+    assert crawl.stage("b") == Stage.HOPCOUNT_REMOVED
+    crawl.finish()
+    assert crawl.indexed() == {"a"}
+
+
+def test_what_was_too_far_comes_in_when_it_becomes_a_seed(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
+
+    crawl.begin("a", "c")
+
+    assert crawl.stage("c") == Stage.PENDING
+
+
+def test_a_document_that_was_not_read_keeps_its_links(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    crawl.begin("a")
+
+    crawl.read(crawl.claim()["a"], ending=Ending.UNCHANGED, code="304", **NOT_READ)
+
+    assert crawl.stage("b") == Stage.PENDING
+
+
+@pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
+def test_where_links_count_for_ever_nothing_comes_to_stand_outside(connection, mode):
+    crawl = Crawl(connection, {"link": 1}, mode=mode)
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+
+    crawl.read(crawl.claim()["a"])
+
+    assert crawl.stage("b") == Stage.DONE
+
+
+def test_a_job_without_limits_stores_no_links(connection):
+    crawl = Crawl(connection, {})
+    crawl.begin("a")
+
+    crawl.read_all({"a": [("b", "link")]})
+
+    assert crawl.at(Stage.DONE) == {"a", "b"}
+    assert not Link.objects.exists()
+    assert not HopCount.objects.exists()
+
+
+# --- Properties ----------------------------------------------------------------------------------
+
+LIMITS = st.fixed_dictionaries({"link": st.integers(0, 3)}, optional={"redirect": st.integers(0, 2)})
+
+with_database = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def begin_anew(connection, limits):
+    """Nothing of an earlier example stands in the way: documents have the same names in all."""
+    for model in (QueueItem, IndexedDocument, Turn, Batch, Lane, BinLimit, Bin, CounterDelta):
+        model.objects.all().delete()
+    return Crawl(connection, limits)
+
+
+def assert_counts_are_exact(connection):
+    assert set(connection.execute(COUNTED)) == set(connection.execute(IN_THE_TABLE))
+
+
+def within_of(site, *, seeds, limits):
+    counts = reached(site, seeds=seeds, limits=limits)
+    return {name for name in NAMES if all((name, counted) in counts for counted in limits)}
+
+
+@given(limits=LIMITS, site=SITES, seeds=SEEDS, data=st.data())
+@with_database
+def test_a_run_reads_what_is_within_the_limits_in_whatever_order(connection, limits, site, seeds, data):
+    crawl = begin_anew(connection, limits)
+    crawl.begin(*seeds)
+
+    crawl.read_all(site, choose=chooser(data))
+
+    expected = within_of(site, seeds=seeds, limits=limits)
+    assert (crawl.at(Stage.DONE), crawl.indexed()) == (expected, expected)
+    known = expected | {to for name in expected for to, _ in site.get(name, ())}
+    assert crawl.at(Stage.HOPCOUNT_REMOVED) == known - expected
+    assert_counts_are_exact(connection)
+
+
+@given(
+    most=st.integers(0, 3),
+    counted=LINK_TYPES,
+    sites=st.lists(st.tuples(SITES, SEEDS), min_size=2, max_size=4),
+    data=st.data(),
+)
+@with_database
+def test_run_after_run_the_outputs_hold_what_is_within_the_limits(connection, most, counted, sites, data):
+    limits = {counted: most}
+    crawl = begin_anew(connection, limits)
+
+    for site, seeds in sites:
+        crawl.begin(*seeds)
+        crawl.read_all(site, choose=chooser(data))
+        crawl.finish()
+
+        expected = within_of(site, seeds=seeds, limits=limits)
+        assert (crawl.at(Stage.DONE), crawl.indexed()) == (expected, expected)
+        assert_counts_are_exact(connection)
