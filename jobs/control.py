@@ -8,17 +8,19 @@ whose sentences can be shown as they are.
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import EllipsisType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Unpack
 
 from django.db import transaction
 
 from jobs import journal
 from jobs.connectors.repository.registry import check_specification
+from jobs.connectors.repository.registry import find as find_connector
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Phase
+from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.runs import InvalidJob, ask_for_run
+from jobs.terms import Terms, check_terms, store_windows
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 from nodes.lifecycle import CLUSTER_SCOPE
 
@@ -44,6 +46,9 @@ __all__ = [
 
 
 _MOST_NAME: Final = 200
+# Phases of a run in which its seeds are still read.
+RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
+_CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method"})
 # A job that failed to start is tried as if it had not been.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
@@ -75,35 +80,35 @@ def create_job(
     outputs: Sequence[OutputConnection],
     seeds: Sequence[SeedWanted],
     specification: Mapping[str, Any],
-    max_documents: int | None = None,
-    priority: int = 5,
+    windows: Sequence[Window] = (),
     node_scope: str = CLUSTER_SCOPE,
     made_by: str,
     now: dt.datetime,
+    **terms: Unpack[Terms],
 ) -> JobSaved:
     """
-    Store a new job with its seeds.
+    Store a new job with its seeds and its schedule.
 
     Raises:
         InvalidJob: a field cannot be what was given, or the name is taken.
     """
     check_name(name)
-    warnings = _check(
-        repository, seeds=seeds, specification=specification, max_documents=max_documents, outputs=outputs
+    job = Job(
+        name=name,
+        repository=repository,
+        specification=dict(specification),
+        node_scope=node_scope,
+        schedule_checked_at=now,
+        **terms,
     )
+    warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, now=now)
     if Job.objects.filter(name=name).exists():
         raise InvalidJob({"name": [f"There is a job named {name!r} already; choose another name."]})
     with transaction.atomic():
-        job = Job.objects.create(
-            name=name,
-            repository=repository,
-            specification=dict(specification),
-            max_documents=max_documents,
-            priority=priority,
-            node_scope=node_scope,
-        )
+        job.save()
         job.outputs.set(outputs)
         _plant(job, seeds)
+        store_windows(job, windows)
         journal.record(job, kind="created", message="was created", made_by=made_by, now=now)
     return JobSaved(job, warnings)
 
@@ -115,19 +120,20 @@ def change_job(
     outputs: Sequence[OutputConnection] | None = None,
     seeds: Sequence[SeedWanted] | None = None,
     specification: Mapping[str, Any] | None = None,
-    max_documents: int | EllipsisType | None = ...,
-    priority: int | None = None,
+    windows: Sequence[Window] | None = None,
     node_scope: str | None = None,
     made_by: str,
     now: dt.datetime,
+    **terms: Unpack[Terms],
 ) -> JobSaved:
     """
-    Change a job that is not running; what is left out stays.
+    Change a job; what is left out stays. While it runs, only its seeds' addresses, priority and schedule change.
 
-    A changed specification, output or seed makes the next run read and index everything anew.
+    A changed specification or output makes the next run read and index everything anew. A seed that is changed
+    while the job runs is read at once.
 
     Raises:
-        InvalidJob: a field cannot be what was given.
+        InvalidJob: a field cannot be what was given, or cannot be changed now.
         JobUnknown: there is no such job.
     """
     if name is not None:
@@ -136,32 +142,47 @@ def change_job(
         job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
         if job is None:
             raise JobUnknown(job_id)
-        if job.phase != Phase.INACTIVE:
-            raise InvalidJob({"name": [f"Job {job.name} is “{job.status}”: it can be changed when it is not running."]})
-        stored = [SeedWanted(tuple(seed.urls), seed.policy) for seed in job.seeds.filter(removed_at=None)]
-        wanted_seeds = list(seeds) if seeds is not None else stored
-        wanted = dict(specification) if specification is not None else job.specification
-        most = job.max_documents if isinstance(max_documents, EllipsisType) else max_documents
-        wanted_outputs = list(outputs) if outputs is not None else list(job.outputs.all())
-        warnings = _check(
-            job.repository, seeds=wanted_seeds, specification=wanted, max_documents=most, outputs=wanted_outputs
+        stored_seeds = list(job.seeds.filter(removed_at=None))
+        stored_outputs = list(job.outputs.order_by("pk"))
+        stored_windows = [window.times for window in job.windows.all()]
+        columns: dict[str, Any] = {"name": name, "specification": specification, "node_scope": node_scope}
+        changed = {
+            field: value for field, value in columns.items() if value is not None and value != getattr(job, field)
+        }
+        changed.update((field, value) for field, value in terms.items() if value != getattr(job, field))
+        outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
+        schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
+        _refuse_while_it_runs(
+            job,
+            changed=[*changed, *(["outputs"] if outputs_change else [])],
+            seeds=seeds,
+            stored=stored_seeds,
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
             raise InvalidJob({"name": [f"There is a job named {name!r} already; choose another name."]})
-        if wanted != job.specification or {o.pk for o in wanted_outputs} != set(
-            job.outputs.values_list("pk", flat=True)
-        ):
+        for field, value in changed.items():
+            setattr(job, field, value)
+        warnings = _check(
+            job,
+            seeds=seeds if seeds is not None else [SeedWanted(tuple(seed.urls), seed.policy) for seed in stored_seeds],
+            outputs=outputs if outputs is not None else stored_outputs,
+            windows=windows if windows is not None else stored_windows,
+            now=now,
+        )
+        if "specification" in changed or outputs_change:
             job.specification_version += 1
+        if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
-        job.name = name if name is not None else job.name
-        job.specification = wanted
-        job.max_documents = most
-        job.priority = priority if priority is not None else job.priority
-        job.node_scope = node_scope if node_scope is not None else job.node_scope
+        if schedule_changes:
+            # What the new schedule would have started before it was there is not made up for.
+            job.schedule_checked_at = now
         job.save()
-        job.outputs.set(wanted_outputs)
+        if outputs is not None:
+            job.outputs.set(outputs)
         if seeds is not None:
-            _replant(job, seeds, now=now)
+            _replant(job, seeds, stored=stored_seeds, now=now)
+        if windows is not None and schedule_changes:
+            store_windows(job, windows)
         journal.record(job, kind="changed", message="was changed", made_by=made_by, now=now)
     return JobSaved(job, warnings)
 
@@ -245,12 +266,12 @@ def check_name(name: str) -> None:
 
 
 def _check(
-    repository: RepositoryConnection,
+    job: Job,
     *,
     seeds: Sequence[SeedWanted],
-    specification: Mapping[str, Any],
-    max_documents: int | None,
     outputs: Sequence[OutputConnection],
+    windows: Sequence[Window],
+    now: dt.datetime,
 ) -> list[str]:
     """Return warnings about a job to be; raises InvalidJob for what cannot be."""
     problems: dict[str, list[str]] = {}
@@ -259,36 +280,50 @@ def _check(
         problems["seeds"] = ["A job needs an address to start from."]
     if not outputs:
         problems["outputs"] = ["A job needs an output; choose “null” to keep nothing."]
-    if max_documents is not None and not 1 <= max_documents < 2**53:
-        problems["max_documents"] = [f"{max_documents} documents is no limit; write a whole number from 1 on."]
-    if "seeds" in specification:
+    if "seeds" in job.specification:
         problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
-    checked = check_specification(repository, specification=specification, seeds=urls)
+    checked = check_specification(job.repository, specification=job.specification, seeds=urls)
     problems.update(checked.problems)
+    link_types = find_connector(job.repository.connector).link_types
+    problems.update(check_terms(job, windows=windows, link_types=link_types, now=now))
     if problems:
         raise InvalidJob(problems)
     return list(checked.warnings)
+
+
+def _refuse_while_it_runs(
+    job: Job, *, changed: Sequence[str], seeds: Sequence[SeedWanted] | None, stored: Sequence[Seed]
+) -> None:
+    """
+    Let pass what a job may be told in its present phase.
+
+    Raises:
+        InvalidJob: something is to change that others rely on now.
+    """
+    if job.phase == Phase.INACTIVE:
+        return
+    held = [field for field in changed if job.phase not in RUNNING_PHASES or field not in _CHANGES_WHILE_IT_RUNS]
+    if seeds is not None:
+        kept = zip(seeds, stored, strict=False)
+        if job.phase not in RUNNING_PHASES or any(wanted.policy != seed.policy for wanted, seed in kept):
+            held.append("seeds")
+    if held:
+        why = f"Job {job.name} is “{job.status}”: it can be changed when it is not running."
+        raise InvalidJob({field: [why] for field in held})
 
 
 def _plant(job: Job, seeds: Sequence[SeedWanted]) -> None:
     Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy) for seed in seeds)
 
 
-def _replant(job: Job, seeds: Sequence[SeedWanted], *, now: dt.datetime) -> None:
+def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
     """Keep the seeds that are still wanted, since documents stand in their lanes; mark the others."""
-    kept: set[int] = set()
-    new: list[SeedWanted] = []
-    stored = list(job.seeds.filter(removed_at=None))
-    for wanted in seeds:
-        match = next((seed for seed in stored if seed.pk not in kept), None)
-        if match is None:
-            new.append(wanted)
-            continue
-        kept.add(match.pk)
-        if match.urls != wanted.stored_urls or match.policy != wanted.policy:
-            if match.policy != wanted.policy:
-                match.group = None
-            match.urls, match.policy = wanted.stored_urls, wanted.policy
-            match.save()
-    job.seeds.filter(removed_at=None).exclude(pk__in=kept).update(removed_at=now)
-    _plant(job, new)
+    for wanted, seed in zip(seeds, stored, strict=False):
+        if seed.urls != wanted.stored_urls:
+            # Its source has not been asked for these yet.
+            seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
+        if seed.policy != wanted.policy:
+            seed.policy, seed.group = wanted.policy, None
+        seed.save()
+    job.seeds.filter(pk__in=[seed.pk for seed in stored[len(seeds) :]]).update(removed_at=now)
+    _plant(job, seeds[len(stored) :])

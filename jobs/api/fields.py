@@ -1,5 +1,6 @@
 """Fields of jobs that Django REST framework has no word for."""
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from rest_framework import serializers
 
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.models import OutputConnection
+from jobs.terms import LONGEST
 
 # What JSON numbers hold exactly everywhere, and far more than anything that we count.
 _HIGHEST: Final = 2**53
@@ -29,6 +31,26 @@ class AddressField(serializers.CharField):
 
     def to_representation(self, value: str) -> str:
         return typed_without_userinfo(super().to_representation(value))
+
+
+@extend_schema_field(OpenApiTypes.DOUBLE)
+class SecondsField(serializers.Field[dt.timedelta, object, float, Any]):
+    """A span of time in seconds."""
+
+    default_error_messages = {
+        "not_a_number": "A span of time is a number of seconds.",
+        "out_of_range": "A span of time is more than nothing, and 100 years at most.",
+    }
+
+    def to_internal_value(self, data: object) -> dt.timedelta:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            self.fail("not_a_number")
+        if not 0 < data <= LONGEST.total_seconds():
+            self.fail("out_of_range")
+        return dt.timedelta(seconds=data)
+
+    def to_representation(self, value: dt.timedelta) -> float:
+        return value.total_seconds()
 
 
 @extend_schema_field(OpenApiTypes.OBJECT)

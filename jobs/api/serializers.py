@@ -6,6 +6,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from rest_framework import serializers
 
 from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField
+from jobs.api.terms import TERMS, TermsFields
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
@@ -40,7 +41,7 @@ class SeedOfJobSerializer(SeedSerializer):
         read_only_fields = fields
 
 
-class JobSerializer(StrictModelSerializer):
+class JobSerializer(TermsFields, StrictModelSerializer):
     """A job: what is crawled, from where, into which outputs, and how it stands."""
 
     name = serializers.CharField(max_length=200)
@@ -75,21 +76,29 @@ class JobSerializer(StrictModelSerializer):
             "specification",
             "max_documents",
             "priority",
+            *TERMS,
             "scope",
             "status",
             "manifoldcf_status",
             "allowed",
             "phase",
             "pause",
+            "window",
+            "window_ends_at",
             "stop_request",
+            "minimal",
+            "connectors_ready",
             "reason",
             "run_no",
             "run_end",
+            "scan",
+            "failures",
+            "retry_at",
             "started_at",
             "ended_at",
             "created_at",
         )
-        read_only_fields = fields[8:]
+        read_only_fields = fields[8 + len(TERMS) :]
 
     def get_allowed(self, job: Job) -> list[str]:
         return [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
@@ -101,17 +110,19 @@ class JobSerializer(StrictModelSerializer):
 
     def validate_seeds(self, seeds: list[dict[str, Any]]) -> list[SeedWanted]:
         """Look up all policies at once; a policy that a one-shot made for itself serves its own job only."""
-        found = ThrottlePolicy.objects.in_bulk({seed["policy_id"] for seed in seeds if seed["policy_id"] is not None})
+        found = ThrottlePolicy.objects.in_bulk(
+            {seed["policy_id"] for seed in seeds if seed.get("policy_id") is not None}
+        )
         job_id = self.instance.pk if self.instance is not None else None
         usable = {pk: policy for pk, policy in found.items() if policy.private_to_id in {None, job_id}}
         problems = {
             str(number): {"policy": [f"There is no policy {seed['policy_id']}."]}
             for number, seed in enumerate(seeds)
-            if seed["policy_id"] is not None and seed["policy_id"] not in usable
+            if seed.get("policy_id") is not None and seed["policy_id"] not in usable
         }
         if problems:
             raise serializers.ValidationError(problems)
-        return [SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed["policy_id"])) for seed in seeds]
+        return [SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed.get("policy_id"))) for seed in seeds]
 
 
 class JobSavedSerializer(JobSerializer):

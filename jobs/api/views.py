@@ -58,7 +58,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "reset_seeding": "jobs.control_job",
         "delete_job": "jobs.delete_job",
     }
-    queryset = Job.objects.prefetch_related("outputs", _LIVE_SEEDS)
+    queryset = Job.objects.prefetch_related("outputs", "windows", _LIVE_SEEDS)
     serializer_class = JobSerializer
     query_class = JobQuery
     lookup_value_regex = _ID

@@ -119,6 +119,7 @@ class Worker:
         )
         self._clock = DatabaseClock()
         self._jobs = JobTable()
+        self._moved_jobs: set[int] = set()
         self._writer = Writer(identity, self._clock, keeps_history=settings.keeps_history)
         self._bins: dict[int, BinQueue] = {}
         self._ended: list[Ended] = []
@@ -275,6 +276,8 @@ class Worker:
         if channel in {channels.TAKE, ""} and payload in {self._me.scope, ""}:
             self._loop.call_soon_threadsafe(self._something_to_take.set)
         if channel in {channels.CONTROL, ""}:
+            if payload.isdigit():
+                self._loop.call_soon_threadsafe(self._moved_jobs.add, int(payload))
             self._loop.call_soon_threadsafe(self._control_changed.set)
             self._loop.call_soon_threadsafe(self._something_to_tell.set)
 
@@ -519,12 +522,22 @@ class Worker:
             except TimeoutError:
                 pass
             self._control_changed.clear()
+            await self._read_moved_jobs()
             mine = {claimed.job_id for queue in self._bins.values() for _, claimed in queue.waiting}
             mine |= self._stopped_jobs
             if mine:
                 self._stopped_jobs = await self._database.run(partial(_stopped, jobs=frozenset(mine)))
             if self._stopped_jobs:
                 self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
+
+    async def _read_moved_jobs(self) -> None:
+        """Read anew what this worker knows of jobs that changed their state: perhaps their seeds changed too."""
+        moved = [job_id for job_id in self._moved_jobs if self._jobs.knows(job_id)]
+        self._moved_jobs.clear()
+        for job_id in moved:
+            row = await self._database.run(partial(read_job, job_id=job_id))
+            if row is not None:
+                self._jobs.add(row)
 
     async def _compare_batches(self) -> None:
         """

@@ -71,6 +71,9 @@ class JobTable:
     def find(self, claimed: Claimed) -> JobAtWork | None:
         return self._jobs.get((claimed.job_id, claimed.run_no, claimed.specification_version))
 
+    def knows(self, job_id: int) -> bool:
+        return any(known == job_id for known, _, _ in self._jobs)
+
     def add(self, row: JobRow) -> None:
         """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
         asked = Asked(configuration=row.configuration, specification=row.specification, seeds=row.seeds)

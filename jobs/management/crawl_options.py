@@ -22,6 +22,7 @@ from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
 from jobs.loops.oneshot import take_over_job
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.terms import Terms
 
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0
@@ -232,12 +233,13 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         return job
     _refuse_what_does_not_apply(options, to=job.repository)
     seeds = list(job.seeds.filter(removed_at=None))
+    terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
     saved = control.change_job(
         job.pk,
         outputs=_outputs(options.outputs) if options.outputs else None,
         seeds=[SeedWanted(options.urls, seeds[0].policy if seeds else None)] if options.urls else None,
         specification={**job.specification, **options.specification},
-        max_documents=options.max_documents if options.max_documents is not None else Ellipsis,
+        **terms,
         made_by=_MADE_BY,
         now=now,
     )

@@ -1,0 +1,77 @@
+"""How a job's kind, intervals, hop limits and schedule are shown and given."""
+
+from typing import Any, Final
+
+from rest_framework import serializers
+
+from jobs.api.fields import ObjectField, SecondsField
+from jobs.lifecycle.job import HopMode, Kind, StartMethod
+from jobs.lifecycle.schedule import Window
+from jobs.models.schedule import FIELDS
+from jobs.terms import INTERVALS, MOST_WINDOWS
+from nodes.api.strict import StrictSerializer
+
+# The fields of a job that `TermsFields` brings, in the order in which they are shown.
+TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", "start_method", "windows")
+
+
+def _numbers(name: str, help_text: str) -> "serializers.ListField":
+    least, most = FIELDS[name]
+    return serializers.ListField(
+        child=serializers.IntegerField(min_value=least, max_value=most),
+        max_length=most - least + 1,
+        default=list,
+        help_text=help_text,
+    )
+
+
+class WindowSerializer(StrictSerializer):
+    """A window opens wherever the clock of its time zone shows what it names; what is left empty is any."""
+
+    days_of_week = _numbers("days_of_week", "1 is Monday, 7 Sunday.")
+    days_of_month = _numbers("days_of_month", "From 1.")
+    months = _numbers("months", "From 1.")
+    years = _numbers("years", "")
+    hours = _numbers("hours", "None: midnight, or every hour where minutes are named.")
+    minutes = _numbers("minutes", "None: 0.")
+    time_zone = serializers.CharField(default="UTC", max_length=60, help_text="A name like Europe/Berlin.")
+    duration = SecondsField(
+        allow_null=True, default=None, help_text="Seconds; null: it starts the job, and never makes it wait."
+    )
+    minimal = serializers.BooleanField(default=False, help_text="The runs that it starts are minimal.")
+
+
+def _interval(help_text: str) -> SecondsField:
+    return SecondsField(allow_null=True, default=None, help_text=f"Of a continuous job, in seconds; null: {help_text}")
+
+
+class TermsFields(serializers.Serializer[Any]):
+    """When a job runs, how often it comes back to a document, and how far it follows links."""
+
+    kind = serializers.ChoiceField(
+        [kind.value for kind in Kind],
+        default=Kind.ONCE,
+        help_text="A run of `once` ends; `continuous` looks again and again.",
+    )
+    recrawl_after = _interval("a document is not looked at again.")
+    recrawl_at_most = _interval("what changes seldom is looked at ever more seldom.")
+    expire_after = _interval("documents do not expire.")
+    reseed_after = _interval("seeds are read once a run.")
+    hop_mode = serializers.ChoiceField([mode.value for mode in HopMode], default=HopMode.ACCURATE)
+    hop_limits = ObjectField(default=dict, help_text="The most hops from a seed, by type of link.")
+    start_method = serializers.ChoiceField(
+        [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="What its windows do."
+    )
+    windows: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=WindowSerializer(), default=list, max_length=MOST_WINDOWS
+    )
+
+    def validate_windows(self, windows: list[dict[str, Any]]) -> list[Window]:
+        return [_window(said) for said in windows]
+
+
+def _window(said: dict[str, Any]) -> Window:
+    # Where a part of the job is changed, a window is still given whole: what it leaves out is as in a new one.
+    numbers: dict[str, Any] = {name: tuple(sorted(set(said.get(name, ())))) for name in FIELDS}
+    others = {name: value for name, value in said.items() if name not in FIELDS}
+    return Window(**numbers, **others)

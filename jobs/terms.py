@@ -1,0 +1,119 @@
+"""What a job is told of when and how far it goes: its kind, intervals, schedule and limits, and what cannot be."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypedDict
+from zoneinfo import available_timezones
+
+from jobs.lifecycle import schedule
+from jobs.lifecycle.job import HopMode, Kind, StartMethod
+from jobs.models import Job, ScheduleWindow
+from jobs.models.schedule import FIELDS
+
+INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_after")
+MOST_WINDOWS: Final = 100
+LONGEST: Final = dt.timedelta(days=36_500)
+_MOST_HOPS: Final = 1_000_000
+
+
+class Terms(TypedDict, total=False):
+    """Columns of a job, by their names; what is left out stays as it is."""
+
+    max_documents: int | None
+    priority: int
+    kind: Kind
+    recrawl_after: dt.timedelta | None
+    recrawl_at_most: dt.timedelta | None
+    expire_after: dt.timedelta | None
+    reseed_after: dt.timedelta | None
+    hop_mode: HopMode
+    hop_limits: dict[str, int]
+    start_method: StartMethod
+
+
+def check_terms(
+    job: Job, *, windows: Sequence[schedule.Window], link_types: Sequence[str], now: dt.datetime
+) -> dict[str, list[str]]:
+    """What is wrong with a job as it is to be, by field; its windows as `windows` or `windows.0`, its hop limits likewise."""
+    problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}
+    if job.max_documents is not None and not 1 <= job.max_documents < 2**53:
+        problems["max_documents"] = [f"{job.max_documents} documents is no limit; write a whole number from 1 on."]
+    if not 1 <= job.priority <= 10:
+        problems["priority"] = ["A priority is a number from 1, which is served first, to 10."]
+    if job.start_method != StartMethod.MANUAL and not windows:
+        problems["start_method"] = ["Without a window the schedule never starts the job."]
+    return problems
+
+
+def store_windows(job: Job, windows: Sequence[schedule.Window]) -> None:
+    """Let these be the windows of a job, in this order."""
+    job.windows.all().delete()
+    ScheduleWindow.objects.bulk_create(
+        ScheduleWindow(
+            job=job,
+            position=position,
+            time_zone=window.time_zone,
+            duration=window.duration,
+            minimal=window.minimal,
+            **{name: list(getattr(window, name)) for name in FIELDS},
+        )
+        for position, window in enumerate(windows)
+    )
+
+
+def _check_intervals(job: Job) -> dict[str, list[str]]:
+    problems: dict[str, list[str]] = {}
+    for name in INTERVALS:
+        span: dt.timedelta | None = getattr(job, name)
+        if span is None:
+            continue
+        if not dt.timedelta() < span <= LONGEST:
+            problems[name] = ["A span of time is more than nothing, and 100 years at most."]
+        elif job.kind != Kind.CONTINUOUS:
+            problems[name] = ["Only a continuous job has it: a job that ends looks at each document once a run."]
+    most = job.recrawl_at_most
+    if most is not None and not problems:
+        if job.recrawl_after is None:
+            problems["recrawl_at_most"] = [
+                "It bounds `recrawl_after`, which is not set: then nothing is looked at again."
+            ]
+        elif most < job.recrawl_after:
+            problems["recrawl_at_most"] = ["It is shorter than `recrawl_after`, which it bounds from above."]
+    return problems
+
+
+def _check_windows(windows: Sequence[schedule.Window], *, now: dt.datetime) -> dict[str, list[str]]:
+    if len(windows) > MOST_WINDOWS:
+        return {"windows": [f"A job has {MOST_WINDOWS} windows at most."]}
+    problems = {place: _why_no_window(window) for place, window in enumerate(windows)}
+    wrong = {place: sentence for place, sentence in problems.items() if sentence}
+    wrong = wrong or schedule.why_not_windows(windows, now=now)
+    return {f"windows.{place}": [sentence] for place, sentence in wrong.items()}
+
+
+def _why_no_window(window: schedule.Window) -> str:
+    if window.time_zone not in _time_zones():
+        return f"There is no time zone {window.time_zone!r}; write one like Europe/Berlin."
+    if window.duration is not None and not dt.timedelta() < window.duration <= LONGEST:
+        return "A window is open for more than nothing, and 100 years at most."
+    for name, (least, most) in FIELDS.items():
+        if not all(least <= number <= most for number in getattr(window, name)):
+            return f"{name}: numbers from {least} to {most}."
+    return ""
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def _check_hops(limits: Mapping[str, Any], link_types: Sequence[str]) -> dict[str, list[str]]:
+    problems = {}
+    for link_type, most in limits.items():
+        if link_type not in link_types:
+            known = ", ".join(link_types) or "none"
+            problems[f"hop_limits.{link_type}"] = [f"The connector has no links of this type; it has: {known}."]
+        elif isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= _MOST_HOPS:
+            problems[f"hop_limits.{link_type}"] = [f"A limit is a whole number from 0 to {_MOST_HOPS}."]
+    return problems
