@@ -6,6 +6,7 @@ import psycopg
 
 from jobs.duties.context import Pass
 from jobs.queue import counters
+from jobs.queue.release import free_places
 from nodes.fences import hold_term
 
 _FORGET_BATCHES = """
@@ -37,6 +38,7 @@ def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:
     """
     Drop what a one-shot leaves behind once nothing of it is claimed any more: its groups and batches.
 
+    A worker that was killed after its last outcome had no time to close its turns: their places are freed.
     Its nodes and events stay, as history.
     """
     with connection.transaction():
@@ -44,6 +46,7 @@ def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:
             "UPDATE jobs_seed SET group_id = NULL WHERE group_id IN (SELECT id FROM jobs_throttlegroup WHERE node_scope = %s)",
             (scope,),
         )
+        free_places(connection, scope=scope)
         connection.execute(
             "DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM jobs_batch WHERE node_scope = %s)", (scope,)
         )

@@ -277,6 +277,18 @@ def _lose(connection: psycopg.Connection[Any], *, batches: list[int], term: Term
     return len(rows)
 
 
+def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:
+    """Give bins back the places of turns that nobody will close any more, since their scope has ended."""
+    rows = connection.execute(
+        """
+        SELECT turn.batch_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+         WHERE turn.closed_at IS NULL AND batch.node_scope = %s
+        """,
+        (scope,),
+    )
+    connection.execute(_CLOSE_TURNS, {"batches": [row[0] for row in rows], "used": True})
+
+
 def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString) -> None:
     for stage in sorted({row.stage for row in rows}):
         of_stage = [row for row in rows if row.stage == stage]

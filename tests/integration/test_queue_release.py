@@ -2,6 +2,8 @@
 
 import pytest
 
+from jobs.duties.housekeep import forget_scope
+from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, Lane, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.release import release_of_lost_workers, withdraw_kept_in_vain
@@ -71,6 +73,33 @@ def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_o
     assert places() == (0, 0)
     assert Turn.objects.get().closed_at is not None
     assert Batch.objects.get().state == "done"
+
+
+def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, taken):
+    assert places() == (1, 4)
+
+    forget_scope(connection, scope="cluster")
+
+    assert places() == (0, 0)
+    assert not Batch.objects.exists()
+    assert not Turn.objects.exists()
+
+
+def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at_last_given_up(connection, running):
+    make_documents(make_lane(running.seed), 3)
+    term = elect_main(connection, register_node(connection, "manager"))
+    handed_out = []
+
+    while QueueItem.objects.filter(stage=Stage.PENDING).exists():
+        Lane.objects.update(ready_at=NOON)
+        stuff_all(connection, running)
+        worker = register_node(connection, "worker")
+        handed_out.append(take_all(connection, worker).documents)
+        membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+        release_of_lost_workers(connection, scope="cluster", term=term, now=NOON)
+
+    assert handed_out == [3, 3, *9 * [1]]
+    assert set(QueueItem.objects.values_list("stage", "result_code")) == {(Stage.DONE, "WORKER_LOST")}
 
 
 # --- Batches that are kept for one worker --------------------------------------------------------
