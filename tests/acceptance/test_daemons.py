@@ -1,5 +1,6 @@
 """Managers and workers as processes of one cluster: killed, frozen, drained, and told what to do."""
 
+import resource
 import signal
 import time
 from collections import Counter
@@ -222,3 +223,30 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     assert held_by(cluster.output) == set()
     assert len([line for line in read_lines(cluster.output) if line["action"] == "delete"]) == 200
     assert cluster.database.documents() == {}
+
+
+# --- Outputs that are full ------------------------------------------------------------------------
+
+
+def test_a_job_whose_output_is_full_pauses_and_goes_on_when_there_is_room(cluster, serve):
+    site = serve(pages=150, hosts=2, traps=3, latency_ms=20)
+    _, worker = cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site, open_requests=4)
+    cluster.start_job(job)
+    wait_for(lambda: len(held_by_now(cluster.output)) > 30, saying="the crawl is under way")
+
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (cluster.output.stat().st_size + 1000, resource.RLIM_INFINITY))
+    wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
+
+    job.refresh_from_db()
+    assert f"{cluster.output} cannot be written: it would grow beyond" in job.reason
+    assert not worker.has_ended
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    control.resume(job.pk, made_by="a test", now=timezone.now())
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+
+
+def held_by_now(path):
+    """The whole lines of an output that is being written."""
+    return path.read_bytes().splitlines() if path.exists() else []
