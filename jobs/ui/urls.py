@@ -6,6 +6,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, register_converter
 
 from jobs.ui import views
+from jobs.ui.reports import views as reports
 
 
 class DocumentKeyConverter:
@@ -29,6 +30,13 @@ urlpatterns = [
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("nodes/", views.nodes, name="nodes"),
+    path("reports/", reports.reports, name="reports"),
+    path("reports/history/", reports.history, name="report-history"),
+    path("reports/activity/", reports.activity, name="report-activity"),
+    path("reports/bandwidth/", reports.bandwidth, name="report-bandwidth"),
+    path("reports/results/", reports.results, name="report-results"),
+    path("reports/documents/", reports.documents, name="report-documents"),
+    path("reports/queue/", reports.queue, name="report-queue"),
     path("search/", views.search, name="search"),
     path("login/", LoginView.as_view(template_name="ui/login.html", redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.debian("chromium")
 PASSWORD = "a long phrase of the administrator"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
 
+REPORTS = ("/reports/history/", "/reports/activity/", "/reports/results/", "/reports/documents/", "/reports/queue/")
+
 _QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -146,7 +148,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
     phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "java_script_enabled": False}
 
     with visitor(browser, web, **phone) as page:
-        for address in ("/", f"/jobs/{job_id(database)}/", "/documents/", "/nodes/", "/search/?q=hostile"):
+        for address in ("/", f"/jobs/{job_id(database)}/", "/documents/", "/nodes/", "/search/?q=hostile", *REPORTS):
             page.goto(address)
             expect(page.locator("main")).not_to_be_empty()
             assert page.locator("html").bounding_box()["width"] <= 390
@@ -166,12 +168,30 @@ def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, mach
             f"/documents/{job_id(database)}/{key}/",
             "/search/?q=hostile",
             f"/jobs/{job_id(database)}/",
+            "/reports/history/",
+            "/reports/results/?identifier_class=(.*)",
+            "/reports/documents/",
+            "/reports/queue/?identifier_class=(.*)",
         ):
             page.goto(address)
             expect(page.locator("main")).to_contain_text("alert(1)")
         page.goto("/search/?q=hostile")
         expect(page.locator("mark").first).to_have_text("hostile")
     # `visitor` has seen no dialog, no request elsewhere, and no refusal by the policy.
+
+
+def test_reports_draw_pictures_of_their_tables(browser, web, machine):
+    fill(machine.database)
+    with visitor(browser, web) as page:
+        for address in ("/reports/history/", "/reports/activity/", "/reports/results/", "/reports/queue/"):
+            page.goto(address)
+            expect(page.locator("figure.chart canvas")).to_be_visible()
+            assert page.locator("canvas").evaluate(_IS_DRAWN)
+
+
+_IS_DRAWN = """
+canvas => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(value => value)
+"""
 
 
 def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine):
@@ -257,6 +277,14 @@ def fill(database):
         url,
         HOSTILE,
         f"hostile {HOSTILE}",
+    )
+    database.rows(
+        """
+        INSERT INTO jobs_activity (started_at, repository_id, activity, entity, result_code)
+        VALUES (now(), %s, 'fetch', %s, '200') RETURNING id
+        """,
+        repository.id,
+        url,
     )
     return key
 

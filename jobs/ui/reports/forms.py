@@ -1,0 +1,176 @@
+"""What a visitor may ask of a report, checked."""
+
+import datetime as dt
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from jobs.models import Job, RepositoryConnection
+from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
+from jobs.queries.reports.classes import EVERYTHING, ITSELF
+from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_states import State, Status
+from jobs.queries.reports.history_filter import HistoryFilter, list_activities
+from jobs.queries.reports.simple_history import SORTS
+from jobs.ui.reports.words import STATES, STATUSES
+
+_STRETCHES: Final = {
+    "1": _("the last hour"),
+    "4": _("the last 4 hours"),
+    "24": _("the last day"),
+    "168": _("the last week"),
+    "720": _("the last 30 days"),
+}
+_LONGEST_POSITION: Final = 10_000
+
+
+_pattern = partial(forms.CharField, required=False, max_length=1_000, strip=False)
+_some = partial(forms.MultipleChoiceField, required=False)
+
+
+class MomentInput(forms.DateTimeInput):
+    """A moment with its date, to the second."""
+
+    input_type = "datetime-local"
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"step": 1}, format="%Y-%m-%dT%H:%M:%S")
+
+
+class FewLines(forms.SelectMultiple):
+    def __init__(self) -> None:
+        super().__init__(attrs={"size": 4})
+
+
+_moment = partial(forms.DateTimeField, required=False, widget=MomentInput)
+
+
+class ReportForm(forms.Form):
+    """A report's form, filled from its address; what is not given there has its usual value."""
+
+    use_required_attribute = False
+    usual: ClassVar[Mapping[str, str]] = {}
+
+    after = forms.CharField(required=False, max_length=_LONGEST_POSITION, widget=forms.HiddenInput)
+
+    def __init__(self, given: QueryDict) -> None:
+        filled = given.copy()
+        for name, value in self.usual.items():
+            filled.setdefault(name, value)
+        super().__init__(filled, label_suffix="")
+
+    def as_query(self, **more: str) -> str:
+        """The address of the same report; `more` replaces what is given."""
+        query = QueryDict(mutable=True)
+        for name in self.fields:
+            values = [value for value in self.data.getlist(name) if value] if isinstance(self.data, QueryDict) else []
+            if values and name != "after" and name not in more:
+                query.setlist(name, values)
+        query.update({name: value for name, value in more.items() if value})
+        return query.urlencode()
+
+
+class HistoryForm(ReportForm):
+    """A stretch of the history. Moments are UTC."""
+
+    usual = {"last": "1"}
+
+    repository = forms.ModelChoiceField(
+        RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")
+    )
+    job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
+    activity = _some(label=_("Activities"), widget=FewLines)
+    last = forms.ChoiceField(choices=list(_STRETCHES.items()), required=False, label=_("Time"))
+    since = _moment(label=_("or from (UTC)"))
+    until = _moment(label=_("until (UTC)"))
+    entity = _pattern(label=_("Identifiers like (regular expression)"))
+    code = _pattern(label=_("Result codes like"))
+
+    def __init__(self, given: QueryDict) -> None:
+        super().__init__(given)
+        # Connectors have activities of their own, so whatever is asked for is one.
+        named = dict.fromkeys([*list_activities(), *given.getlist("activity")])
+        activity: Any = self.fields["activity"]
+        activity.choices = [(name, name) for name in named]
+
+    def as_filter(self, *, now: dt.datetime) -> HistoryFilter:
+        """What a valid form asks for."""
+        asked = self.cleaned_data
+        until = asked["until"] or now
+        return HistoryFilter(
+            since=asked["since"] or until - dt.timedelta(hours=int(asked["last"] or 1)),
+            until=until,
+            repository_id=asked["repository"].pk if asked["repository"] else None,
+            job_id=asked["job"].pk if asked["job"] else None,
+            activities=asked["activity"],
+            entity=asked["entity"],
+            code=asked["code"],
+        )
+
+    def clean(self) -> None:
+        since, until = self.cleaned_data.get("since"), self.cleaned_data.get("until")
+        if since and until and since >= until:
+            self.add_error("since", _("This is not before the end."))
+
+
+class SimpleHistoryForm(HistoryForm):
+    sort = forms.ChoiceField(choices=[(name, name) for name in SORTS], required=False, widget=forms.HiddenInput)
+    order = forms.ChoiceField(choices=[("descending", ""), ("ascending", "")], required=False, widget=forms.HiddenInput)
+
+
+class BusyForm(HistoryForm):
+    usual = {"last": "1", "identifier_class": EVERYTHING, "interval": f"{USUAL_INTERVAL.total_seconds():g}"}
+
+    identifier_class = _pattern(label=_("Identifier class"))
+    interval = forms.FloatField(
+        min_value=SHORTEST_INTERVAL.total_seconds(),
+        max_value=LONGEST_INTERVAL.total_seconds(),
+        required=False,
+        label=_("Interval (s)"),
+    )
+
+    @property
+    def interval_asked(self) -> dt.timedelta:
+        return dt.timedelta(seconds=self.cleaned_data["interval"] or USUAL_INTERVAL.total_seconds())
+
+
+class HistogramForm(HistoryForm):
+    usual = {"last": "1", "identifier_class": EVERYTHING, "result_class": ITSELF}
+
+    identifier_class = _pattern(label=_("Identifier class"))
+    result_class = _pattern(label=_("Result class"))
+
+
+class DocumentsForm(ReportForm):
+    """Documents by how they stand. Moments are UTC."""
+
+    repository = forms.ModelChoiceField(
+        RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")
+    )
+    identifier = _pattern(label=_("Identifiers like (regular expression)"))
+    now = _moment(label=_("As of (UTC)"))
+    job = forms.ModelMultipleChoiceField(Job.objects.order_by("name"), required=False, label=_("Jobs"), widget=FewLines)
+    state = _some(label=_("States"), choices=list(STATES.items()), widget=FewLines)
+    status = _some(label=_("Statuses"), choices=list(STATUSES.items()), widget=FewLines)
+
+    def as_filter(self, *, now: dt.datetime) -> DocumentsAsked:
+        """What a valid form asks for."""
+        asked = self.cleaned_data
+        return DocumentsAsked(
+            now=asked["now"] or now,
+            repository_id=asked["repository"].pk if asked["repository"] else None,
+            job_ids=[job.pk for job in asked["job"]],
+            states=[State(state) for state in asked["state"]],
+            statuses=[Status(status) for status in asked["status"]],
+            identifier=asked["identifier"],
+        )
+
+
+class QueueForm(DocumentsForm):
+    usual = {"identifier_class": EVERYTHING}
+
+    identifier_class = _pattern(label=_("Identifier class"))

@@ -1,0 +1,177 @@
+"""
+Reports as tables and pictures.
+
+A table is columns and rows of cells; a chart is what `static/js/chart.js` draws: series of numbers over
+labels. Both are made of the same lines, so a picture never says more than its table, but for the
+timeline of the simple history, which is about all rows and not those of one page.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.lifecycle.document import Action
+from jobs.queries.reports.busiest import BusyLine, Measure
+from jobs.queries.reports.document_states import Status
+from jobs.queries.reports.document_status import DocumentStatusLine
+from jobs.queries.reports.histogram import HistogramLine
+from jobs.queries.reports.queue_status import QueueLine
+from jobs.queries.reports.simple_history import HistoryLine, Timeline
+from jobs.ui import words
+from jobs.ui.explain import explain_code
+from jobs.ui.reports.words import STATES, STATUS_TONES, STATUSES, result_tone
+
+Cell = Mapping[str, str]
+Chart = Mapping[str, Any]
+
+# A picture of more classes than this is none.
+_CLASSES_DRAWN: Final = 20
+
+
+def _cell(text: str, **more: str) -> Cell:
+    return {"text": text, **more}
+
+
+def _number(value: int | None) -> Cell:
+    return _cell(words.UNKNOWN if value is None else words.number(value), kind="n")
+
+
+def _named(identifier_class: str) -> str:
+    return identifier_class or _("(all)")
+
+
+# --- The history ---------------------------------------------------------------------------------
+
+HISTORY_COLUMNS: Final = (
+    ("start", "", "Start"),
+    ("activity", "", "Activity"),
+    ("identifier", "", "Identifier"),
+    ("code", "", "Result"),
+    ("bytes", "n", "Bytes"),
+    ("seconds", "n", "Time"),
+    ("", "", "Description"),
+)
+
+
+def history_row(line: HistoryLine, *, now: dt.datetime) -> list[Cell]:
+    took = words.UNKNOWN if line.seconds is None else _("%(ms)s ms") % {"ms": words.number(round(1000 * line.seconds))}
+    return [
+        _cell(words.moment(line.started_at, now=now), kind="when", title=line.started_at.isoformat()),
+        _cell(line.activity),
+        _cell(line.identifier, kind="title address"),
+        _cell(line.result_code, tone=result_tone(line.result_code), title=explain_code(line.result_code)),
+        _number(line.bytes),
+        _cell(took, kind="n"),
+        _cell(line.result_description, kind="long address"),
+    ]
+
+
+def timeline_chart(timeline: Timeline) -> Chart:
+    moments = [
+        timeline.since + number * timeline.step for number in range(max(map(len, timeline.counts.values()), default=0))
+    ]
+    form = "%H:%M:%S" if timeline.step < dt.timedelta(minutes=1) else "%d %b %H:%M"
+    return {
+        "labels": [moment.strftime(form) for moment in moments],
+        "series": [{"label": name, "values": list(counts)} for name, counts in timeline.counts.items()],
+        "stacked": True,
+    }
+
+
+def busy_row(line: BusyLine, *, measure: Measure, now: dt.datetime) -> list[Cell]:
+    amount = words.number(line.amount) if measure == Measure.EVENTS else words.size(line.amount)
+    pace = f"{line.per_minute:,.1f}" if measure == Measure.EVENTS else words.size(round(line.per_minute))
+    return [
+        _cell(_named(line.identifier_class), kind="title address"),
+        _cell(words.moment(line.began_at, now=now), kind="when"),
+        _cell(words.moment(line.ended_at, now=now), kind="when"),
+        _cell(amount, kind="n"),
+        _cell(pace, kind="n"),
+    ]
+
+
+def busy_chart(lines: Sequence[BusyLine], *, measure: Measure) -> Chart:
+    shown = lines[:_CLASSES_DRAWN]
+    label = _("A minute, at most") if measure == Measure.EVENTS else _("Bytes a minute, at most")
+    return {
+        "labels": [_named(line.identifier_class) for line in shown],
+        "series": [{"label": label, "values": [line.per_minute for line in shown]}],
+        "lying": True,
+    }
+
+
+def histogram_row(line: HistogramLine) -> list[Cell]:
+    return [
+        _cell(_named(line.identifier_class), kind="title address"),
+        _cell(
+            line.result_class or words.UNKNOWN,
+            tone=result_tone(line.result_class),
+            title=explain_code(line.result_class),
+        ),
+        _number(line.amount),
+    ]
+
+
+def histogram_chart(lines: Sequence[HistogramLine]) -> Chart:
+    classes = list(dict.fromkeys(line.identifier_class for line in lines))[:_CLASSES_DRAWN]
+    results = list(dict.fromkeys(line.result_class for line in lines))
+    amounts = {(line.identifier_class, line.result_class): line.amount for line in lines}
+    return {
+        "labels": [_named(name) for name in classes],
+        "series": [
+            {
+                "label": result or words.UNKNOWN,
+                "values": [amounts.get((name, result), 0) for name in classes],
+            }
+            for result in results
+        ],
+        "lying": True,
+        "stacked": True,
+    }
+
+
+# --- Documents -----------------------------------------------------------------------------------
+
+
+def document_row(line: DocumentStatusLine, *, now: dt.datetime) -> list[Cell]:
+    action = {Action.PROCESS: _("process"), Action.EXPIRE: _("expire")}
+    since = words.age(line.failing_since, now=now) if line.failing_since else ""
+    return [
+        _cell(line.identifier, kind="title address", address=reverse("document", args=[line.job_id, line.hash])),
+        _cell(line.job, address=reverse("job", args=[line.job_id])),
+        _cell(str(STATES[line.state])),
+        _cell(str(STATUSES[line.status]), pill=STATUS_TONES[line.status]),
+        _cell(words.moment(line.scheduled_at, now=now) if line.scheduled_at else "", kind="when"),
+        _cell(action[line.action] if line.action is not None else ""),
+        _cell(words.number(line.retry_count) if line.retry_count else "", kind="n"),
+        _cell(since),
+    ]
+
+
+def queue_row(line: QueueLine) -> list[Cell]:
+    return [
+        _cell(_named(line.identifier_class), kind="title address"),
+        _number(line.documents),
+        *(_number(line.counts[status]) for status in Status),
+    ]
+
+
+def queue_chart(lines: Sequence[QueueLine]) -> Chart:
+    shown = lines[:_CLASSES_DRAWN]
+    present = [status for status in Status if any(line.counts[status] for line in shown)]
+    return {
+        "labels": [_named(line.identifier_class) for line in shown],
+        "series": [
+            {
+                "label": str(STATUSES[status]),
+                "values": [line.counts[status] for line in shown],
+                "tone": STATUS_TONES[status],
+            }
+            for status in present
+        ],
+        "lying": True,
+        "stacked": True,
+    }

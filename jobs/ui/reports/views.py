@@ -1,0 +1,258 @@
+"""Each report as a page. All of them are read through `_show`, which knows what may go wrong with any."""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from django.contrib.auth.decorators import login_required, permission_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
+
+from jobs.queries.clock import read_clock
+from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
+from jobs.queries.reports.busiest import Measure, read_busiest
+from jobs.queries.reports.document_states import Status
+from jobs.queries.reports.document_status import read_document_status
+from jobs.queries.reports.histogram import read_histogram
+from jobs.queries.reports.queue_status import read_queue_status
+from jobs.queries.reports.simple_history import read_simple_history, read_timeline
+from jobs.ui.reports import screens
+from jobs.ui.reports.forms import (
+    BusyForm,
+    DocumentsForm,
+    HistogramForm,
+    HistoryForm,
+    QueueForm,
+    ReportForm,
+    SimpleHistoryForm,
+)
+from jobs.ui.reports.screens import Cell, Chart
+from jobs.ui.reports.words import STATUSES
+
+_LINES_A_PAGE: Final = 50
+_STEPS: Final = 60
+
+_REPORTS: Final = {
+    "report-history": gettext_lazy("Simple history"),
+    "report-activity": gettext_lazy("Maximum activity"),
+    "report-bandwidth": gettext_lazy("Maximum bandwidth"),
+    "report-results": gettext_lazy("Result histogram"),
+    "report-documents": gettext_lazy("Document status"),
+    "report-queue": gettext_lazy("Queue status"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The head of a column; a sortable one has an `address`, and the one that is sorted by says how."""
+
+    label: str
+    kind: str = ""
+    address: str = ""
+    sorted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a report came to; `next` is the position behind its last row."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]] = ()
+    chart: Chart | None = None
+    next: str | None = None
+    # What the next page must be told, so that it is about the same time.
+    pinned: Mapping[str, str] = field(default_factory=dict)
+
+
+_Form = TypeVar("_Form", bound=ReportForm)
+
+
+def _page(view: Callable[..., HttpResponse], *, permission: str) -> Callable[..., HttpResponseBase]:
+    return login_required(permission_required(permission, raise_exception=True)(require_safe(view)))
+
+
+def _of_history(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
+    return _page(view, permission="jobs.view_activity")
+
+
+def _of_documents(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
+    return _page(view, permission="jobs.view_queueitem")
+
+
+@_of_history
+def reports(request: HttpRequest) -> HttpResponse:
+    return redirect("report-history")
+
+
+@_of_history
+def history(request: HttpRequest) -> HttpResponse:
+    def read(form: SimpleHistoryForm, *, now: dt.datetime) -> Table:
+        wanted = form.as_filter(now=now)
+        sort, descending = form.cleaned_data["sort"] or "start", form.cleaned_data["order"] != "ascending"
+        found = read_simple_history(
+            wanted, sort=sort, descending=descending, limit=_LINES_A_PAGE, after=form.cleaned_data["after"]
+        )
+        timeline = read_timeline(wanted, steps=_STEPS)
+        return Table(
+            columns=_history_columns(form, sort=sort, descending=descending),
+            rows=[screens.history_row(line, now=now) for line in found.lines],
+            chart=screens.timeline_chart(timeline),
+            next=found.next,
+            pinned=_pin(form, now=now),
+        )
+
+    return _show(request, SimpleHistoryForm, read)
+
+
+@_of_history
+def activity(request: HttpRequest) -> HttpResponse:
+    return _show_busiest(request, Measure.EVENTS, _("At most"), _("A minute"))
+
+
+@_of_history
+def bandwidth(request: HttpRequest) -> HttpResponse:
+    return _show_busiest(request, Measure.BYTES, _("At most"), _("A minute"))
+
+
+@_of_history
+def results(request: HttpRequest) -> HttpResponse:
+    columns = [Column(_("Identifiers")), Column(_("Result")), Column(_("Times"), "n")]
+
+    def read(form: HistogramForm, *, now: dt.datetime) -> Table:
+        found = read_histogram(
+            form.as_filter(now=now),
+            identifier_class=form.cleaned_data["identifier_class"],
+            result_class=form.cleaned_data["result_class"],
+            limit=_LINES_A_PAGE,
+            after=form.cleaned_data["after"],
+        )
+        rows = [screens.histogram_row(line) for line in found.lines]
+        return Table(columns, rows, screens.histogram_chart(found.lines), found.next, _pin(form, now=now))
+
+    return _show(request, HistogramForm, read)
+
+
+@_of_documents
+def documents(request: HttpRequest) -> HttpResponse:
+    columns = [
+        Column(_("Identifier")),
+        Column(_("Job")),
+        Column(_("State")),
+        Column(_("Status")),
+        Column(_("Scheduled")),
+        Column(_("Action")),
+        Column(_("Retries"), "n"),
+        Column(_("Failing since")),
+    ]
+
+    def read(form: DocumentsForm, *, now: dt.datetime) -> Table:
+        wanted = form.as_filter(now=now)
+        found = read_document_status(wanted, limit=_LINES_A_PAGE, after=form.cleaned_data["after"])
+        rows = [screens.document_row(line, now=now) for line in found.lines]
+        return Table(columns, rows, None, found.next, {"now": wanted.now.isoformat()})
+
+    return _show(request, DocumentsForm, read, files="api:report-documents-download")
+
+
+@_of_documents
+def queue(request: HttpRequest) -> HttpResponse:
+    counts = [Column(str(STATUSES[status]), "n") for status in Status]
+    columns = [Column(_("Identifiers")), Column(_("Documents"), "n"), *counts]
+
+    def read(form: QueueForm, *, now: dt.datetime) -> Table:
+        wanted = form.as_filter(now=now)
+        found = read_queue_status(
+            wanted,
+            identifier_class=form.cleaned_data["identifier_class"],
+            limit=_LINES_A_PAGE,
+            after=form.cleaned_data["after"],
+        )
+        rows = [screens.queue_row(line) for line in found.lines]
+        return Table(columns, rows, screens.queue_chart(found.lines), found.next, {"now": wanted.now.isoformat()})
+
+    return _show(request, QueueForm, read, files="api:report-queue-download")
+
+
+def _show_busiest(request: HttpRequest, measure: Measure, *labels: str) -> HttpResponse:
+    amounts = [Column(label, "n") for label in labels]
+    columns = [Column(_("Identifiers")), Column(_("From")), Column(_("Until")), *amounts]
+
+    def read(form: BusyForm, *, now: dt.datetime) -> Table:
+        found = read_busiest(
+            form.as_filter(now=now),
+            measure=measure,
+            interval=form.interval_asked,
+            identifier_class=form.cleaned_data["identifier_class"],
+            limit=_LINES_A_PAGE,
+            after=form.cleaned_data["after"],
+        )
+        rows = [screens.busy_row(line, measure=measure, now=now) for line in found.lines]
+        chart = screens.busy_chart(found.lines, measure=measure)
+        return Table(columns, rows, chart, found.next, _pin(form, now=now))
+
+    return _show(request, BusyForm, read)
+
+
+def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *, files: str = "") -> HttpResponse:
+    """Read the report that the form asks for; say what was wrong with it where that is known."""
+    form = kind(request.GET)
+    table, problem = None, ""
+    if form.is_valid():
+        try:
+            table = read(form, now=read_clock())
+        except BadPattern as bad:
+            form.add_error(bad.field, str(bad))
+        except (BadPosition, ReportTooSlow) as refused:
+            problem = str(refused)
+    name = request.resolver_match.url_name if request.resolver_match else ""
+    context = {
+        "title": _REPORTS[name or ""],
+        "tabs": [
+            {"label": label, "address": reverse(page), "is_shown": page == name} for page, label in _REPORTS.items()
+        ],
+        "form": form,
+        "problem": problem,
+        "table": table,
+        "rows": [_labelled(table.columns, row) for row in table.rows] if table else [],
+        "chart": json.dumps(table.chart) if table and table.chart and table.rows else "",
+        "next_query": form.as_query(**table.pinned, after=table.next) if table and table.next else "",
+        "first_query": form.as_query() if form.data.get("after") else "",
+        "files": _files(files, form) if files and table else [],
+    }
+    return render(request, "ui/report.html", context)
+
+
+def _labelled(columns: Sequence[Column], row: Sequence[Cell]) -> list[tuple[str, Cell]]:
+    """Each cell with the head of its column, which it stands under on a phone."""
+    return [(column.label, cell) for column, cell in zip(columns, row, strict=True)]
+
+
+def _files(name: str, form: ReportForm) -> list[tuple[str, str]]:
+    return [(kind.upper(), f"{reverse(name, args=[kind])}?{form.as_query()}") for kind in ("csv", "json")]
+
+
+def _pin(form: HistoryForm, *, now: dt.datetime) -> dict[str, str]:
+    wanted = form.as_filter(now=now)
+    return {"since": wanted.since.isoformat(), "until": wanted.until.isoformat(), "last": ""}
+
+
+def _history_columns(form: SimpleHistoryForm, *, sort: str, descending: bool) -> list[Column]:
+    columns = []
+    for name, kind, label in screens.HISTORY_COLUMNS:
+        is_sorted = name == sort
+        turned = "ascending" if is_sorted and descending else "descending"
+        columns.append(
+            Column(
+                label=_(label),
+                kind=kind,
+                address=f"?{form.as_query(sort=name, order=turned)}" if name else "",
+                sorted=("descending" if descending else "ascending") if is_sorted else "",
+            )
+        )
+    return columns

@@ -1,0 +1,57 @@
+// Draws the pictures of reports: figure[data-chart], by Chart.js (a file of django-unfold's package).
+//
+// data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name? }], stacked?, lying? }
+// Every number of a picture but a timeline's stands in the table below it, too, so the page is whole without.
+
+const TONES = ["working", "indexed", "excluded", "failed", "unchanged", "accent", "waiting"];
+const LYING_ROW = 26; // pixels a bar
+const AROUND = 90; // axis and legend
+
+const drawn = new Map();
+
+function draw(figure) {
+  const { labels, series, stacked = false, lying = false } = JSON.parse(figure.dataset.chart);
+  const style = getComputedStyle(document.documentElement);
+  const colour = (tone) => style.getPropertyValue(`--${tone === "quiet" ? "line" : tone}`);
+  figure.hidden = false;
+  if (lying) figure.style.height = `${Math.max(5, labels.length) * LYING_ROW + AROUND}px`;
+  const axis = { stacked, grid: { color: colour("line") }, ticks: { color: colour("soft"), maxRotation: 0, autoSkipPadding: 16 } };
+  const names = { ...axis, grid: { display: false } };
+  const shorten = (value) => {
+    const label = labels[value] ?? "";
+    return label.length > 32 ? `${label.slice(0, 31)}…` : label;
+  };
+  if (lying) names.ticks = { ...names.ticks, autoSkip: false, callback: shorten };
+  const numbers = { ...axis, beginAtZero: true };
+  drawn.get(figure)?.destroy();
+  drawn.set(
+    figure,
+    new Chart(figure.querySelector("canvas"), {
+      type: "bar",
+      data: {
+        labels,
+        datasets: series.map(({ label, values, tone }, number) => ({
+          label,
+          data: values,
+          backgroundColor: colour(tone ?? TONES[number % TONES.length]),
+          barPercentage: 0.9,
+          categoryPercentage: 0.95,
+        })),
+      },
+      options: {
+        animation: false,
+        maintainAspectRatio: false,
+        indexAxis: lying ? "y" : "x",
+        scales: lying ? { x: numbers, y: names } : { x: names, y: numbers },
+        plugins: { legend: { display: series.length > 1, position: "bottom", labels: { color: colour("text"), boxWidth: 12 } } },
+      },
+    }),
+  );
+}
+
+function drawAll() {
+  for (const figure of document.querySelectorAll("figure[data-chart]")) draw(figure);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+drawAll();
