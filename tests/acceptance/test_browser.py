@@ -87,7 +87,7 @@ def save(page, address, **fields):
 def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
     """Make everything that a job needs, and the job, in the browser."""
     save(page, "/admin/jobs/throttlepolicy/add/", name="brisk", open_requests=2, min_gap=min_gap)
-    save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="web", configuration="{}")
+    save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="Web", configuration="{}")
     save(page, "/admin/jobs/outputconnection/add/", name="index", connector="Search index", configuration="{}")
     save(
         page,
@@ -115,7 +115,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         set_up_job(page, site.start_url)
         page.goto("/")
         page.get_by_role("link", name="Site").click()
-        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="Start", exact=True).click()
         page.wait_for_load_state("networkidle")
 
         # Numbers move, and nothing is asked for meanwhile.
@@ -154,7 +154,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
             assert page.locator("html").bounding_box()["width"] <= 390
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.goto("/")
-        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="Start", exact=True).click()
         expect(page.locator(".message")).to_contain_text("Starting up")
 
 
@@ -183,7 +183,7 @@ def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, mach
 def test_reports_draw_pictures_of_their_tables(browser, web, machine):
     fill(machine.database)
     with visitor(browser, web) as page:
-        for address in ("/reports/history/", "/reports/activity/", "/reports/results/", "/reports/queue/"):
+        for address in (*REPORTS[:3], "/reports/queue/?identifier_class=(.*)"):
             page.goto(address)
             expect(page.locator("figure.chart canvas")).to_be_visible()
             assert page.locator("canvas").evaluate(_IS_DRAWN)
@@ -231,9 +231,10 @@ def fill(database):
         """
         INSERT INTO jobs_job (name, repository_id, specification, specification_version, priority, node_scope, phase, pause,
                               "window", stop_request, resuming, seeding, minimal, connectors_ready, run_no, scan, run_end,
-                              reason, created_at)
+                              reason, created_at, kind, hop_mode, hop_limits, start_method, failures, from_the_beginning,
+                              schedule_checked_at)
         VALUES (%s, %s, '{}', 1, 5, 'cluster', 'inactive', 'no', 'inside', 'none', false, false, false, true, 0, 'full', '',
-                %s, now()) RETURNING id
+                %s, now(), 'once', 'accurate', '{}', 'manual', 0, true, now()) RETURNING id
         """,
         HOSTILE,
         repository.id,
@@ -243,7 +244,9 @@ def fill(database):
         "INSERT INTO jobs_job_outputs (job_id, outputconnection_id) VALUES (%s, %s) RETURNING id", job.id, output.id
     )
     (seed,) = database.rows(
-        "INSERT INTO jobs_seed (job_id, urls, seeded_run) VALUES (%s, ARRAY[%s], 0) RETURNING id", job.id, url
+        "INSERT INTO jobs_seed (job_id, urls, seeded_run, seeding_version) VALUES (%s, ARRAY[%s], 0, '') RETURNING id",
+        job.id,
+        url,
     )
     (bin_,) = database.rows(
         """
