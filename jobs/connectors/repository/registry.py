@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from jobs.connectors.repository.feed.kind import FEED
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
@@ -22,7 +23,7 @@ from jobs.models import RepositoryConnection
 
 logger = logging.getLogger(__name__)
 
-_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM)
+_BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM, FEED)
 _GROUP: Final = "crawlctl.repository_connectors"
 
 

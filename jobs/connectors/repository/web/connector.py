@@ -23,6 +23,7 @@ a page of which only a counter in a script has changed is unchanged.
 import json
 import logging
 from collections.abc import Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -75,7 +76,7 @@ class WebConnector:
         self._scope = specification.scope_around_seeds()
         self._links = LinkTable(admits=self._scope.admits, limits=limits)
         self._token = product_token(specification.user_agent)
-        self._headers = {"User-Agent": specification.user_agent, "Accept": _ACCEPT}
+        self._headers = {"User-Agent": specification.user_agent}
 
     @property
     def max_depth(self) -> int | None:
@@ -96,7 +97,7 @@ class WebConnector:
             self._end_without_response(failure.code, document, activity)
             return
         try:
-            self._end_with_response(response, document, activity, conditional=conditional)
+            await self._end_with_response(response, document, activity, conditional=conditional)
         except Exception:
             # Whatever a stranger's page does to a parser ends that page, not the crawl.
             logger.exception("defect while reading %s", document.identifier)
@@ -133,15 +134,24 @@ class WebConnector:
 
     async def _ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> tuple[Response, bool]:
         """The response to a request for the document, and whether that was conditional."""
-        headers = self._headers
+        headers = {**self._headers, "Accept": self._accept_of(document)}
         conditions = _conditions_of(document.validators) if activity.may_be_conditional else {}
         if conditions:
             headers = {**headers, **conditions}
         await pace.before_request()
         activity.record_request()
-        response = await fetcher.fetch(document.identifier, headers=headers, is_wanted=_is_wanted)
+        response = await fetcher.fetch(
+            document.identifier, headers=headers, is_wanted=partial(self._is_wanted, document)
+        )
         activity.record_bytes(response.bytes_read)
         return response, bool(conditions)
+
+    def _accept_of(self, document: Document) -> str:
+        return _ACCEPT
+
+    def _is_wanted(self, document: Document, status: int, headers: Mapping[str, str], first: bytes) -> bool:
+        """Only a success has a body that we read, and only a text."""
+        return 200 <= status < 300 and kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
 
     def _end_without_response(self, code: str, document: Document, activity: Activity) -> None:
         if code in _PASSING_FAILURES:
@@ -149,12 +159,12 @@ class WebConnector:
         else:
             activity.failed(code=code)
 
-    def _end_with_response(
+    async def _end_with_response(
         self, response: Response, document: Document, activity: Activity, *, conditional: bool
     ) -> None:
         status = response.status
         if 200 <= status < 300:
-            self._end_success(response, document, activity)
+            await self._end_success(response, document, activity)
         elif status == 304 and conditional:
             activity.unchanged(code="304", validators=_validators_of(response) or None, read=False)
         elif status == 304 or status < 100:
@@ -206,7 +216,7 @@ class WebConnector:
             )
             activity.no_document(code="REDIRECT")
 
-    def _end_success(self, response: Response, document: Document, activity: Activity) -> None:
+    async def _end_success(self, response: Response, document: Document, activity: Activity) -> None:
         status = response.status
         if status == 206:
             self._retry_or_fail("INCOMPLETE", document, activity)
@@ -276,11 +286,6 @@ class WebConnector:
             return canonical(href, document.identifier, limits=self._limits)
         except BadUrl:
             return document.identifier
-
-
-def _is_wanted(status: int, headers: Mapping[str, str], first: bytes) -> bool:
-    """Only a success has a body that we read."""
-    return 200 <= status < 300 and kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
 
 
 def _fingerprint(content: Content) -> str:

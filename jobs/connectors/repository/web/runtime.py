@@ -20,10 +20,13 @@ _ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 
 
 class WebRuntime(Runtime):
-    """`reads` makes the specification of a job from what it asks."""
+    """`reads` makes the specification of a job from what it asks; `connector` is what reads the web by it."""
 
-    def __init__(self, reads: Callable[[Asked], WebSpecification]) -> None:
+    def __init__(
+        self, reads: Callable[[Asked], WebSpecification], *, connector: type[WebConnector] = WebConnector
+    ) -> None:
         self._reads = reads
+        self._connector = connector
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
         # Fetched here, and perhaps not yet stored: a write may have to be done again.
@@ -32,7 +35,7 @@ class WebRuntime(Runtime):
     def open(self, asked: Asked) -> WebConnector:
         specification = self._reads(asked)
         fetcher = self.fetcher(allow_private_networks=specification.allow_private_networks)
-        return WebConnector(specification, fetcher=fetcher, robots=self.robots)
+        return self._connector(specification, fetcher=fetcher, robots=self.robots)
 
     def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
         """The connections that may reach private networks, or those that may not; made at first use."""

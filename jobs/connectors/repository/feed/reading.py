@@ -1,0 +1,88 @@
+"""
+What a feed says: the addresses of its entries, and how often it changes. RSS, Atom and RDF, as feedparser reads them.
+
+feedparser also reads what is not well-formed, in every encoding that it can find out. It takes a
+millisecond for an element, so how many there are is bounded before. It resolves no entity that could
+grow, and is given bytes only: a text it might take for the name of a file, and open.
+"""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import feedparser
+
+MOST_BYTES: Final = 5 * 1024 * 1024
+_MOST_TAGS: Final = 200_000
+# Seconds. What asks to be read more often than the first, or less often than the last, is read so often.
+_LEAST_INTERVAL: Final = 60.0
+_MOST_INTERVAL: Final = 30 * 24 * 3600.0
+_PERIODS: Final = {
+    "hourly": 3600.0,
+    "daily": 24 * 3600.0,
+    "weekly": 7 * 24 * 3600.0,
+    "monthly": 30 * 24 * 3600.0,
+    "yearly": 365 * 24 * 3600.0,
+}
+
+
+class NotRead(Exception):
+    """The body is no feed that can be read; `code` is the document's result code."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """`links` are those of the entries, in order, as written. `interval` is seconds, None where nothing is said."""
+
+    links: list[str]
+    interval: float | None
+
+
+def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
+    """
+    Read a feed that came from this address; it may take seconds.
+
+    Raises:
+        NotRead: TOO_LARGE, NOT_A_FEED, BROKEN_FEED (one that breaks off before its first entry).
+    """
+    if len(body) > MOST_BYTES or body.count(b"<") > _MOST_TAGS:
+        raise NotRead("TOO_LARGE")
+    read = feedparser.parse(
+        io.BytesIO(body),
+        # xml:base counts, and is relative to where the feed came from.
+        response_headers={"content-type": content_type, "content-location": url},
+        resolve_relative_uris=False,
+        sanitize_html=False,
+    )
+    if not read.get("version"):
+        raise NotRead("NOT_A_FEED")
+    links = list(dict.fromkeys(link for entry in read.entries if (link := entry.get("link"))))
+    if read.bozo and not read.entries:
+        raise NotRead("BROKEN_FEED")
+    return Feed(links, _interval_of(read.feed))
+
+
+def _interval_of(channel: Mapping[str, Any]) -> float | None:
+    """How often the feed says that it changes: its ttl in minutes, or so many times a period."""
+    minutes = _number(channel.get("ttl"))
+    if minutes is not None:
+        return _bounded(minutes * 60)
+    period = _PERIODS.get(str(channel.get("sy_updateperiod", "")).strip().lower())
+    if period is None:
+        return None
+    return _bounded(period / (_number(channel.get("sy_updatefrequency")) or 1.0))
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, _LEAST_INTERVAL), _MOST_INTERVAL)
+
+
+def _number(text: object) -> float | None:
+    """A positive whole number; None for anything else."""
+    digits = str(text or "").strip()
+    return float(digits[:9]) if digits.isascii() and digits.isdigit() and int(digits[:9]) else None

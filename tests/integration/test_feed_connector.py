@@ -1,0 +1,123 @@
+"""What becomes of a feed and of its entries."""
+
+import pytest
+
+from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.feed.connector import FeedConnector
+from jobs.connectors.repository.feed.kind import FEED, entries_wanted
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.web.fetch import Fetcher
+from jobs.connectors.repository.web.robots import RobotsTable
+from tests.hostile import HostileSite, answer, redirect
+
+PAGE = b"<title>A page</title><p>Words <a href=/c>c</a>"
+
+
+class FreePace:
+    async def before_request(self):
+        return
+
+
+@pytest.fixture
+async def fetcher():
+    async with Fetcher(allow_private_networks=True) as fetcher:
+        yield fetcher
+
+
+def rss(*links, channel=""):
+    items = "".join(f"<item><title>x</title><link>{link}</link></item>" for link in links)
+    return answer(f'<rss version="2.0"><channel>{channel}{items}</channel></rss>'.encode(), content_type="text/xml")
+
+
+async def process(fetcher, site, path, *, depth=0, **specification):
+    url = site.url(path)
+    document = Document(
+        hash=hash_of(url),
+        identifier=url,
+        depth=depth,
+        redirects=0,
+        version="",
+        validators="",
+        failures=0,
+        failing_for=0.0,
+    )
+    asked = Asked({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
+    connector = FeedConnector(entries_wanted(asked), fetcher=fetcher, robots=RobotsTable())
+    activity = Activity(document, "1")
+    await connector.process(document, activity, FreePace())
+    return activity.outcome
+
+
+async def test_a_feed_names_its_entries_wherever_they_are_and_when_it_wants_to_be_read(fetcher):
+    route = rss("/a", "http://b.example/b", "ftp://c.example/", "/a#top", "/feed", channel="<ttl>10</ttl>")
+    async with HostileSite.serve({"/feed": route}) as site:
+        outcome = await process(fetcher, site, "/feed")
+
+        assert (outcome.ending, outcome.code) == (Ending.EXCLUDED, "FEED")
+        assert [(named.identifier, named.depth, named.link_type) for named in outcome.references] == [
+            (site.url("/a"), 1, "link"),
+            ("http://b.example/b", 1, "link"),
+        ]
+    assert outcome.schedule_bounds.recrawl_least == outcome.schedule_bounds.recrawl_most == 600.0
+
+
+async def test_patterns_choose_among_entries(fetcher):
+    async with HostileSite.serve({"/feed": rss("/a", "/b", "/ab")}) as site:
+        outcome = await process(fetcher, site, "/feed", include=["a$"], exclude=["/ab"])
+
+        assert [named.identifier for named in outcome.references] == [site.url("/a")]
+
+
+async def test_an_entry_is_a_page_whose_links_are_not_followed(fetcher):
+    async with HostileSite.serve({"/a": answer(PAGE)}) as site:
+        outcome = await process(fetcher, site, "/a", depth=1)
+
+    assert (outcome.ending, outcome.content.text, outcome.references) == (Ending.INDEXED, "Words c", [])
+
+
+async def test_where_a_feed_moved_it_is_a_feed_too(fetcher):
+    async with HostileSite.serve({"/feed": redirect("/new"), "/new": rss("/a")}) as site:
+        moved = await process(fetcher, site, "/feed")
+        (target,) = moved.references
+        outcome = await process(fetcher, site, "/new", depth=target.depth)
+
+    assert (moved.code, target.link_type, outcome.code) == ("REDIRECT", "redirect", "FEED")
+
+
+@pytest.mark.parametrize(
+    ("route", "code"),
+    [
+        (answer(PAGE), "NOT_A_FEED"),
+        (answer(b"\x89PNG", content_type="image/png"), "NOT_A_FEED"),
+        (answer(b'<rss version="2.0"><channel><title>a', content_type="text/xml"), "BROKEN_FEED"),
+        (answer(b"<rss>" + b"<a>" * 200_001, content_type="text/xml"), "TOO_LARGE"),
+    ],
+)
+async def test_what_is_no_feed_fails_and_keeps_the_entries_that_are_stored(fetcher, route, code):
+    async with HostileSite.serve({"/feed": route}) as site:
+        outcome = await process(fetcher, site, "/feed")
+
+    assert (outcome.ending, outcome.code, outcome.references) == (Ending.FAILED, code, None)
+
+
+async def test_a_feed_that_robots_txt_forbids_is_not_asked_for(fetcher):
+    robots = answer(b"User-agent: *\nDisallow: /feed", content_type="text/plain")
+    async with HostileSite.serve({"/robots.txt": robots, "/feed": rss("/a")}) as site:
+        outcome = await process(fetcher, site, "/feed")
+
+        assert site.paths() == ["/robots.txt"]
+    assert outcome.code == "ROBOTS"
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"seeds": ["nonsense"]}, "seeds"),
+        ({"specification": {"scope": "host"}}, "scope"),
+        ({"specification": {"max_depth": 1}}, "max_depth"),
+        ({"specification": {"include": ["("]}}, "specification"),
+        ({"configuration": {"user_agent": ""}}, "user_agent"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(asked, field):
+    assert list(FEED.check(Asked(**asked)).problems) == [field]

@@ -1,0 +1,107 @@
+"""What a feed says, in each of its formats and encodings; and what is none."""
+
+import gzip
+import time
+
+import pytest
+
+from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
+
+URL = "http://a.example/news/feed.xml"
+
+RSS = """<?xml version="1.0"?><rss version="2.0"><channel><title>News</title><link>http://a.example/</link>{channel}
+<item><title>One</title><link>http://a.example/1</link></item>
+<item><title>Two</title><guid isPermaLink="true">http://a.example/2</guid></item>
+<item><title>No address</title><guid isPermaLink="false">2</guid></item></channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/blog/"><title>Blog</title>
+<link href="http://a.example/blog"/><entry><title>Ä</title><link rel="alternate" href="1"/><link rel="edit" href="e"/></entry></feed>"""
+RDF = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+xmlns:sy="http://purl.org/rss/1.0/modules/syndication/"><channel rdf:about="http://a.example/"><title>RDF</title>
+<sy:updatePeriod>daily</sy:updatePeriod><sy:updateFrequency>4</sy:updateFrequency></channel>
+<item rdf:about="http://a.example/1"><title>One</title><link>http://a.example/1</link></item></rdf:RDF>"""
+
+
+def read(text, *, encoding="utf-8", content_type="application/xml"):
+    body = text if isinstance(text, bytes) else text.encode(encoding)
+    return read_feed(body, url=URL, content_type=content_type)
+
+
+def test_the_entries_of_rss_are_named_by_link_or_permanent_guid():
+    assert read(RSS.format(channel="")) == Feed(["http://a.example/1", "http://a.example/2"], None)
+
+
+def test_the_entries_of_atom_are_named_as_they_are_meant():
+    assert read(ATOM).links in (["1"], ["http://a.example/blog/1"])
+
+
+def test_rdf_is_read_too_and_says_how_often_it_changes():
+    assert read(RDF) == Feed(["http://a.example/1"], 6 * 3600.0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1"])
+def test_every_encoding_is_read(encoding):
+    declared = "utf-16" if encoding.startswith("utf-16-") else encoding.removesuffix("-sig")
+    text = (
+        f'<?xml version="1.0" encoding="{declared}"?>'
+        + RSS.format(channel="<description>é</description>").partition("?>")[2]
+    )
+    mark = {"utf-16-le": "\ufeff", "utf-16-be": "\ufeff"}.get(encoding, "")
+
+    assert read(mark + text, encoding=encoding).links == ["http://a.example/1", "http://a.example/2"]
+
+
+@pytest.mark.parametrize(
+    ("channel", "interval"),
+    [
+        ("<ttl>30</ttl>", 1800.0),
+        ("<ttl>0</ttl>", None),
+        ("<ttl>-5</ttl>", None),
+        ("<ttl>soon</ttl>", None),
+        ("<ttl>99999999999999999999</ttl>", 30 * 24 * 3600.0),
+    ],
+)  # fmt: skip
+def test_a_ttl_is_believed_within_bounds(channel, interval):
+    assert read(RSS.format(channel=channel)).interval == interval
+
+
+def test_a_feed_that_is_cut_off_gives_what_it_has():
+    assert "http://a.example/1" in read(RSS.format(channel="")[:-120]).links
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "NOT_A_FEED"),
+        (b"\x89PNG\r\n\x1a\n", "NOT_A_FEED"),
+        (b"<html><title>Not found</title>", "NOT_A_FEED"),
+        (b'{"version": "https://jsonfeed.org/version/1"}', "NOT_A_FEED"),
+        (b"/etc/passwd", "NOT_A_FEED"),
+        (b"http://127.0.0.1:9/feed", "NOT_A_FEED"),
+        (gzip.compress(b"<rss/>"), "NOT_A_FEED"),
+        (b'<rss version="2.0"><channel><title>a', "BROKEN_FEED"),
+        (b"<rss>" + b"x" * (5 * 1024 * 1024), "TOO_LARGE"),
+        (b"<rss>" + b"<a>" * 200_001, "TOO_LARGE"),
+    ],
+)
+def test_what_is_no_feed_has_its_code(body, code):
+    with pytest.raises(NotRead) as unread:
+        read(body)
+
+    assert unread.value.code == code
+
+
+def test_a_whole_feed_without_entries_is_a_feed():
+    assert read('<rss version="2.0"><channel><title>Empty</title></channel></rss>') == Feed([], None)
+
+
+def test_entities_that_grow_do_no_harm_and_files_are_not_read():
+    grows = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
+    bomb = f"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a0 "aaaaaaaaaa">{grows}
+    <!ENTITY file SYSTEM "file:///etc/passwd">]><rss version="2.0"><channel><title>&a11;</title>
+    <item><title>&file;</title><link>http://a.example/&file;</link></item></channel></rss>"""
+    began = time.monotonic()
+
+    links = read(bomb).links
+
+    assert time.monotonic() - began < 5
+    assert all("root" not in link for link in links)
