@@ -6,7 +6,7 @@ from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, Lane, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
-from jobs.queue.release import release_of_lost_workers, withdraw_kept_in_vain
+from jobs.queue.release import give_back, release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
@@ -73,6 +73,16 @@ def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_o
     assert places() == (0, 0)
     assert Turn.objects.get().closed_at is not None
     assert Batch.objects.get().state == "done"
+
+
+def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken):
+    claims = [claimed for turn in taken.turns for claimed in turn.documents]
+
+    assert give_back(connection, worker=worker.id, claims=claims, now=NOON) == 3
+
+    assert set(QueueItem.objects.values_list("stage", "failures", "failing_since", "losses")) == {
+        (Stage.PENDING, 0, None, 0)
+    }
 
 
 def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, taken):
