@@ -11,14 +11,14 @@ from jobs.duties.attempts import NO_FAILURES
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
-from jobs.lifecycle.job import RunEnd
-from jobs.queue.order import FIRST_FRESH
+from jobs.lifecycle.job import Kind, RunEnd, Scan
+from jobs.queue.order import FIRST_FRESH, RECHECKED
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
 # Cheap first: a lane that may hand something out, or a batch that is out, and nothing is at an end.
 JOBS_AT_REST: Final[LiteralString] = """
-SELECT job.id, job.run_no, job.phase, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
+SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at,
        job.hop_limits <> '{}' AS limits_hops,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
@@ -38,7 +38,15 @@ SELECT EXISTS (
                         WHERE item.lane_id = lane.id AND item.run_no = %(run)s AND item.stage = 0
                           AND item.seq IS NOT NULL AND item.seq < %(below)s)
                OR EXISTS (SELECT FROM jobs_queueitem AS item
-                           WHERE item.lane_id = lane.id AND item.stage = 0 AND item.seq IS NULL AND item.run_no = %(run)s)))
+                           WHERE item.lane_id = lane.id AND item.stage = 0 AND item.check_time IS NOT NULL
+                             AND item.run_no = %(run)s)
+               OR (%(continues)s AND EXISTS (SELECT FROM jobs_queueitem AS item
+                                              WHERE item.lane_id = lane.id AND item.run_no = %(run)s
+                                                AND item.stage IN (0, 2)))
+               OR (%(rechecks)s <> '' AND EXISTS (
+                   SELECT FROM jobs_queueitem AS item
+                    WHERE item.lane_id = lane.id AND item.run_no < %(run)s
+                      AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
 _OLDER: Final[LiteralString] = """
 SELECT EXISTS (
@@ -85,20 +93,21 @@ def _move(at: Pass, job: Any) -> bool:
 
 def _shut_down(at: Pass, job: Any) -> bool:
     below = FIRST_FRESH if job.is_at_limit else _NEVER
-    if _is_left(at, _LEFT, job, run=job.run_no, below=below):
+    if _is_run_left(at, job, below=below):
         return False
-    if job.is_at_limit and _is_left(at, _LEFT, job, run=job.run_no, below=_NEVER):
+    if job.is_at_limit and _is_run_left(at, job, below=_NEVER):
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
     wake_job(at.connection, job_id=job.id, now=at.now)
     return move(at, job.id, "shut down")
 
 
 def _finish(at: Pass, job: Any) -> bool:
-    if _is_left(at, _OLDER, job, before=job.run_no):
+    # Only a full scan concludes from what it did not reach.
+    if job.scan == Scan.FULL and _is_left(at, _OLDER, job, before=job.run_no):
         return False
     if job.limits_hops and _is_left(at, _OUTSIDE, job, run=job.run_no):
         return False
-    if _is_left(at, _LEFT, job, run=job.run_no, below=_NEVER):
+    if _is_run_left(at, job, below=_NEVER):
         wake_job(at.connection, job_id=job.id, now=at.now)
         return move(at, job.id, "wake up")
     return _end(at, job, "finish", as_=RunEnd.FINISHED)
@@ -112,6 +121,12 @@ def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
     return True
 
 
-def _is_left(at: Pass, question: LiteralString, job: Any, **facts: int) -> bool:
+def _is_run_left(at: Pass, job: Any, *, below: int) -> bool:
+    """Whether something is to be done for a document before the run is over; in a continuous job that is for ever."""
+    continues = job.kind == Kind.CONTINUOUS
+    return _is_left(at, _LEFT, job, run=job.run_no, below=below, continues=continues, rechecks=RECHECKED[job.scan])
+
+
+def _is_left(at: Pass, question: LiteralString, job: Any, **facts: object) -> bool:
     row = at.connection.execute(question, {"job": job.id, **facts}).fetchone()
     return bool(row and row[0])

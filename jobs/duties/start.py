@@ -9,13 +9,14 @@ from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
-from jobs.lifecycle.job import Kind, RunEnd
+from jobs.lifecycle.job import Kind, RunEnd, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Job, Seed
 from jobs.queue.discover import discover_seeds
 from jobs.queue.hold import GroupHeld
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
+from jobs.queue.wake import wake_job
 from nodes.fences import FenceRefused
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ SELECT FROM jobs_job AS job
    AND (job.phase = 'starting_up' OR job.phase = 'active' AND job.seeding)
 """
 _SEEDED: Final[LiteralString] = """
-SELECT job.id, job.phase, job.reseed_after FROM jobs_job AS job
+SELECT job.id, job.phase, job.scan, job.reseed_after FROM jobs_job AS job
  WHERE job.node_scope = %(scope)s AND job.stop_request = 'none'
    AND (job.phase = 'starting_up' OR job.phase = 'active' AND job.seeding)
    AND NOT EXISTS (SELECT FROM jobs_seed AS seed
@@ -169,6 +170,9 @@ def _end_seeding(at: Pass) -> None:
         if job.phase == "active":
             move_as_owner(at, job.id, "end reseeding", facts=NO_FAILURES)
             continue
+        if job.scan != Scan.FULL:
+            # What is known is due again: nobody else would wake its lanes.
+            wake_job(at.connection, job_id=job.id, now=at.now)
         reseed_at = None if job.reseed_after is None else at.now + job.reseed_after
         move_as_owner(
             at, job.id, "activate", facts={**NO_FAILURES, "from_the_beginning": False, "reseed_at": reseed_at}

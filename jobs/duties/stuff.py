@@ -11,22 +11,24 @@ from jobs.queue.hold import Stuffed
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_removals
+from jobs.queue.stuff_removals import stuff_expired, stuff_removals
 from jobs.queue.wake import notify, sweep_lanes
 from nodes.fences import FenceRefused
 
-# The groups of mine in which a lane is ready, of those the ones with something to remove, the workers that
+# The groups of mine in which a lane is ready, of those the ones with something to expire or to remove, the workers that
 # live, and what is offered already.
 _LOOK: Final[LiteralString] = f"""
 WITH ready AS MATERIALIZED (
-    SELECT DISTINCT seed.group_id, job.phase = 'active' AS to_process
+    SELECT DISTINCT seed.group_id, job.phase = 'active' AS to_process,
+           job.phase = 'active' AND job.expire_after IS NOT NULL AS may_expire
       FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
      WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
        AND {RUNNABLE}
        AND EXISTS (SELECT FROM jobs_lane AS lane WHERE lane.seed_id = seed.id AND lane.ready_at <= %(now)s)
 )
-SELECT (SELECT coalesce(array_agg(group_id), '{{}}') FROM ready WHERE to_process) AS to_process,
-       (SELECT coalesce(array_agg(group_id), '{{}}') FROM ready WHERE NOT to_process) AS to_remove,
+SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE to_process) AS to_process,
+       (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_expire) AS may_expire,
+       (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE NOT to_process) AS to_remove,
        (SELECT coalesce(array_agg(id), '{{}}') FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
        (SELECT coalesce(sum(capacity), 0) FROM nodes_node
@@ -54,6 +56,8 @@ def stuff_groups(at: Pass) -> int:
     share = max(work.capacity - work.offered, 0) // max(1, len(work.to_process) + len(work.to_remove))
     room = max(share, 1)
     offered = 0
+    for group in work.may_expire:
+        offered += _unless_lost(partial(stuff_expired, group=held[group], room=room), at)
     for group in work.to_process:
         offered += _unless_lost(partial(stuff, group=held[group], room=room, workers=len(work.workers)), at)
     for group in work.to_remove:

@@ -38,9 +38,20 @@ CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELET
 
 
 def manifoldcf_name(
-    *, stage: Stage, indexed_before: bool, rescan: bool, of_this_run: bool, scan: Scan, deleting: bool = False
+    *,
+    stage: Stage,
+    indexed_before: bool,
+    rescan: bool,
+    of_this_run: bool,
+    scan: Scan,
+    deleting: bool = False,
+    recurs: bool = False,
 ) -> str:
-    """The name that ManifoldCF's users know; '' for a row that is not there until something names it."""
+    """
+    The name that ManifoldCF's users know; '' for a row that is not there until something names it.
+
+    A document of a continuous job `recurs`: it is never complete, it waits for its next time.
+    """
     seen = "PURGATORY" if indexed_before else ""
     if deleting and stage in {Stage.PENDING, Stage.DONE}:
         return "ELIGIBLEFORDELETE"
@@ -50,7 +61,7 @@ def manifoldcf_name(
         case Stage.ACTIVE:
             return f"ACTIVE{'NEEDRESCAN' if rescan else ''}{seen}"
         case Stage.DONE if of_this_run:
-            return "COMPLETE"
+            return "PENDINGPURGATORY" if recurs else "COMPLETE"
         case Stage.DONE:
             return {Scan.FULL: "PURGATORY", Scan.RECHECK: "PENDINGPURGATORY", Scan.CHANGES: "UNCHANGED"}[scan]
         case Stage.BEING_CLEANED:
@@ -146,6 +157,34 @@ TRANSITIONS: Final = by_name(
             {"stage": Stage.PENDING},
             Owner.WORKER,
             guard="its failure may pass, and it has attempts left",
+        ),
+        Transition(
+            "look again",
+            frozenset({"done"}),
+            {"stage": Stage.PENDING},
+            Owner.GROUP_OWNER,
+            guard="its job is continuous, and its time has come",
+        ),
+        Transition(
+            "expire",
+            frozenset({"done", "pending"}),
+            {"stage": Stage.ACTIVE},
+            Owner.GROUP_OWNER,
+            guard="its job is continuous, and it has expired",
+        ),
+        Transition(
+            "drop expired",
+            frozenset({"active"}),
+            {"stage": None},
+            Owner.WORKER,
+            guard="it has expired, and no output holds it any more",
+        ),
+        Transition(
+            "recheck",
+            frozenset({"pending, older run", "done, older run"}),
+            {"stage": Stage.PENDING, "run_no": "the job's"},
+            Owner.GROUP_OWNER,
+            guard="the run rechecks what is known; of a run for changes, only what is pending",
         ),
         Transition(
             "release",

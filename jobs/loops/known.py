@@ -24,7 +24,7 @@ class KnownReferences:
         """Whether the reference was written in this run, with no greater depth if depth matters."""
         known = self._depths.get((job.id, job.run_no))
         # Where hops are counted, what a reference means depends on who names it.
-        if known is None or job.hops is not None:
+        if known is None or job.hops is not None or job.loses_documents:
             return False
         written = known.get(hash_)
         return written is not None and (not job.tracks_depth or written <= depth)

@@ -14,6 +14,7 @@ from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
 from jobs.lifecycle.job import Scan
 from jobs.queue.hops import rules_of
 from jobs.queue.outcomes import JobFacts
+from jobs.queue.recrawl import Intervals
 from jobs.queue.rows import named_rows
 from jobs.queue.take import Claimed
 
@@ -23,6 +24,7 @@ _MOST_JOBS: Final = 200
 
 _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
+       CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
        job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
@@ -97,6 +99,7 @@ class JobTable:
                 outputs=tuple(row.outputs),
                 hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
                 is_full_scan=row.scan == Scan.FULL,
+                intervals=None if row.intervals is None else Intervals(*row.intervals),
             ),
             bins=bins,
             runtime=runtime,

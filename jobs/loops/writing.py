@@ -8,7 +8,7 @@ once, and the rest says what is, not what changes.
 import datetime as dt
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from django.db import connection as django_connection
 from jobs import channels
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.connectors.repository.kind import BinKind
+from jobs.lifecycle.job import RunEnd
 from jobs.loops.database import DatabaseClock
 from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
@@ -152,6 +153,8 @@ class Writer:
             now=now,
         )
         self._known.add(flushed.named)
+        for job_id, reason in flushed.failing_jobs.items():
+            abort_job(job_id, reason=reason)
         self._tell_of_hosts(connection, ended)
         return flushed
 
@@ -198,10 +201,22 @@ class Writer:
 
 def stop_job(job_id: int, *, reason: str) -> None:
     """Pause a job with a reason, or end its run where it cannot be paused any more."""
+    _ask(job_id, "pause", "abort", reason=reason)
+
+
+def abort_job(job_id: int, *, reason: str) -> None:
+    """End a job's run with an error; who said so first is believed."""
+    _ask(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
+
+
+def _ask(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | None = None) -> None:
+    """Make the first of these transitions that is legal."""
     try:
-        for name in ("pause", "abort"):
+        for name in names:
             try:
-                make_transition(job_id, name, made_by="worker", now=dt.datetime.now(tz=dt.UTC), reason=reason)
+                make_transition(
+                    job_id, name, made_by="worker", now=dt.datetime.now(tz=dt.UTC), facts=facts, reason=reason
+                )
             except TransitionRefused as refused:
                 if "resume" in refused.allowed:
                     # Another worker was faster.

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from jobs.lifecycle.document import Action, Stage, manifoldcf_name
-from jobs.lifecycle.job import Phase, Scan
+from jobs.lifecycle.job import Kind, Phase, Scan
 
 
 class Outcome(models.IntegerChoices):
@@ -26,7 +26,9 @@ class QueueItem(models.Model):
 
     `seq` is set only when the document is due: class, then number (`jobs.queue.order`). `batch` is its
     claim. `version` and `validators` describe what the outputs hold. `admitted_run` is the run in
-    which it got its place in the job's budget. Foreign keys of this table are not enforced by the
+    which it got its place in the job's budget. `check_time` is when it is due again: it waits to be tried
+    again while it is pending, or, of a continuous job, to be looked at again when it is done; `changed_at`
+    and `originated_at` are kept for such jobs. Foreign keys of this table are not enforced by the
     database: the hot path would pay for a look-up and a lock on each row that it writes.
     """
 
@@ -60,6 +62,8 @@ class QueueItem(models.Model):
     losses = models.SmallIntegerField(default=0, db_default=0)
     admitted_run = models.IntegerField(default=0, db_default=0)
     fetched_at = models.DateTimeField(null=True)
+    changed_at = models.DateTimeField(null=True)
+    originated_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = "document"
@@ -73,7 +77,7 @@ class QueueItem(models.Model):
             models.Index(
                 fields=["lane", "check_time"],
                 name="document_waiting",
-                condition=Q(stage=Stage.PENDING, seq__isnull=True),
+                condition=Q(check_time__isnull=False),
             ),
             models.Index(
                 fields=["lane", "run_no"],
@@ -104,6 +108,7 @@ class QueueItem(models.Model):
             of_this_run=self.run_no == job.run_no,
             scan=Scan(job.scan),
             deleting=job.phase == Phase.DELETING,
+            recurs=job.kind == Kind.CONTINUOUS,
         )
 
 

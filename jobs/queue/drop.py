@@ -1,5 +1,5 @@
 """
-Dropping: documents that a run no longer reached, or whose job is deleted, leave outputs and queue.
+Dropping: documents that a run no longer reached, that expired, or whose job is deleted, leave outputs and queue.
 
 Both go in one transaction, so a document that is still in an output always has a row that knows it.
 
@@ -90,17 +90,18 @@ SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
 _KEEP: Final[LiteralString] = f"""
 WITH kept AS (
     UPDATE jobs_queueitem AS item
-       SET stage = given.stage, batch_id = NULL, rescan = false, action = {Action.PROCESS:d},
+       SET stage = given.stage, batch_id = NULL, rescan = false, action = {Action.PROCESS:d}, check_time = NULL,
            seq = CASE WHEN given.stage = {Stage.PENDING:d} THEN {FRESH} END,
            indexed_before = item.indexed_before AND given.stage = {Stage.PENDING:d},
            version = CASE WHEN given.stage = {Stage.PENDING:d} THEN item.version ELSE '' END
-      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(stages)s::int[]) AS given(hash, job_id, stage)
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(stages)s::int[], %(claimed)s::int[])
+           AS given(hash, job_id, stage, claimed)
      WHERE item.hash = given.hash AND item.job_id = given.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage
+    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, given.claimed
 )
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT job_id, lane_id, run_no, 'stage', moved.stage, 0, '', sum(moved.amount)
-  FROM kept, LATERAL (VALUES (kept.stage, 1), ({Stage.BEING_CLEANED:d}::smallint, -1)) AS moved(stage, amount)
+  FROM kept, LATERAL (VALUES (kept.stage, 1), (kept.claimed::smallint, -1)) AS moved(stage, amount)
  GROUP BY job_id, lane_id, run_no, moved.stage
 """
 
@@ -119,7 +120,7 @@ def drop(
     """
     Take claimed documents out of the outputs and drop their rows, in one transaction.
 
-    `claims` are those of clean-up and delete batches; `jobs` has the facts of each job among them.
+    `claims` are those of clean-up, delete and expire batches; `jobs` has the facts of each job among them.
 
     Raises:
         FenceRefused: the worker was marked failed: nothing was changed.
@@ -136,7 +137,7 @@ def drop(
         held = {
             (row.hash.hex, row.job_id, row.batch_id): row
             for row in rows
-            if row.stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}
+            if row.stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED} or row.action == Action.EXPIRE
         }
         counted = [
             (claim, held[key])
@@ -159,6 +160,7 @@ def drop(
                     "hashes": [row.hash for row, _ in kept],
                     "jobs": [row.job_id for row, _ in kept],
                     "stages": [int(stage) for _, stage in kept],
+                    "claimed": [row.stage for row, _ in kept],
                 },
             )
         cursor.execute(

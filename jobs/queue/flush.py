@@ -21,7 +21,7 @@ from jobs.queue import hop_limits
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
-from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result
+from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result, give_up
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from nodes.fences import hold_node
@@ -37,7 +37,8 @@ class Flushed:
 
     `written` outcomes counted; `refused` had lost their claim. `lanes` got something to hand out and
     may have been dormant: they are to be woken after the commit. `named` are the (job, hash, depth)
-    that are now certainly known. `deleted` counts documents removed from an output.
+    that are now certainly known. `failing_jobs` must not go on, each with its reason: a document of theirs
+    failed for too long.
     """
 
     written: int = 0
@@ -45,6 +46,7 @@ class Flushed:
     lanes: frozenset[int] = frozenset()
     waiting_lanes: tuple[tuple[int, dt.datetime], ...] = ()
     named: list[tuple[JobFacts, str, int]] = field(default_factory=list)
+    failing_jobs: dict[int, str] = field(default_factory=dict)
 
 
 # Locks: Budget by job.
@@ -69,7 +71,8 @@ WITH node AS MATERIALIZED (
     SELECT * FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS wanted(hash, job_id, older_than)
 ), locked AS MATERIALIZED (
     SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
-           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run
+           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run, item.changed_at,
+           item.originated_at
       FROM wanted JOIN jobs_queueitem AS item
         ON item.hash = wanted.hash AND item.job_id = wanted.job_id AND item.run_no < wanted.older_than
      WHERE EXISTS (SELECT FROM node)
@@ -78,7 +81,8 @@ WITH node AS MATERIALIZED (
 )
 SELECT * FROM locked
  UNION ALL
-SELECT item.hash, item.job_id, item.lane_id, NULL, NULL, item.run_no, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT item.hash, item.job_id, item.lane_id, NULL, NULL, item.run_no, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL
   FROM wanted JOIN jobs_queueitem AS item
     ON item.hash = wanted.hash AND item.job_id = wanted.job_id AND item.run_no >= wanted.older_than
  WHERE EXISTS (SELECT FROM node)
@@ -142,13 +146,15 @@ WITH planted AS (
            failures = CASE WHEN own.retried THEN item.failures + 1 ELSE 0 END,
            failing_since = CASE WHEN own.retried THEN coalesce(item.failing_since, %(now)s) END,
            losses = 0, fetched_at = CASE WHEN own.requested THEN %(now)s ELSE item.fetched_at END,
-           admitted_run = CASE WHEN own.given_back THEN 0 ELSE item.admitted_run END
+           admitted_run = CASE WHEN own.given_back THEN 0 ELSE item.admitted_run END,
+           action = own.action, changed_at = own.changed_at, originated_at = own.originated_at
       FROM unnest(%(own_hashes)s::uuid[], %(own_jobs)s::bigint[], %(own_stages)s::int[], %(own_runs)s::int[],
                   %(own_outcomes)s::int[], %(own_codes)s::text[], %(own_versions)s::text[], %(own_validators)s::text[],
                   %(own_indexed)s::bool[], %(own_depths)s::int[], %(own_check_times)s::timestamptz[],
-                  %(own_retried)s::bool[], %(own_requested)s::bool[], %(own_given_back)s::bool[])
+                  %(own_retried)s::bool[], %(own_requested)s::bool[], %(own_given_back)s::bool[],
+                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[], %(own_originated_at)s::timestamptz[])
            AS own(hash, job_id, stage, run_no, outcome, code, version, validators, indexed_before, depth, check_time,
-                  retried, requested, given_back)
+                  retried, requested, given_back, action, changed_at, originated_at)
      WHERE item.hash = own.hash AND item.job_id = own.job_id
 ), linked AS (
     INSERT INTO jobs_outlinks (hash, job_id, targets, is_redirect)
@@ -206,6 +212,7 @@ def flush(
     Raises:
         FenceRefused: the worker was marked failed: nothing was written.
     """
+    results, failing_jobs = give_up(results)
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
         reach = _measure_hops(connection, cursor, results, worker=worker)
         results = [reach.judged(result) for result in results] if reach.touched else results
@@ -252,6 +259,7 @@ def flush(
         lanes=frozenset(lanes),
         waiting_lanes=tuple(plan.waiting.items()),
         named=[(named.job, key, named.depth) for (key, _), named in references.items()],
+        failing_jobs=failing_jobs,
     )
 
 

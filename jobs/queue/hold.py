@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Phase, Scan
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen
 from nodes.fences import FenceRefused
@@ -54,7 +54,7 @@ WITH node AS MATERIALIZED (
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
        FOR SHARE
 ), runnable AS MATERIALIZED (
-    SELECT job.id, job.run_no, job.priority, job.phase, job.hop_limits <> '{{}}' AS limits_hops
+    SELECT job.id, job.run_no, job.priority, job.phase, job.hop_limits <> '{{}}' AS limits_hops, job.scan
       FROM jobs_job AS job
      WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
        AND {RUNNABLE} AND job.phase = ANY(%(phases)s)
@@ -105,6 +105,7 @@ class JobHeld:
     priority: int
     phase: str
     limits_hops: bool
+    scan: Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def hold(
         raise FenceRefused("node", node=str(manager))
     if row.scope is None:
         raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
-    jobs = {facts["id"]: JobHeld(**facts) for facts in row.jobs}
+    jobs = {facts["id"]: JobHeld(**{**facts, "scan": Scan(facts["scan"])}) for facts in row.jobs}
     return Held(
         group=group,
         manager=manager,

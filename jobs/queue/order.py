@@ -8,6 +8,9 @@ head of each lane, whether an admitted document still waits.
 
 from typing import Final
 
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Scan
+
 # Bits of the number below the class.
 CLASS_BITS: Final = 56
 
@@ -19,3 +22,11 @@ KEPT: Final = f"item.seq & ((1::bigint << {CLASS_BITS}) - 1)"
 
 # No seq of a document that has its place in the run is as high.
 FIRST_FRESH: Final = 1 << CLASS_BITS
+
+# The stages of documents of older runs that are due in a run, by its scan, as SQL statements want them: in a run
+# that scans fully nothing is due until something names it.
+RECHECKED: Final = {
+    Scan.FULL: "",
+    Scan.RECHECK: f"{Stage.PENDING:d},{Stage.DONE:d}",
+    Scan.CHANGES: f"{Stage.PENDING:d}",
+}

@@ -6,14 +6,15 @@ that they name; `parameters` hands the result to the one statement that writes i
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from jobs.connectors.repository.base import Ending, Outcome
-from jobs.lifecycle.document import Stage
+from jobs.lifecycle.document import Action, Stage
 from jobs.queue.columns import columns_of
 from jobs.queue.hops import HopRules
+from jobs.queue.recrawl import ANY_TIME, Intervals
 from jobs.queue.take import Claimed
 
 # A document: its hash, and its job.
@@ -34,6 +35,13 @@ class JobFacts:
     outputs: tuple[int, ...]
     hops: HopRules | None = None
     is_full_scan: bool = True
+    # Of a continuous job: when its documents are looked at again. None: once a run.
+    intervals: Intervals | None = None
+
+    @property
+    def loses_documents(self) -> bool:
+        """Whether a document that was named in this run may be gone again, so that naming it anew counts."""
+        return self.intervals is not None and self.intervals.expire_after is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,22 @@ class Own:
     retried: bool
     requested: bool
     given_back: bool
+    action: int
+    changed_at: dt.datetime | None
+    originated_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NextLook:
+    """When a document is looked at again and what for; what is known of its age, for continuous jobs."""
+
+    check_time: dt.datetime | None = None
+    action: Action = Action.PROCESS
+    changed_at: dt.datetime | None = None
+    originated_at: dt.datetime | None = None
+
+
+NO_NEXT_LOOK: Final = NextLook()
 
 
 _FIELDS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
@@ -124,9 +148,44 @@ _FIELDS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
             "retried",
             "requested",
             "given_back",
+            "actions",
+            "changed_at",
+            "originated_at",
         ),
     ),
 }
+
+
+def give_up(results: Sequence[Result]) -> tuple[list[Result], dict[int, str]]:
+    """
+    Let the retries that were enough be failures; returns all results, and the jobs that must not go on.
+
+    Each such job comes with the reason, in the words that ManifoldCF's users know.
+    """
+    reasons: dict[int, str] = {}
+    given: list[Result] = []
+    for result in results:
+        outcome = result.outcome
+        if outcome.ending == Ending.RETRY and _is_enough(outcome):
+            if outcome.retry_limit is not None and outcome.retry_limit.aborts_job:
+                reasons.setdefault(
+                    result.job.id,
+                    "Repeated service interruptions - failure processing document "
+                    f"{outcome.document.identifier}: {outcome.code}",
+                )
+            given.append(replace(result, outcome=replace(outcome, ending=Ending.FAILED)))
+        else:
+            given.append(result)
+    return given, reasons
+
+
+def _is_enough(outcome: Outcome) -> bool:
+    limit, document = outcome.retry_limit, outcome.document
+    if limit is None:
+        return False
+    too_often = limit.attempts is not None and document.failures + 1 >= limit.attempts
+    too_long = limit.seconds is not None and document.failing_for + outcome.retry_after > limit.seconds
+    return too_often or too_long
 
 
 class FlushPlan:
@@ -176,15 +235,21 @@ class FlushPlan:
                 ending=row.outcome,
                 code=row.result_code,
                 held=held,
-                check_time=check_time,
+                next_look=NextLook(check_time, Action.PROCESS, row.changed_at, row.originated_at),
             )
             self.move(row, job=job, stage=Stage.PENDING)
-            if check_time < self.waiting.get(row.lane_id, dt.datetime.max.replace(tzinfo=dt.UTC)):
-                self.waiting[row.lane_id] = check_time
+            self._ripens(row.lane_id, check_time)
             return
         ending, code = _remembered(row, job=job, ending=int(outcome.ending), code=code)
         stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING if row.rescan else Stage.DONE
-        self._own(result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back)
+        next_look = NO_NEXT_LOOK
+        if job.intervals is not None and stage == Stage.DONE:
+            next_look = self._next_look(outcome, row, intervals=job.intervals)
+            if next_look.check_time is not None:
+                self._ripens(row.lane_id, next_look.check_time)
+        self._own(
+            result, row, stage=stage, ending=ending, code=code, held=held, given_back=given_back, next_look=next_look
+        )
         if stage == Stage.DONE:
             self.move(row, job=job, stage=stage, outcome=ending, code=code)
         else:
@@ -197,6 +262,21 @@ class FlushPlan:
             targets = "{" + ",".join([named.hash for named in outcome.references]) + "}"
             self.links.append((key, job.id, targets, outcome.code == "REDIRECT"))
 
+    def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals) -> NextLook:
+        changed_at = self.now if outcome.ending == Ending.INDEXED or row.changed_at is None else row.changed_at
+        originated_at = outcome.originated_at or row.originated_at or self.now
+        check_time, action = intervals.next_look(
+            now=self.now,
+            changed_at=changed_at,
+            originated_at=originated_at,
+            bounds=outcome.schedule_bounds or ANY_TIME,
+        )
+        return NextLook(check_time, action, changed_at, originated_at)
+
+    def _ripens(self, lane_id: int, at: dt.datetime) -> None:
+        if lane_id not in self.waiting or at < self.waiting[lane_id]:
+            self.waiting[lane_id] = at
+
     def _own(
         self,
         result: Result,
@@ -206,7 +286,7 @@ class FlushPlan:
         ending: int,
         code: str,
         held: bool,
-        check_time: dt.datetime | None = None,
+        next_look: NextLook,
         given_back: bool = False,
     ) -> None:
         outcome = result.outcome
@@ -223,10 +303,13 @@ class FlushPlan:
                 validators="" if row.rescan else outcome.validators,
                 indexed_before=held,
                 depth=row.depth,
-                check_time=check_time,
+                check_time=next_look.check_time,
                 retried=outcome.ending == Ending.RETRY,
                 requested=outcome.requested,
                 given_back=given_back,
+                action=int(next_look.action),
+                changed_at=next_look.changed_at,
+                originated_at=next_look.originated_at,
             )
         )
 

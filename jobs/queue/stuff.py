@@ -14,11 +14,11 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.lifecycle.document import Stage
+from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch
 from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
-from jobs.queue.order import AGAIN, FIRST_FRESH
+from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
@@ -28,7 +28,8 @@ from jobs.throttling.bins import BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turn
 _DOCUMENTS_A_BATCH: Final = 64
 # A document that was lost with its worker so often is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-
+# Documents of a lane that get their number in one pass because their time has come.
+_RIPENED_AT_ONCE: Final = 200
 
 # What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
@@ -67,25 +68,52 @@ SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, 
  WHERE bin.id = ANY(%(bins)s)
 """
 
-# The best due documents of each lane; meanwhile those whose time has come get their number, for the
-# next pass. A document that another job holds claimed is left out: the bin's lock keeps two stuffers
-# from choosing it at once.
+# The best due documents of each lane. Meanwhile two sorts of others get their number, for the next pass: those
+# whose time has come, and in a run that rechecks what it knows those of older runs, of the `recheck` stages. A
+# document that another job holds claimed is left out: the bin's lock keeps two stuffers from choosing it at once.
 # Locks: QueueItem, skipping what is locked.
 _DOCUMENTS: Final[LiteralString] = f"""
 WITH wanted AS (
-    SELECT * FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(runs)s::int[], %(counts)s::int[], %(below)s::bigint[])
-           WITH ORDINALITY AS wanted(lane_id, job_id, run_no, count, below, place)
+    SELECT wanted.*, string_to_array(rechecks, ',')::int[] AS stages
+      FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(runs)s::int[], %(counts)s::int[], %(below)s::bigint[],
+                  %(rechecks)s::text[])
+           WITH ORDINALITY AS wanted(lane_id, job_id, run_no, count, below, rechecks, place)
+), due AS (
+    SELECT due.*, {AGAIN} AS number, wanted.run_no AS this_run
+      FROM wanted CROSS JOIN LATERAL (
+           SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
+            WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
+              AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
+            ORDER BY check_time LIMIT {_RIPENED_AT_ONCE}
+              FOR NO KEY UPDATE SKIP LOCKED) AS due
+     UNION ALL
+    SELECT known.*, {FRESH}, wanted.run_no
+      FROM wanted CROSS JOIN LATERAL (
+           SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
+            WHERE lane_id = wanted.lane_id AND run_no < wanted.run_no AND stage = ANY(wanted.stages)
+            ORDER BY run_no LIMIT {_RIPENED_AT_ONCE}
+              FOR NO KEY UPDATE SKIP LOCKED) AS known
+     WHERE wanted.rechecks <> ''
 ), ripe AS (
     UPDATE jobs_queueitem AS item
-       SET seq = {AGAIN}, check_time = NULL
-      FROM (SELECT due.hash, due.job_id
-              FROM wanted CROSS JOIN LATERAL (
-                   SELECT hash, job_id FROM jobs_queueitem
-                    WHERE lane_id = wanted.lane_id AND stage = 0 AND seq IS NULL AND check_time <= %(now)s
-                      AND run_no = wanted.run_no
-                    ORDER BY check_time LIMIT 100
-                      FOR NO KEY UPDATE SKIP LOCKED) AS due) AS due
+       SET seq = due.number, check_time = NULL, stage = {Stage.PENDING:d}, run_no = due.this_run,
+           action = {Action.PROCESS:d}, outcome = 0, result_code = '',
+           failures = CASE WHEN due.stage = {Stage.DONE:d} THEN 0 ELSE item.failures END,
+           failing_since = CASE WHEN due.stage = {Stage.DONE:d} THEN NULL ELSE item.failing_since END
+      FROM due
      WHERE item.hash = due.hash AND item.job_id = due.job_id
+    RETURNING item.job_id, item.lane_id, due.run_no AS old_run, item.run_no, due.stage AS old_stage,
+              CASE WHEN due.stage = {Stage.DONE:d} THEN due.outcome ELSE 0 END AS old_outcome,
+              CASE WHEN due.stage = {Stage.DONE:d} THEN due.result_code ELSE '' END AS old_code
+), counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, old_run, 'stage', old_stage, old_outcome, old_code, -count(*) FROM ripe
+     WHERE (old_run, old_stage) <> (run_no, {Stage.PENDING:d})
+     GROUP BY job_id, lane_id, old_run, old_stage, old_outcome, old_code
+     UNION ALL
+    SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM ripe
+     WHERE (old_run, old_stage) <> (run_no, {Stage.PENDING:d})
+     GROUP BY job_id, lane_id, run_no
 )
 SELECT wanted.place, item.hash, item.job_id, item.seq, item.losses, item.admitted_run, fresh.batches
   FROM (SELECT array_agg(nextval('jobs_batch_id_seq')) AS batches FROM generate_series(1, %(most_batches)s)) AS fresh
@@ -108,12 +136,17 @@ SELECT lane_id,
        CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
                           WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = 0
                             AND item.seq IS NOT NULL AND item.seq < looked.below)
+              OR (rechecks <> '' AND EXISTS (
+                  SELECT FROM jobs_queueitem AS item
+                   WHERE item.lane_id = looked.lane_id AND item.run_no < looked.run_no
+                     AND item.stage = ANY(string_to_array(rechecks, ',')::int[])))
             THEN %(soon)s
             ELSE (SELECT greatest(min(item.check_time), %(now)s) FROM jobs_queueitem AS item
-                   WHERE item.lane_id = looked.lane_id AND item.stage = 0 AND item.seq IS NULL
+                   WHERE item.lane_id = looked.lane_id AND item.check_time IS NOT NULL AND item.stage IN (0, 2)
                      AND item.run_no = looked.run_no)
        END AS ready_at
-  FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(below)s::bigint[]) AS looked(lane_id, run_no, below)
+  FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(below)s::bigint[], %(rechecks)s::text[])
+       AS looked(lane_id, run_no, below, rechecks)
 """
 
 # Everything that an offer changes, in rows that this transaction holds.
@@ -241,6 +274,7 @@ def _choose(
             "runs": [jobs[lanes[lane].job_id].run_no for lane in wants],
             "counts": list(wants.values()),
             "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
+            "rechecks": [RECHECKED[jobs[lanes[lane].job_id].scan] for lane in wants],
             "most_batches": len(turns),
             "now": now,
         },
@@ -400,6 +434,7 @@ def _what_is_left(
                 "lanes": [lane.id for lane in empty],
                 "runs": [jobs[lane.job_id].run_no for lane in empty],
                 "below": [_below(lane.job_id, budgets) for lane in empty],
+                "rechecks": [RECHECKED[jobs[lane.job_id].scan] for lane in empty],
                 "now": now,
                 "soon": soon,
             },

@@ -13,15 +13,16 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Phase, Scan
 from jobs.models import Batch
-from jobs.queue.hold import DRAW_IDS, OFFER, GroupHeld, Held, Stuffed, hold
+from jobs.queue.hold import DRAW_IDS, OFFER, GroupHeld, Held, JobHeld, Stuffed, hold
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 
 # Documents of one clean-up batch of a lane.
 _REMOVALS_A_BATCH: Final = 100
 _EVERY_RUN: Final = 2**31 - 1
+_NO_RUN: Final = 0
 
 # Documents that a finished run did not reach, or all of a job that is being deleted.
 # Locks: QueueItem, skipping what is locked.
@@ -51,6 +52,22 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
           FOR NO KEY UPDATE SKIP LOCKED) AS item
 """
 
+# Documents of continuous jobs that have expired.
+# Locks: QueueItem, skipping what is locked.
+_EXPIRED: Final[LiteralString] = f"""
+SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
+  FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)
+ CROSS JOIN LATERAL (
+       SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS old
+        WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2) AND run_no <= wanted.before
+          AND action = {Action.EXPIRE:d}
+          AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
+                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN (1, 3, 4))
+        ORDER BY check_time
+        LIMIT %(most)s
+          FOR NO KEY UPDATE SKIP LOCKED) AS item
+"""
+
 _CLAIM_REMOVALS: Final[LiteralString] = """
 WITH counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
@@ -65,7 +82,9 @@ WITH counted AS (
     UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(empty)s)
 )
 UPDATE jobs_queueitem AS item
-   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, check_time = NULL, action = taken.action
+   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, action = taken.action,
+       -- What is to expire stays due if its claim is lost.
+       check_time = CASE WHEN %(expires)s THEN item.check_time END
   FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[], %(actions)s::int[])
        AS taken(hash, job_id, batch_id, action)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
@@ -83,33 +102,84 @@ def stuff_removals(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     offered = batches = 0
-    for kind, phase, stage in (
-        (Batch.Kind.CLEAN, Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
-        (Batch.Kind.DELETE, Phase.DELETING, Stage.BEING_DELETED),
-    ):
-        with connection.transaction(), named_rows(connection) as cursor:
-            held = hold(cursor, manager=manager, group=group, phases=[phase], now=now)
-            if held.lanes:
-                stuffed = _offer_removals(cursor, held, kind=kind, stage=stage, room=room, now=now)
-                offered, batches = offered + stuffed.documents, batches + stuffed.batches
+    for kind in (Batch.Kind.CLEAN, Batch.Kind.DELETE):
+        stuffed = _stuff(connection, kind, manager=manager, group=group, room=room, now=now)
+        offered, batches = offered + stuffed.documents, batches + stuffed.batches
     return Stuffed(documents=offered, batches=batches)
+
+
+@retried
+def stuff_expired(
+    connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
+) -> Stuffed:
+    """
+    Offer what has expired in continuous jobs, so that it leaves outputs and queue.
+
+    Raises:
+        FenceRefused: the manager was marked failed, or the group is no longer its own.
+    """
+    return _stuff(connection, Batch.Kind.EXPIRE, manager=manager, group=group, room=room, now=now)
+
+
+# The phase in which documents are offered for removal, and what they are while they are claimed.
+_REMOVALS: Final = {
+    Batch.Kind.CLEAN: (Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
+    Batch.Kind.DELETE: (Phase.DELETING, Stage.BEING_DELETED),
+    Batch.Kind.EXPIRE: (Phase.ACTIVE, Stage.ACTIVE),
+}
+
+
+def _stuff(
+    connection: psycopg.Connection[Any],
+    kind: Batch.Kind,
+    *,
+    manager: uuid.UUID,
+    group: GroupHeld,
+    room: int,
+    now: dt.datetime,
+) -> Stuffed:
+    phase, stage = _REMOVALS[kind]
+    with connection.transaction(), named_rows(connection) as cursor:
+        held = hold(cursor, manager=manager, group=group, phases=[phase], now=now)
+        if not held.lanes:
+            return Stuffed()
+        return _offer_removals(cursor, held, kind=kind, stage=stage, room=room, now=now)
+
+
+def _before(kind: Batch.Kind, job: JobHeld) -> int:
+    """Documents of runs before this one are removed; only a full scan concludes from what it did not reach."""
+    match kind:
+        case Batch.Kind.DELETE:
+            return _EVERY_RUN
+        case Batch.Kind.CLEAN:
+            return job.run_no if job.scan == Scan.FULL else _NO_RUN
+        case _:
+            return job.run_no
+
+
+def _action(kind: Batch.Kind, *, is_outside: bool) -> Action:
+    if kind == Batch.Kind.EXPIRE:
+        return Action.EXPIRE
+    return Action.LEAVE if is_outside else Action.PROCESS
 
 
 def _offer_removals(
     cursor: psycopg.Cursor[Any], held: Held, *, kind: Batch.Kind, stage: Stage, room: int, now: dt.datetime
 ) -> Stuffed:
-    lanes = held.lanes
-    before = [held.jobs[lane.job_id].run_no if kind == Batch.Kind.CLEAN else _EVERY_RUN for lane in lanes]
+    lanes, jobs = held.lanes, held.jobs
     most = max(1, min(_REMOVALS_A_BATCH, room // len(lanes)))
     rows = cursor.execute(
-        _REMOVABLE,
+        _EXPIRED if kind == Batch.Kind.EXPIRE else _REMOVABLE,
         {
             "lanes": [lane.id for lane in lanes],
             "jobs": [lane.job_id for lane in lanes],
-            "before": before,
+            "before": [_before(kind, jobs[lane.job_id]) for lane in lanes],
             "most": most,
+            "now": now,
         },
     ).fetchall()
+    if kind == Batch.Kind.EXPIRE and not rows:
+        return Stuffed()
     outside = _read_outside(cursor, held, most=most) if kind == Batch.Kind.CLEAN else []
     rows += outside
     chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
@@ -139,9 +209,11 @@ def _offer_removals(
             "codes": [row.result_code for row in rows],
             "hashes": [row.hash for row in rows],
             "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
-            "actions": [int(Action.LEAVE if row in outside else Action.PROCESS) for row in rows],
+            "actions": [int(_action(kind, is_outside=row in outside)) for row in rows],
             "stage": int(stage),
-            "empty": [lane.id for lane in lanes if lane.id not in given],
+            # A lane of documents to process is looked after by who hands these out.
+            "empty": [lane.id for lane in lanes if lane.id not in given and kind != Batch.Kind.EXPIRE],
+            "expires": kind == Batch.Kind.EXPIRE,
             "now": now,
         },
     )

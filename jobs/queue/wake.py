@@ -28,7 +28,8 @@ WITH lost AS MATERIALIZED (
                      WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NOT NULL
                        AND (budget.job_id IS NULL OR item.seq < %(first_fresh)s))
             OR EXISTS (SELECT FROM jobs_queueitem AS item
-                        WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NULL))
+                        WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage IN (0, 2)
+                          AND item.check_time IS NOT NULL))
      ORDER BY lane.id
        FOR NO KEY UPDATE OF lane SKIP LOCKED
 )

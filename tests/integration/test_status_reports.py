@@ -100,6 +100,7 @@ def facts_of(item):
         action=Action(item.action),
         has_number=item.seq is not None,
         check_time=item.check_time,
+        recurs=item.job.kind == Kind.CONTINUOUS,
     )
 
 
@@ -142,6 +143,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
             of_this_run=facts.is_of_this_run,
             scan=facts.scan,
             deleting=facts.phase == Phase.DELETING,
+            recurs=facts.recurs,
         )
         # What is not there for ManifoldCF stands by here, until something names it.
         if not name:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.lifecycle.job import Phase, Scan
+from jobs.lifecycle.job import Kind, Phase, Scan
 
 # While its job is in one of these, a document that is not claimed waits to be removed.
 _DELETE_PHASES: Final = (
@@ -50,7 +50,7 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What of a document's row and of its job's decides how it stands."""
+    """What of a document's row and of its job's decides how it stands; those of a continuous job recur."""
 
     stage: Stage
     indexed_before: bool
@@ -60,6 +60,7 @@ class Facts:
     action: Action
     has_number: bool
     check_time: dt.datetime | None
+    recurs: bool
 
 
 def state_of(facts: Facts) -> State:
@@ -80,7 +81,7 @@ def status_of(facts: Facts, *, now: dt.datetime) -> Status:
             return Status.HOPCOUNT_EXCEEDED
         case Stage.ACTIVE:
             return Status.EXPIRING if expires else Status.PROCESSING
-        case Stage.PENDING if facts.is_of_this_run or facts.scan != Scan.FULL:
+        case Stage.PENDING | Stage.DONE if _is_queued(facts):
             if not facts.has_number and facts.check_time is None:
                 return Status.WAITING_FOREVER
             if facts.has_number or (facts.check_time is not None and facts.check_time <= now):
@@ -90,6 +91,13 @@ def status_of(facts: Facts, *, now: dt.datetime) -> Status:
             return Status.READY_FOR_PROCESSING
         case _:
             return Status.INACTIVE
+
+
+def _is_queued(facts: Facts) -> bool:
+    """Whether it has a next time, which may be never: all that is pending, and what waits in a continuous job."""
+    if facts.stage == Stage.DONE:
+        return facts.recurs and facts.is_of_this_run
+    return facts.is_of_this_run or facts.scan != Scan.FULL
 
 
 def _is_being_removed(facts: Facts) -> bool:
@@ -111,8 +119,9 @@ _EXPIRES: Final = f"item.action = {Action.EXPIRE:d}"
 _PROCESSED: Final = f"item.action <> {Action.EXPIRE:d}"
 _RECHECKED: Final = f"{_DONE} AND item.run_no < job.run_no AND job.scan = '{Scan.RECHECK}'"
 _STANDS_BY: Final = f"item.run_no < job.run_no AND job.scan = '{Scan.FULL}'"
-# Pending, and part of a run.
-QUEUED: Final = f"{_PENDING} AND NOT ({_STANDS_BY}) AND NOT {_DELETED}"
+_RECURS: Final = f"{_DONE} AND item.run_no = job.run_no AND job.kind = '{Kind.CONTINUOUS}'"
+# Pending and part of a run, or waiting for its next time.
+QUEUED: Final = f"({_PENDING} AND NOT ({_STANDS_BY}) OR {_RECURS}) AND NOT {_DELETED}"
 _READY: Final = f"{QUEUED} AND (item.seq IS NOT NULL OR item.check_time <= %(now)s)"
 _WAITING: Final = f"{QUEUED} AND item.seq IS NULL AND item.check_time > %(now)s"
 
@@ -125,7 +134,7 @@ STATE_CONDITIONS: Final = {
     State.OUT_OF_SCOPE: _OUT_OF_SCOPE,
 }
 STATUS_CONDITIONS: Final = {
-    Status.INACTIVE: f"({_DONE} AND NOT ({_RECHECKED}) OR {_PENDING} AND {_STANDS_BY}) AND NOT {_DELETED}",
+    Status.INACTIVE: f"({_DONE} AND NOT ({_RECHECKED}) AND NOT ({_RECURS}) OR {_PENDING} AND {_STANDS_BY}) AND NOT {_DELETED}",
     Status.PROCESSING: f"{_ACTIVE} AND item.batch_id IS NOT NULL AND {_PROCESSED}",
     Status.EXPIRING: f"{_ACTIVE} AND item.batch_id IS NOT NULL AND {_EXPIRES}",
     Status.DELETING: _REMOVED,

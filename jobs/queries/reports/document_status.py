@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.lifecycle.job import Phase, Scan
+from jobs.lifecycle.job import Kind, Phase, Scan
 from jobs.queries.reports.asking import BadPosition, ask, read_position, write_position
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import Facts, State, Status, state_of, status_of
@@ -18,7 +18,7 @@ _AT_ONCE: Final = 2_000
 # In the order of the primary key, so that going on is a look-up and not a count.
 _LIST: Final = """
 SELECT item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
-       item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, item.action, item.seq IS NOT NULL AS has_number,
+       item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, job.kind, item.action, item.seq IS NOT NULL AS has_number,
        item.check_time, item.failures, item.failing_since, item.result_code
   FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
  WHERE {where}
@@ -108,6 +108,7 @@ def _line(row: Any, *, now: dt.datetime) -> DocumentStatusLine:
         action=Action(row.action),
         has_number=row.has_number,
         check_time=row.check_time,
+        recurs=row.kind == Kind.CONTINUOUS,
     )
     status = status_of(facts, now=now)
     is_scheduled = status in _SCHEDULED

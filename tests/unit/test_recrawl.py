@@ -1,0 +1,77 @@
+"""When a document of a continuous job is looked at again, and when it expires."""
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.connectors.repository.base import ScheduleBounds
+from jobs.lifecycle.document import Action
+from jobs.queue.recrawl import Intervals
+
+NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
+
+spans = st.timedeltas(min_value=dt.timedelta(seconds=1), max_value=dt.timedelta(days=400))
+
+
+def look(intervals, *, unchanged_for=dt.timedelta(), age=dt.timedelta(), **bounds):
+    at, action = intervals.next_look(
+        now=NOW, changed_at=NOW - unchanged_for, originated_at=NOW - age, bounds=ScheduleBounds(**bounds)
+    )
+    return (None if at is None else at - NOW), action
+
+
+def test_what_changed_just_now_is_read_again_after_the_interval():
+    assert look(Intervals(recrawl_after=HOUR)) == (HOUR, Action.PROCESS)
+
+
+def test_what_has_not_changed_for_long_is_read_less_often():
+    assert look(Intervals(recrawl_after=HOUR), unchanged_for=10 * DAY) == (5 * DAY, Action.PROCESS)
+
+
+def test_it_is_read_again_after_the_longest_wait_at_the_latest():
+    intervals = Intervals(recrawl_after=HOUR, recrawl_at_most=DAY)
+
+    assert look(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)
+
+
+def test_without_intervals_it_waits_for_ever():
+    assert look(Intervals()) == (None, Action.PROCESS)
+
+
+def test_it_expires_by_its_age_and_not_by_when_it_was_read():
+    assert look(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
+
+
+def test_what_is_older_than_it_may_be_expires_at_once():
+    assert look(Intervals(expire_after=HOUR), age=DAY) == (dt.timedelta(), Action.EXPIRE)
+
+
+@pytest.mark.parametrize(
+    ("expire_after", "expected"), [(2 * HOUR, Action.PROCESS), (HOUR, Action.PROCESS), (HOUR / 2, Action.EXPIRE)]
+)
+def test_the_earlier_of_both_counts_and_reading_wins_a_tie(expire_after, expected):
+    _, action = look(Intervals(recrawl_after=HOUR, expire_after=expire_after))
+
+    assert action == expected
+
+
+def test_the_source_may_ask_for_earlier_and_for_later():
+    intervals = Intervals(recrawl_after=HOUR, expire_after=DAY)
+
+    assert look(intervals, recrawl_most=60.0)[0] == dt.timedelta(minutes=1)
+    assert look(intervals, recrawl_least=7200.0)[0] == 2 * HOUR
+    assert look(Intervals(expire_after=DAY), expire_least=200000.0)[0] == dt.timedelta(seconds=200000)
+
+
+@given(after=spans, at_most=spans, unchanged=spans)
+def test_the_wait_never_leaves_its_bounds_and_grows_with_the_age(after, at_most, unchanged):
+    at_most = max(after, at_most)
+    intervals = Intervals(recrawl_after=after, recrawl_at_most=at_most)
+
+    young, _ = look(intervals, unchanged_for=unchanged)
+    old, _ = look(intervals, unchanged_for=2 * unchanged)
+
+    assert after <= young <= old <= at_most
