@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from tests.rival import Rival
+
 if TYPE_CHECKING:
     from tests.scripted import World
 
@@ -76,6 +78,15 @@ def world(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "Wo
     settings.CRAWLCTL_CONNECTORS = CONNECTORS
     monkeypatch.setenv("CRAWLCTL_CONNECTORS", ",".join(CONNECTORS))
     return World(tmp_path / "world")
+
+
+@pytest.fixture
+def rival(dsn: str, connection: psycopg.Connection[Any]) -> Iterator[Rival]:
+    """Somebody who comes to wait for what `connection` holds."""
+    with psycopg.connect(dsn, autocommit=True) as watcher:
+        made = Rival(watcher, connection)
+        yield made
+        made.end()
 
 
 @pytest.fixture(scope="session")

@@ -178,11 +178,13 @@ def make_outcome(claimed, *, names=(), ending=Ending.INDEXED, code="200", text="
     """What a page came to that was read and that names these, by name or as references."""
     document = claimed.document
     content = Content(document.identifier, "title", "", text, "text/html", "en") if ending == Ending.INDEXED else None
+    references = [name if isinstance(name, Reference) else make_reference(name) for name in names]
     usual = {
         "requested": True,
         "version": f"1:{text}" if content else "",
         "content": content,
-        "references": [name if isinstance(name, Reference) else make_reference(name) for name in names],
+        "references": references,
+        "carries": any(named.carry for named in references),
     }
     return Outcome(document, ending, code, **(usual | facts))
 

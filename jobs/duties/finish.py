@@ -20,7 +20,7 @@ from jobs.queue.wake import wake_job
 JOBS_AT_REST: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at,
-       job.hop_limits <> '{}' AS limits_hops,
+       job.hop_limits <> '{}' AND NOT job.minimal AS takes_out,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
  WHERE job.node_scope = %(scope)s
@@ -105,7 +105,7 @@ def _finish(at: Pass, job: Any) -> bool:
     # Only a full scan concludes from what it did not reach.
     if job.scan == Scan.FULL and _is_left(at, _OLDER, job, before=job.run_no):
         return False
-    if job.limits_hops and _is_left(at, _OUTSIDE, job, run=job.run_no):
+    if job.takes_out and _is_left(at, _OUTSIDE, job, run=job.run_no):
         return False
     if _is_run_left(at, job, below=_NEVER):
         wake_job(at.connection, job_id=job.id, now=at.now)

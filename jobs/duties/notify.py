@@ -12,6 +12,7 @@ from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import OutputConnection
+from jobs.queue import carrying
 from jobs.queue.hops import forget_links
 from jobs.transitions import JobUnknown, TransitionRefused, drop_job
 
@@ -51,6 +52,7 @@ def _end(at: Pass, job: Any, *, reason: str = "") -> bool:
 def _drop(at: Pass, job_id: int) -> bool:
     """Nothing knows the job's documents any more: its counts go, and it."""
     forget_links(at.connection, job_id=job_id)
+    carrying.forget(at.connection, job_id=job_id)
     at.connection.execute("DELETE FROM jobs_counter WHERE job_id = %s", (job_id,))
     at.connection.execute("DELETE FROM jobs_counterdelta WHERE job_id = %s", (job_id,))
     try:

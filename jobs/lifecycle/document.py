@@ -124,11 +124,18 @@ TRANSITIONS: Final = by_name(
             guard="a way within the job's hop limits turned up",
         ),
         Transition(
+            "be given something else",
+            frozenset({"done"}),
+            {"stage": Stage.PENDING},
+            Owner.WORKER,
+            guard="what its parents pass to it has changed",
+        ),
+        Transition(
             "mark for rescan",
             frozenset({"active"}),
             {"rescan": True},
             Owner.WORKER,
-            guard="the job has a depth limit and a shorter path turned up",
+            guard="the job has a depth limit and a shorter path turned up, or what its parents pass to it has changed",
         ),
         Transition(
             "stuff",

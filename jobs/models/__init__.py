@@ -3,6 +3,7 @@
 from jobs.models.activity import Activity
 from jobs.models.batch import Batch, Turn
 from jobs.models.bin import Bin, BinLimit, Lane, Robots
+from jobs.models.carrying import CarryDown
 from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
@@ -21,6 +22,7 @@ __all__ = [
     "Bin",
     "BinLimit",
     "Budget",
+    "CarryDown",
     "Counter",
     "CounterDelta",
     "HopCount",

@@ -60,6 +60,8 @@ class Job(models.Model):
     hop_mode = models.CharField(max_length=15, choices=_choices(HopMode), default=HopMode.ACCURATE)
     # The most hops from a seed, by type of link.
     hop_limits = models.JSONField(default=dict, blank=True)
+    # Whether a document of it ever passed anything to one that it names (`jobs.queue.carrying`).
+    carries = models.BooleanField(default=False, editable=False)
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
     # The cluster's own circle that works on it: the shared one, or that of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)

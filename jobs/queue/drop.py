@@ -17,7 +17,7 @@ from typing import Any, Final, LiteralString, Protocol
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
-from jobs.queue import hop_limits
+from jobs.queue import carrying, hop_limits
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.order import FRESH
 from jobs.queue.outcomes import JobFacts
@@ -131,8 +131,10 @@ def drop(
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
         hold_node(connection, worker)
         limits_hops = hop_limits.hold(cursor, jobs.values())
+        children = carrying.silence(claims, jobs=jobs).children(cursor)
+        keys = sorted({(claim.document.hash, claim.job_id) for claim in claims} | children)
         rows: list[Any] = cursor.execute(
-            _LOCK, {"hashes": [claim.document.hash for claim in claims], "jobs": [claim.job_id for claim in claims]}
+            _LOCK, {"hashes": [key for key, _ in keys], "jobs": [job for _, job in keys]}
         ).fetchall()
         held = {
             (row.hash.hex, row.job_id, row.batch_id): row
@@ -151,6 +153,8 @@ def drop(
         removed = departures_by_lane(departures)
         history = History(now=now, is_kept=keeps_history)
         history.tell_of_departures(departures, jobs=jobs)
+        silenced = carrying.silence(leaving, jobs=jobs)
+        changed = silenced.write(cursor, children)
         if limits_hops and gone:
             hop_limits.drop(cursor, gone, jobs=jobs)
         if kept:
@@ -175,12 +179,15 @@ def drop(
                 **history.parameters(),
             },
         )
+        lanes = {row.lane_id for row, stage in kept if stage == Stage.PENDING}
+        being_deleted = {row.job_id for row in gone if row.stage == Stage.BEING_DELETED}
+        lanes.update(silenced.requeue(cursor, {key for key in changed if key[1] not in being_deleted}))
     return Dropped(
         dropped=len(gone),
         kept=len(kept),
         refused=len(claims) - len(counted),
         removed=sum(removed.values()),
-        lanes=frozenset(row.lane_id for row, stage in kept if stage == Stage.PENDING),
+        lanes=frozenset(lanes),
     )
 
 

@@ -17,7 +17,7 @@ import psycopg
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
-from jobs.queue import hop_limits
+from jobs.queue import carrying, hop_limits
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
@@ -213,16 +213,22 @@ def flush(
         FenceRefused: the worker was marked failed: nothing was written.
     """
     results, failing_jobs = give_up(results)
+    beginners = {r.job.id for r in results if r.outcome.carries and not r.claimed.carries}
+    if beginners:
+        carrying.begin(connection, beginners)
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
         reach = _measure_hops(connection, cursor, results, worker=worker)
         results = [reach.judged(result) for result in results] if reach.touched else results
+        passing = carrying.of_results(results, left=reach.left)
+        children = passing.children(cursor)
         refunds = sorted({r.job.id for r in results if r.job.has_budget and not r.outcome.requested})
         if refunds:
             hold_node(connection, worker)
             cursor.execute(_HOLD_BUDGETS, {"jobs": refunds})
         references = _references(cursor, results, is_known)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
-        rows = _lock(cursor, {**_changing(references), **dict.fromkeys(own, _ANY_RUN)}, worker=worker)
+        whatever_their_run = dict.fromkeys(own | children, _ANY_RUN)
+        rows = _lock(cursor, {**_changing(references), **whatever_their_run}, worker=worker)
         if not rows:
             # Nothing was found: either because the fence is shut, or because nothing is there any more.
             hold_node(connection, worker)
@@ -230,6 +236,8 @@ def flush(
         if len(counted) < len(results):
             # What a lost claim named is dropped with it.
             references = _references(cursor, counted, is_known)
+            passing = carrying.of_results(counted, left=reach.left)
+        changed = passing.write(cursor, children)
         plan = FlushPlan(now=now)
         looping = _find_loops(cursor, counted)
         for result in counted:
@@ -253,6 +261,7 @@ def flush(
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
+        lanes |= set(passing.requeue(cursor, changed))
     return Flushed(
         written=len(counted),
         refused=len(results) - len(counted),

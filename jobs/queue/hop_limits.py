@@ -16,7 +16,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.base import Ending
-from jobs.lifecycle.document import Stage
+from jobs.lifecycle.document import Action, Stage
 from jobs.queue import hops
 from jobs.queue.hops import HopGraph
 from jobs.queue.order import FRESH
@@ -42,7 +42,8 @@ WITH locked AS MATERIALIZED (
                         WHEN locked.is_within THEN {Stage.PENDING:d} ELSE {Stage.HOPCOUNT_REMOVED:d} END,
            rescan = item.stage = {Stage.BEING_CLEANED:d},
            run_no = CASE WHEN %(full)s THEN item.run_no ELSE %(run)s END,
-           seq = CASE WHEN locked.is_within AND item.stage <> {Stage.BEING_CLEANED:d} THEN {FRESH} END, check_time = NULL, validators = '',
+           seq = CASE WHEN locked.is_within AND item.stage <> {Stage.BEING_CLEANED:d} THEN {FRESH} END, check_time = NULL,
+           action = CASE WHEN item.stage = {Stage.BEING_CLEANED:d} THEN item.action ELSE {Action.PROCESS:d} END, validators = '',
            outcome = 0, result_code = '', failures = 0, failing_since = NULL
       FROM locked
      WHERE item.hash = locked.hash AND item.job_id = %(job)s
@@ -72,6 +73,13 @@ class Reach:
 
     def is_outside(self, key: Key, job: JobFacts) -> bool:
         return job.hops is not None and key not in self.within
+
+    @property
+    def left(self) -> dict[JobFacts, set[str]]:
+        """Who stands outside and may have been within before."""
+        return {
+            job: {key for key in touched if (key, job.id) not in self.within} for job, touched in self.touched.items()
+        }
 
     def judged(self, result: Result) -> Result:
         """The result as it counts: what has come to stand outside while it was processed leaves the outputs."""
@@ -152,7 +160,7 @@ def drop(cursor: psycopg.Cursor[Any], gone: Sequence[Any], *, jobs: Mapping[int,
         assert job.hops is not None
         graph = HopGraph(cursor, job.id, job.hops)
         graph.forget([row.hash.hex for row in gone if row.job_id == job.id and row.stage == Stage.BEING_DELETED])
-        graph.drop([row.hash.hex for row in gone if row.job_id == job.id and row.stage == Stage.BEING_CLEANED])
+        graph.drop([row.hash.hex for row in gone if row.job_id == job.id and row.stage != Stage.BEING_DELETED])
         within = graph.within(graph.touched)
         apply(
             cursor,

@@ -221,7 +221,7 @@ def _offer_removals(
 
 
 def _read_outside(cursor: psycopg.Cursor[Any], held: Held, *, most: int) -> list[Any]:
-    lanes = [lane for lane in held.lanes if held.jobs[lane.job_id].limits_hops]
+    lanes = [lane for lane in held.lanes if held.jobs[lane.job_id].takes_out]
     if not lanes:
         return []
     runs = [held.jobs[lane.job_id].run_no for lane in lanes]

@@ -13,6 +13,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.base import Document
+from jobs.queue.carried import merged
 from jobs.queue.rows import named_rows
 from nodes.fences import FenceRefused
 
@@ -57,7 +58,10 @@ WITH node AS MATERIALIZED (
 ), document AS (
     SELECT taken.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
            item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
-           item.seq, job.run_no, lane.seed_id, job.specification_version,
+           item.seq, job.run_no, lane.seed_id, job.specification_version, job.carries,
+           CASE WHEN job.carries
+                THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
+                       WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
            -- A version counts only if every output that holds anything holds just that one.
            CASE WHEN item.version = '' THEN ''
                 WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
@@ -99,6 +103,8 @@ class Claimed:
     lane_id: int
     batch_id: int
     specification_version: int
+    # Whether its job carries: then what it passed before may have to be taken back.
+    carries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +196,7 @@ def _claimed(row: Any) -> Claimed:
             validators=row.validators,
             failures=row.failures,
             failing_for=row.failing_for,
+            carried=merged(row.carried) if row.carried else None,
         ),
         job_id=row.job_id,
         run_no=row.run_no,
@@ -197,4 +204,5 @@ def _claimed(row: Any) -> Claimed:
         lane_id=row.lane_id,
         batch_id=row.batch_id,
         specification_version=row.specification_version,
+        carries=row.carries,
     )

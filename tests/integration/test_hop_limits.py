@@ -13,6 +13,7 @@ from jobs.models import (
     Batch,
     Bin,
     BinLimit,
+    CarryDown,
     CounterDelta,
     HopCount,
     IndexedDocument,
@@ -236,6 +237,21 @@ def test_what_comes_to_stand_outside_leaves_the_outputs_at_the_end_and_is_still_
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "d"})
 
 
+def test_a_minimal_run_takes_nothing_out(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+    crawl.read(crawl.claim()["a"])
+    Job.objects.update(minimal=True)
+
+    crawl.finish()
+
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "b"})
+    Job.objects.update(minimal=False)
+    crawl.finish()
+    assert crawl.indexed() == {"a"}
+
+
 def test_what_is_being_read_when_it_comes_to_stand_outside_leaves_with_its_outcome(crawl):
     crawl.begin("a")
     crawl.read(crawl.claim()["a"], links=LINK_TO["b"])
@@ -333,11 +349,11 @@ with_database = settings(
 )
 
 
-def begin_anew(connection, limits):
+def begin_anew(connection, limits, *, kind=Crawl):
     """Nothing of an earlier example stands in the way: documents have the same names in all."""
-    for model in (QueueItem, IndexedDocument, Turn, Batch, Lane, BinLimit, Bin, CounterDelta):
+    for model in (QueueItem, IndexedDocument, Turn, Batch, Lane, BinLimit, Bin, CounterDelta, CarryDown):
         model.objects.all().delete()
-    return Crawl(connection, limits)
+    return kind(connection, limits)
 
 
 def assert_counts_are_exact(connection):

@@ -22,7 +22,7 @@ from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
 from nodes.fences import FenceRefused
-from tests.cluster import NOON, elect_main, fall_silent, register_node, wait_until
+from tests.cluster import NOON, elect_main, fall_silent, register_node
 from tests.factories import (
     facts_of,
     hash_of,
@@ -73,39 +73,6 @@ def close_open_turns(connection):
 
 def stages():
     return sorted(QueueItem.objects.values_list("stage", flat=True))
-
-
-class Rival:
-    """A call that another thread makes meanwhile, and that comes to stand behind a lock of `connection`."""
-
-    def __init__(self, watcher, connection):
-        self._watcher, self._holder = watcher, connection.info.backend_pid
-        self._pool = ThreadPoolExecutor(1)
-        self._future = None
-
-    def waits_in(self, call, *arguments, **facts):
-        """Begin the call, and return once it waits."""
-        self._future = self._pool.submit(call, *arguments, **facts)
-        wait_until(lambda: self._is_blocked() or self._future.done())
-        assert not self._future.done(), f"it did not wait: {self._future}"
-
-    def result(self):
-        return self._future.result(10)
-
-    def end(self):
-        self._pool.shutdown()
-
-    def _is_blocked(self):
-        query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid)))"
-        return self._watcher.execute(query, [self._holder]).fetchone()[0]
-
-
-@pytest.fixture
-def rival(dsn, connection):
-    with psycopg.connect(dsn, autocommit=True) as watcher:
-        made = Rival(watcher, connection)
-        yield made
-        made.end()
 
 
 # --- Stuffing against who takes the right to it away ---------------------------------------------

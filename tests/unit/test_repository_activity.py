@@ -1,5 +1,7 @@
 """What a connector says of one document, and the outcome that it comes to."""
 
+from dataclasses import replace
+
 from jobs.connectors.repository.base import Activity, Document, Ending, RetryLimit, ScheduleBounds
 
 
@@ -53,6 +55,37 @@ def test_what_parents_pass_is_read_by_its_name():
     assert activity.carried("colour") == ("red",)
     assert activity.carried("size") == ()
     assert make_activity().carried("colour") == ()
+
+
+def test_a_version_holds_only_for_what_was_carried_when_it_was_made():
+    plain, red, blue = make_activity(), *(make_activity(carried={"colour": (value,)}) for value in ("red", "blue"))
+
+    versions = {activity.version_of("text") for activity in (plain, red, blue)}
+
+    assert len(versions) == 3
+    again = make_activity(carried={"colour": ("red",)})
+    assert again.version_of("text") == red.version_of("text")
+
+
+def test_a_fetch_is_conditional_only_while_the_same_is_carried():
+    read = make_activity(carried={"colour": ("red",)})
+    facts = {"version": read.version_of("text"), "validators": "etag"}
+
+    def may_be_conditional(carried):
+        return Activity(replace(read.document, carried=carried, **facts), configuration="1").may_be_conditional
+
+    assert may_be_conditional({"colour": ("red",)})
+    assert not may_be_conditional({"colour": ("blue",)})
+    assert not may_be_conditional(None)
+
+
+def test_what_no_database_holds_is_not_carried():
+    activity = make_activity()
+
+    name(activity, "a", carry={"n\0": ["half \ud800", "zero \0"]})
+    activity.no_document(code="DIRECTORY")
+
+    assert activity.outcome.references[0].carry == {"n?": ("half ?", "zero ?")}
 
 
 def test_an_ending_takes_along_what_was_said_before_it():

@@ -14,6 +14,7 @@ without having been read (`unchanged(read=False)`, `failed`) keeps the links tha
 
 import datetime as dt
 import enum
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -145,7 +146,8 @@ class Outcome:
     `requested` is False when nothing was asked of the source, so its place in the budget is free again.
     `removes` says that the source itself no longer has a text here, so the outputs must not either.
     `retry_after` and `back_off` are seconds from now: for this document, and for its whole bin.
-    A hash may stand twice among the references if it was named by links of two types.
+    A hash may stand twice among the references if it was named by links of two types. `carries` says that one
+    of them carries something.
     """
 
     document: Document
@@ -160,6 +162,7 @@ class Outcome:
     retry_after: float = 0.0
     back_off: float = 0.0
     bytes_read: int = 0
+    carries: bool = False
     retry_limit: RetryLimit | None = None
     schedule_bounds: ScheduleBounds | None = None
     originated_at: dt.datetime | None = None
@@ -176,7 +179,8 @@ class Activity:
     Collects what a connector says of one document.
 
     `configuration` names the job's specification: a version that was made under another one never
-    equals the present one, so a changed job reads and indexes everything anew.
+    equals the present one, so a changed job reads and indexes everything anew. What is carried to the document
+    counts likewise: with other values it is read and indexed anew.
     """
 
     document: Document
@@ -187,6 +191,7 @@ class Activity:
     _references: dict[str, Reference] = field(default_factory=dict)
     # What is also named by a link of another type: (hash, type). Rare, so apart.
     _other_links: dict[tuple[str, str], Reference] | None = None
+    _carries: bool = False
     _records: list[Record] = field(default_factory=list)
     _bounds: ScheduleBounds | None = None
     _originated_at: dt.datetime | None = None
@@ -200,18 +205,18 @@ class Activity:
 
     def version_of(self, fingerprint: str) -> str:
         """The full version of a content whose own fingerprint is given."""
-        return f"{self.configuration}:{fingerprint}"
+        return f"{self._circumstances}:{fingerprint}"
 
     @property
     def may_be_conditional(self) -> bool:
         """Every output holds the stored version, made under the present specification."""
-        return bool(self.document.validators) and self.document.version.startswith(f"{self.configuration}:")
+        return bool(self.document.validators) and self.document.version.startswith(f"{self._circumstances}:")
 
     def needs_indexing(self, version: str) -> bool:
         return self.document.version != version
 
     def carried(self, name: str) -> tuple[str, ...]:
-        """The values of this name that the document's parents pass to it, sorted; the version must cover them."""
+        """The values of this name that the document's parents pass to it, sorted."""
         return (self.document.carried or {}).get(name, ())
 
     def set_schedule_bounds(self, bounds: ScheduleBounds) -> None:
@@ -265,6 +270,7 @@ class Activity:
             link_type=link_type,
             carry=_in_order(carry) if carry else None,
         )
+        self._carries = self._carries or named.carry is not None
         known = self._references.setdefault(hash, named)
         if known is named:
             return
@@ -278,7 +284,7 @@ class Activity:
             self._other_links[hash, link_type] = _joined(other, named)
 
     def reference_all(self, references: Mapping[str, Reference]) -> None:
-        """Name ready-made references, by hash: values that a connector may share between documents."""
+        """Name ready-made references, by hash: values that a connector may share; they carry nothing."""
         if self._references:
             self._references = {**references, **self._references}
         else:
@@ -335,6 +341,15 @@ class Activity:
             retry_limit=limit,
         )
 
+    @property
+    def _circumstances(self) -> str:
+        """All that the version of a content depends on besides the content."""
+        carried = self.document.carried
+        if not carried:
+            return self.configuration
+        values = json.dumps(carried, sort_keys=True).encode()
+        return f"{self.configuration}+{blake2b(values, digest_size=8).hexdigest()}"
+
     def _read_links(self) -> list[Reference]:
         named = list(self._references.values())
         if self._other_links:
@@ -350,6 +365,7 @@ class Activity:
             code=code,
             requested=self.requested,
             bytes_read=self.bytes_read,
+            carries=self._carries,
             schedule_bounds=self._bounds,
             originated_at=self._originated_at,
             records=self._records,
@@ -358,7 +374,12 @@ class Activity:
 
 
 def _in_order(carry: Mapping[str, Iterable[str]]) -> Carried:
-    return {name: tuple(sorted(set(values))) for name, values in carry.items()}
+    return {_storable(name): tuple(sorted({_storable(value) for value in values})) for name, values in carry.items()}
+
+
+def _storable(text: str) -> str:
+    """The text without what no database holds: zero bytes, and halves of characters."""
+    return text.encode(errors="replace").decode().replace("\0", "?")
 
 
 def _joined(known: Reference, again: Reference) -> Reference:
