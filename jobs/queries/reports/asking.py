@@ -11,6 +11,12 @@ from psycopg.rows import namedtuple_row
 _PATIENCE_SECONDS: Final = 15
 _LONGEST_PATTERN: Final = 1_000
 
+# What the planner believes of costs would have it compile a statement that reads many rows; and what a report
+# sorts should not go through files.
+_FOR_THIS_REPORT: Final = """
+SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true), set_config('work_mem', '64MB', true)
+"""
+
 
 class BadPattern(ValueError):
     """A regular expression that is none; `field` is where it was given."""
@@ -65,10 +71,8 @@ def ask(statement: str, values: Mapping[str, Any]) -> list[Any]:
     """
     try:
         with transaction.atomic():
-            # What the planner believes of costs would have it compile a statement that reads many rows.
-            settings = "SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true)"
             with connection.cursor() as cursor:
-                cursor.execute(settings, [f"{_PATIENCE_SECONDS}s"])
+                cursor.execute(_FOR_THIS_REPORT, [f"{_PATIENCE_SECONDS}s"])
             with connection.connection.cursor(row_factory=namedtuple_row) as cursor:
                 return list(cursor.execute(statement, values).fetchall())
     except QueryCanceled:

@@ -48,8 +48,7 @@ _BEHIND: Final = "({column}, past.started_at, past.id) {beyond} (%(last)s, %(las
 _NOT_BEFORE: Final = "past.started_at {beyond}= %(last_start)s"
 
 _TIMELINE: Final = """
-SELECT width_bucket(extract(epoch FROM past.started_at)::float8, %(first)s, %(last)s, %(steps)s) - 1 AS step,
-       past.activity, count(*) AS amount
+SELECT date_bin(%(step)s, past.started_at, %(since)s) AS began_at, past.activity, count(*) AS amount
   FROM jobs_activity AS past
  WHERE {where}
  GROUP BY 1, 2
@@ -135,11 +134,13 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
         ReportTooSlow: it took too long.
     """
     wanted.check()
-    bounds = {"first": wanted.since.timestamp(), "last": wanted.until.timestamp(), "steps": steps}
+    step = (wanted.until - wanted.since) / steps
     counts: dict[str, list[int]] = {}
-    for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, **bounds}):
-        counts.setdefault(row.activity, [0] * steps)[min(row.step, steps - 1)] += row.amount
-    return Timeline(wanted.since, (wanted.until - wanted.since) / steps, dict(sorted(counts.items())))
+    for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, "step": step}):
+        # A step is a whole number of microseconds, so the last may be followed by a sliver of another.
+        number = min((row.began_at - wanted.since) // step, steps - 1)
+        counts.setdefault(row.activity, [0] * steps)[number] += row.amount
+    return Timeline(wanted.since, step, dict(sorted(counts.items())))
 
 
 def _line(row: Any) -> HistoryLine:
