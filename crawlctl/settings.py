@@ -266,3 +266,5 @@ CRAWLCTL_USER_AGENT = env.text("CRAWLCTL_USER_AGENT", default="crawlctl/0.1")
 
 # Repository connectors that are not installed as entry points: `package.module:OBJECT`, separated by commas.
 CRAWLCTL_CONNECTORS = env.words("CRAWLCTL_CONNECTORS")
+# Outputs likewise.
+CRAWLCTL_OUTPUTS = env.words("CRAWLCTL_OUTPUTS")

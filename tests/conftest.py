@@ -13,6 +13,7 @@ from tests.rival import Rival
 
 if TYPE_CHECKING:
     from tests.scripted import World
+    from tests.scripted_output import Sink
 
 # What a test needs of each Debian package, by any of these files.
 _DEBIAN = {
@@ -87,6 +88,16 @@ def rival(dsn: str, connection: psycopg.Connection[Any]) -> Iterator[Rival]:
         made = Rival(watcher, connection)
         yield made
         made.end()
+
+
+@pytest.fixture
+def sink(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> "Sink":
+    """A scriptable output (tests/scripted_output.py), installed here and in what is started from here."""
+    from tests.scripted_output import OUTPUTS, Sink
+
+    settings.CRAWLCTL_OUTPUTS = OUTPUTS
+    monkeypatch.setenv("CRAWLCTL_OUTPUTS", ",".join(OUTPUTS))
+    return Sink(tmp_path / "sink")
 
 
 @pytest.fixture(scope="session")

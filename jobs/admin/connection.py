@@ -13,7 +13,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from jobs import connections
 from jobs.admin.rehearsal import rehearsal
 from jobs.connections import ConnectionInUse, InvalidConnection, Kind
-from jobs.connectors.output.registry import DEFAULT_OUTPUT, OUTPUTS
+from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import OutputConnection, RepositoryConnection
 
@@ -84,7 +84,7 @@ class OutputConnectionForm(ConnectionForm):
         }
 
     def connectors(self) -> list[tuple[str, Any]]:
-        return [(name, kind.label) for name, kind in OUTPUTS.items()]
+        return [(name, kind.label) for name, kind in installed().items()]
 
 
 class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 from jobs.connectors.output.registry import is_installed as output_is_installed
 from jobs.connectors.repository.registry import is_installed as repository_is_installed
 from jobs.duties.context import Pass
-from jobs.duties.moves import move
+from jobs.duties.moves import move, say_why
 from jobs.queue.rows import named_rows
 
 JOBS_WITH_CONNECTORS: Final[LiteralString] = """
@@ -30,10 +30,13 @@ def watch_connectors(at: Pass) -> int:
     changed = 0
     for job in jobs:
         missing = missing_connectors(job.repository, job.outputs)
+        reason = f"{' and '.join(missing)} is not installed"
         if job.connectors_ready and missing:
-            changed += move(at, job.id, "lose connector", reason=f"{' and '.join(missing)} is not installed")
+            changed += move(at, job.id, "lose connector", reason=reason)
         elif not job.connectors_ready and not missing:
             changed += move(at, job.id, "find connector")
+        elif missing:
+            say_why(job.id, reason)
     return changed
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from jobs.duties.context import Pass
+from jobs.models import Job
 from jobs.runs import ask_for_run
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 
@@ -31,6 +32,11 @@ def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] |
         InvalidJob: it cannot run.
     """
     return _was_made(lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, term=at.office))
+
+
+def say_why(job_id: int, reason: str) -> None:
+    """Show again why a job stands where it stands, where a transition since has left it unsaid."""
+    Job.objects.filter(pk=job_id, reason="").update(reason=reason)
 
 
 def _was_made(transition: Callable[[], StateChange]) -> bool:

@@ -5,7 +5,7 @@ import logging
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.duties.moves import begin_run, move
+from jobs.duties.moves import begin_run, move, say_why
 from jobs.lifecycle import schedule
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.job import Window as Place
@@ -65,12 +65,20 @@ def _wait(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
     if still is not None:
         Job.objects.filter(pk=job.pk).update(window_ends_at=still.ends_at)
         return True
-    coming = schedule.next_opening_of(windows, after=at.now)
-    until = f" until {schedule.opening_in_words(*coming)}" if coming else "; it opens no more"
     facts = {"window_ends_at": None, "schedule_checked_at": at.now}
-    return move(at, job.pk, "wait", facts=facts, reason=f"outside its window{until}")
+    return move(at, job.pk, "wait", facts=facts, reason=_why_it_waits(windows, at))
 
 
 def _go_on(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
     opening = _opening(at, job, windows)
-    return opening is not None and move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at})
+    if opening is not None:
+        return move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at})
+    say_why(job.pk, _why_it_waits(windows, at))
+    return False
+
+
+def _why_it_waits(windows: list[schedule.Window], at: Pass) -> str:
+    coming = schedule.next_opening_of(windows, after=at.now)
+    if coming is None:
+        return "outside its window, and it opens no more"
+    return f"outside its window until {schedule.opening_in_words(*coming)}"

@@ -341,6 +341,7 @@ TRANSITIONS: Final = by_name(
             says="was asked to pause",
             label="Pause",
             unlike={"outside its window": {"pause": Pause.PAUSED}},
+            keeps_reason=True,
         ),
         Transition(
             "resume",
@@ -615,6 +616,7 @@ TRANSITIONS: Final = by_name(
             Owner.MAIN,
             guard="its seeds have groups with owners",
             says="prepares its deletion",
+            keeps_reason=True,
         ),
         Transition(
             "begin deleting",
@@ -623,6 +625,7 @@ TRANSITIONS: Final = by_name(
             Owner.MAIN,
             guard="its lanes are awake",
             says="is being deleted",
+            keeps_reason=True,
         ),
         Transition(
             "end deleting",

@@ -1,41 +1,62 @@
-"""The kinds of outputs there are, and what a connection may say to each."""
+"""
+The kinds of outputs there are, and what a connection may say to each.
 
+Added ones are entry points of the group `crawlctl.output_connectors`, or named in the setting
+CRAWLCTL_OUTPUTS. One that cannot be found is *missing*: its jobs wait until it is back.
+"""
+
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from django.conf import settings
+
 from jobs.connectors.output.base import ConfigurationError, Output
 from jobs.connectors.output.jsonl import JsonLinesConfiguration, JsonLinesOutput
 from jobs.connectors.output.null import NullConfiguration, NullOutput
 from jobs.connectors.output.search import SearchConfiguration, SearchOutput
+from jobs.connectors.plugins import added
 
 # What a job writes to when nobody said anything else.
 DEFAULT_OUTPUT: Final = "search"
 
 
-Configuration = SearchConfiguration | JsonLinesConfiguration | NullConfiguration
-
-
 @dataclass(frozen=True, slots=True)
 class OutputKind:
     """
-    A connector: the name that people see, its typed configuration, and how one is opened.
+    A connector: its name, what people read for it, its typed configuration, and how one is opened.
 
     One that `hears_of_ends` is told when a run has ended (`job_complete`); the others have nothing to do then.
     """
 
+    name: str
     label: str
     configuration: type[Any]
     open: Callable[..., Output]
     hears_of_ends: bool = False
 
 
-OUTPUTS: Final[Mapping[str, OutputKind]] = {
-    "search": OutputKind("Search index", SearchConfiguration, SearchOutput),
-    "jsonl": OutputKind("JSON lines", JsonLinesConfiguration, JsonLinesOutput),
-    "null": OutputKind("Nothing kept", NullConfiguration, NullOutput),
-}
+_BUILT_IN: Final = (
+    OutputKind("search", "Search index", SearchConfiguration, SearchOutput),
+    OutputKind("jsonl", "JSON lines", JsonLinesConfiguration, JsonLinesOutput),
+    OutputKind("null", "Nothing kept", NullConfiguration, NullOutput),
+)
+_GROUP: Final = "crawlctl.output_connectors"
+
+
+def installed() -> Mapping[str, OutputKind]:
+    """All kinds by name, the built-in ones first."""
+    return _load(settings.CRAWLCTL_OUTPUTS)
+
+
+@functools.cache
+def _load(named: tuple[str, ...]) -> Mapping[str, OutputKind]:
+    found = {kind.name: kind for kind in _BUILT_IN}
+    for kind in added(group=_GROUP, named=named):
+        found.setdefault(kind.name, kind)
+    return found
 
 
 class StoredOutput(Protocol):
@@ -61,24 +82,25 @@ class OutputWanted:
 
 
 def is_installed(connector: str) -> bool:
-    return connector in OUTPUTS
+    return connector in installed()
 
 
 def hears_of_ends(connector: str) -> bool:
     """Whether an output of this connector is to be told of the end of a run; one that is not installed is not."""
-    return is_installed(connector) and OUTPUTS[connector].hears_of_ends
+    kind = installed().get(connector)
+    return kind is not None and kind.hears_of_ends
 
 
-def check_configuration(connector: str, configuration: object) -> Configuration:
+def check_configuration(connector: str, configuration: object) -> Any:  # noqa: ANN401 (each connector's own)
     """
     Return the typed configuration of a connection.
 
     Raises:
         ConfigurationError: there is no such connector, a key is unknown or missing, or a value cannot be.
     """
-    kind = OUTPUTS.get(connector)
+    kind = installed().get(connector)
     if kind is None:
-        raise ConfigurationError("connector", f"there is no output {connector!r}; there are {', '.join(OUTPUTS)}")
+        raise ConfigurationError("connector", f"there is no output {connector!r}; there are {', '.join(installed())}")
     if not isinstance(configuration, Mapping):
         raise ConfigurationError("configuration", "must be an object")
     known = {field.name: field for field in fields(kind.configuration)}
@@ -89,8 +111,7 @@ def check_configuration(connector: str, configuration: object) -> Configuration:
     for name, field in known.items():
         if name not in configuration and field.default is MISSING:
             raise ConfigurationError(name, "missing")
-    typed: Configuration = kind.configuration(**configuration)
-    return typed
+    return kind.configuration(**configuration)
 
 
 def open_output(stored: StoredOutput) -> Output:
@@ -101,7 +122,7 @@ def open_output(stored: StoredOutput) -> Output:
         ConfigurationError: the connection cannot be what it says.
     """
     configuration = check_configuration(stored.connector, stored.configuration)
-    return OUTPUTS[stored.connector].open(id=stored.id, configuration=configuration)
+    return installed()[stored.connector].open(id=stored.id, configuration=configuration)
 
 
 def parse_output(text: str) -> OutputWanted:

@@ -7,21 +7,17 @@ error of the program, but its jobs wait until it is back.
 """
 
 import functools
-import importlib
-import logging
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.conf import settings
 
+from jobs.connectors.plugins import added
 from jobs.connectors.repository.feed.kind import FEED
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
-
-logger = logging.getLogger(__name__)
 
 _BUILT_IN: Final[tuple[RepositoryKind, ...]] = (WEB, FILE_SYSTEM, FEED)
 _GROUP: Final = "crawlctl.repository_connectors"
@@ -87,18 +83,6 @@ def identifiers_meant(typed: str) -> list[str]:
 @functools.cache
 def _load(named: tuple[str, ...]) -> Mapping[str, RepositoryKind]:
     found = {kind.name: kind for kind in _BUILT_IN}
-    for place in (*(entry.value for entry in entry_points(group=_GROUP)), *named):
-        for kind in _import(place):
-            found.setdefault(kind.name, kind)
+    for kind in added(group=_GROUP, named=named):
+        found.setdefault(kind.name, kind)
     return found
-
-
-def _import(place: str) -> Iterable[RepositoryKind]:
-    """The kind at `package.module:OBJECT`; nothing, and a warning, if it is not there."""
-    module, _, name = place.partition(":")
-    try:
-        kind: RepositoryKind = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        logger.warning("the repository connector %s is not installed: %s", place, error)
-        return []
-    return [kind]

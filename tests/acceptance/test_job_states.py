@@ -1,0 +1,513 @@
+"""
+The states of a job, reached by crawling with real daemons, and walked through REST.
+
+What is possible in which state stands here a second time, by hand. A state that would pass in a moment is held
+by what it waits for: a document, an output, a window, or a manager that is not there.
+"""
+
+import datetime as dt
+from contextlib import contextmanager
+
+import pytest
+from rest_framework.test import APIClient
+
+from crawlctl.roles import ADMINISTRATOR
+from jobs.models import Job, JobEvent
+from tests.api import assert_problem, make_user
+from tests.processes import wait_for
+from tests.scripted_output import Sink
+
+VERBS = {
+    "start",
+    "start-minimal",
+    "pause",
+    "resume",
+    "abort",
+    "restart",
+    "restart-minimal",
+    "reset-seeding",
+    "delete",
+}
+RUNS = {"pause", "abort", "restart", "restart-minimal", "reset-seeding"}
+RESTS = {"resume", "abort", "restart", "restart-minimal", "reset-seeding"}
+POSSIBLE = {
+    "INACTIVE": {"start", "start-minimal", "reset-seeding", "delete"},
+    "READYFORSTARTUP": {"abort", "restart", "restart-minimal"},
+    "READYFORSTARTUPMINIMAL": {"abort", "restart", "restart-minimal"},
+    "STARTINGUP": {"abort", "restart", "restart-minimal"},
+    "ACTIVE": RUNS,
+    "ACTIVE_UNINSTALLED": RUNS,
+    "ACTIVESEEDING": RUNS,
+    "ACTIVEWAITING": RUNS,
+    "ACTIVEWAIT": RUNS,
+    "RESUMING": RUNS,
+    "PAUSING": RESTS,
+    "PAUSED": RESTS,
+    "PAUSINGWAITING": RESTS,
+    "PAUSEDWAIT": RESTS,
+    "ABORTING": set(),
+    "ABORTINGFORRESTART": {"abort"},
+    "ABORTINGFORRESTARTMINIMAL": {"abort"},
+    "ABORTINGSTARTINGUPFORRESTART": {"abort"},
+    "SHUTTINGDOWN": {"abort", "reset-seeding"},
+    "ABORTINGSHUTTINGDOWN": set(),
+    "NOTIFYINGOFCOMPLETION": {"abort", "reset-seeding"},
+    "READYFORNOTIFY": {"abort", "reset-seeding"},
+    "READYFORDELETE": set(),
+    "DELETING": set(),
+    "DELETING_NOOUTPUT": set(),
+    "NOTIFYINGOFDELETION": set(),
+}
+
+
+class Walk:
+    """One job on its way, asked and told through REST."""
+
+    def __init__(self, cluster, world, sink):
+        self.cluster, self.world, self.sink = cluster, world, sink
+        self.client = APIClient()
+        self.client.force_login(make_user(ADMINISTRATOR))
+        self.managers = cluster.start("runmanager")
+        self.workers = cluster.start("runworker")
+
+    def make_job(self, **facts):
+        """Its only document waits for the signal `go`."""
+        self.world.put("a", waits_for="go")
+        self.job = self.world.make_job(seeds=["a"], **({"outputs": [self.sink.connection()]} | facts))
+        return self.job
+
+    @property
+    def address(self):
+        return f"/api/v1/jobs/{self.job.pk}/"
+
+    def ask(self, verb, status=200):
+        answer = self.client.post(f"{self.address}{verb}/")
+        assert answer.status_code == status, answer.content
+        return answer.json()
+
+    def look(self):
+        return self.client.get(self.address).json()
+
+    def reaches(self, name):
+        """Wait for a state, and see that just what is possible there is possible."""
+        wait_for(lambda: self.look()["manifoldcf_status"] == name, saying=f"the job is {name}: {self.look()}")
+        shown = self.look()
+        assert set(shown["allowed"]) == POSSIBLE[name]
+        for verb in sorted(VERBS - POSSIBLE[name]):
+            problem = assert_problem(
+                self.client.post(f"{self.address}{verb}/"), 409, "transition_refused", allowed=shown["allowed"]
+            )
+            assert shown["status"] in problem["detail"]
+        assert self.look()["manifoldcf_status"] == name
+        return shown
+
+    def is_asked_for(self, times=1):
+        wait_for(lambda: self.world.asked("a") >= times, saying="the document is in work")
+
+    def let_go(self):
+        self.world.signal("go")
+
+    def ends(self, as_):
+        assert self.cluster.wait_for_end(self.job) == as_
+
+    def is_gone(self):
+        wait_for(lambda: not Job.objects.filter(pk=self.job.pk).exists(), saying="the job is gone")
+
+    @contextmanager
+    def without_managers(self):
+        """What only the main moves stays where it is."""
+        for manager in self.managers:
+            manager.kill()
+        yield
+        self.managers = self.cluster.start("runmanager")
+
+
+@pytest.fixture
+def walk(cluster, world, sink):
+    return Walk(cluster, world, sink)
+
+
+# --- Starting ----------------------------------------------------------------------------------------
+
+
+def test_a_job_starts_runs_pauses_resumes_and_ends(walk):
+    walk.make_job()
+    walk.reaches("INACTIVE")
+    with walk.without_managers():
+        walk.ask("start")
+        walk.reaches("READYFORSTARTUP")
+    walk.reaches("ACTIVE")
+    walk.is_asked_for()
+
+    walk.ask("pause")
+    walk.reaches("PAUSING")
+    walk.let_go()
+    walk.reaches("PAUSED")
+    with walk.without_managers():
+        walk.ask("resume")
+        walk.reaches("RESUMING")
+
+    walk.ends("finished")
+    assert walk.sink.told() == [("add", walk.world.url("a")), ("complete", "")]
+    kinds = list(JobEvent.objects.filter(job=walk.job).order_by("id").values_list("kind", flat=True))
+    assert kinds == [
+        *("created", "start", "prepare", "activate", "pause", "come_to_rest", "resume", "go_on"),
+        *("shut_down", "finish", "notify", "end"),
+    ]
+
+
+def test_a_minimal_run_says_that_it_is_one_and_removes_nothing(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.world.put("a", links=["b"])
+    walk.world.put("b")
+    walk.cluster.run(walk.job)
+    walk.world.put("a")
+
+    with walk.without_managers():
+        walk.ask("start-minimal")
+        walk.reaches("READYFORSTARTUPMINIMAL")
+    walk.ends("finished")
+
+    assert ("remove", walk.world.url("b")) not in walk.sink.told()
+    walk.ask("start")
+    walk.ends("finished")
+    assert ("remove", walk.world.url("b")) in walk.sink.told()
+
+
+def test_a_source_that_cannot_be_asked_puts_the_start_off_and_says_why(walk):
+    walk.world.seeding(interruptions=2, retry_after=1)
+    walk.make_job()
+    walk.let_go()
+
+    walk.ask("start")
+    wait_for(lambda: walk.look()["failures"] == 1, saying="the start was put off")
+    assert walk.look()["status"] == "Starting up"
+    assert "not to be seeded now" in walk.look()["reason"]
+
+    walk.ends("finished")
+    assert (walk.look()["failures"], walk.look()["retry_at"], walk.look()["run_no"]) == (0, None, 1)
+    assert len(walk.world.seedings()) == 3
+
+
+def test_a_source_that_cannot_be_asked_for_good_ends_the_run_with_an_error(walk):
+    from jobs.connectors.repository.base import RetryLimit
+
+    walk.world.seeding(interruptions=-1, retry_after=0.1, limit=RetryLimit(attempts=3))
+    walk.make_job()
+
+    walk.ask("start")
+
+    walk.ends("error")
+    assert "not to be seeded now" in walk.look()["reason"]
+    assert len(walk.world.seedings()) == 3
+
+
+def test_a_start_under_way_can_be_aborted_and_restarted(walk):
+    walk.world.seeding(waits_for="seed")
+    walk.make_job()
+    walk.let_go()
+    walk.ask("start")
+    walk.reaches("STARTINGUP")
+
+    walk.ask("restart")
+    walk.reaches("ABORTINGSTARTINGUPFORRESTART")
+    walk.world.signal("seed")
+    walk.ends("finished")
+
+    assert walk.look()["run_no"] == 2
+
+
+# --- Stopping ----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_aborted_from_where_it_is_and_tells_its_outputs(walk):
+    walk.make_job()
+    walk.ask("start")
+    walk.reaches("ACTIVE")
+    walk.is_asked_for()
+
+    walk.ask("abort")
+    walk.reaches("ABORTING")
+    walk.let_go()
+
+    walk.ends("aborted")
+    assert walk.sink.told()[-1] == ("complete", "")
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_run_is_restarted_and_the_next_one_begins_at_once(walk, paused):
+    walk.make_job()
+    walk.ask("start")
+    walk.reaches("ACTIVE")
+    walk.is_asked_for()
+    if paused:
+        walk.ask("pause")
+        walk.reaches("PAUSING")
+
+    walk.ask("restart-minimal" if paused else "restart")
+    walk.reaches("ABORTINGFORRESTARTMINIMAL" if paused else "ABORTINGFORRESTART")
+    walk.let_go()
+
+    walk.ends("finished")
+    shown = walk.look()
+    assert (shown["run_no"], shown["minimal"]) == (2, paused)
+
+
+def test_a_job_that_resumes_can_be_aborted(walk):
+    walk.make_job()
+    walk.ask("start")
+    walk.is_asked_for()
+    walk.ask("pause")
+    walk.let_go()
+    walk.reaches("PAUSED")
+
+    with walk.without_managers():
+        walk.ask("resume")
+        walk.ask("abort")
+        walk.reaches("ABORTING")
+
+    walk.ends("aborted")
+
+
+# --- Windows -----------------------------------------------------------------------------------------
+
+
+def window_that_closes_in(seconds):
+    """A window that opened this minute, with a moment to store it."""
+    from jobs.lifecycle.schedule import Window
+
+    now = dt.datetime.now(tz=dt.UTC)
+    opened = now.replace(second=0, microsecond=0)
+    return Window(hours=(opened.hour,), minutes=(opened.minute,), duration=now - opened + dt.timedelta(seconds=seconds))
+
+
+def test_a_window_starts_a_job_makes_it_wait_and_lets_it_go_on(walk):
+    from django.utils import timezone
+
+    from jobs import control
+    from jobs.lifecycle.schedule import Window
+
+    walk.make_job(start_method="window_inside", windows=[window_that_closes_in(15)], now=timezone.now())
+    walk.world.put("a", links=["b"], waits_for="go")
+    walk.world.put("b")
+    walk.reaches("ACTIVE")
+    walk.is_asked_for()
+
+    shown = walk.reaches("ACTIVEWAITING")
+    assert (shown["status"], "outside its window until " in shown["reason"]) == ("Stopping", True)
+    walk.ask("pause")
+    walk.reaches("PAUSINGWAITING")
+    walk.let_go()
+    walk.reaches("PAUSEDWAIT")
+    walk.ask("resume")
+    shown = walk.reaches("ACTIVEWAIT")
+    assert (shown["status"], walk.world.asked("b")) == ("Waiting", 0)
+    wait_for(lambda: "outside its window until " in walk.look()["reason"], saying="it says why it waits")
+
+    always = Window(minutes=tuple(range(60)), duration=dt.timedelta(seconds=60))
+    control.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now())
+    walk.ask("abort")
+    walk.ends("aborted")
+    wait_for(lambda: Job.objects.get(pk=walk.job.pk).run_no == 2, saying="its new window starts it again")
+    assert JobEvent.objects.filter(job=walk.job, kind="begin_window").count() == 2
+
+
+def test_a_job_goes_on_when_its_next_window_opens(walk):
+    from django.utils import timezone
+
+    from jobs import control
+    from jobs.lifecycle.schedule import Window
+
+    walk.make_job(start_method="window_inside", windows=[window_that_closes_in(15)], now=timezone.now())
+    walk.world.put("a", links=["b"], waits_for="go")
+    walk.world.put("b")
+    walk.is_asked_for()
+    walk.reaches("ACTIVEWAITING")
+    walk.let_go()
+    walk.reaches("ACTIVEWAIT")
+    assert walk.world.asked("b") == 0
+
+    always = Window(minutes=tuple(range(60)), duration=dt.timedelta(seconds=60))
+    control.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now() - dt.timedelta(minutes=2))
+
+    wait_for(lambda: walk.world.asked("b"), saying="it went on in its window")
+    wait_for(lambda: JobEvent.objects.filter(job=walk.job, kind="unwait").exists(), saying="it was let go on")
+
+
+# --- Seeding while it runs ---------------------------------------------------------------------------
+
+
+def test_a_seed_that_is_added_while_the_job_runs_is_read(walk):
+    walk.make_job()
+    walk.world.put("b")
+    walk.ask("start")
+    walk.is_asked_for()
+
+    seeds = [{"urls": [walk.world.url("a")]}, {"urls": [walk.world.url("b")]}]
+    assert walk.client.patch(walk.address, {"seeds": seeds}, format="json").status_code == 200
+    wait_for(lambda: walk.world.asked("b"), saying="the new seed was read")
+    walk.let_go()
+
+    walk.ends("finished")
+    assert walk.world.asked("a") == 1
+
+
+def test_a_continuous_job_reads_its_seeds_anew_and_can_be_stopped_meanwhile(walk):
+    walk.make_job(kind="continuous", reseed_after=dt.timedelta(seconds=1))
+    walk.ask("start")
+    walk.is_asked_for()
+    walk.world.seeding(names=["b"], waits_for="seed")
+    walk.world.put("b")
+
+    walk.reaches("ACTIVESEEDING")
+    walk.world.signal("seed")
+    wait_for(lambda: walk.world.asked("b"), saying="what the source names by now was read")
+    walk.world.seeding(waits_for="seed again")
+    walk.reaches("ACTIVESEEDING")
+    walk.ask("abort")
+    walk.world.signal("seed again")
+    walk.let_go()
+
+    walk.ends("aborted")
+
+
+def test_a_job_without_a_reseed_interval_is_seeded_once(walk):
+    walk.make_job(kind="continuous")
+    walk.ask("start")
+    walk.is_asked_for()
+    walk.let_go()
+    wait_for(lambda: walk.cluster.database.documents() == {(2, "OK"): 1}, saying="the document is done")
+    walk.ask("abort")
+    walk.ends("aborted")
+
+    assert walk.world.seedings() == [""]
+
+
+# --- The end -----------------------------------------------------------------------------------------
+
+
+def test_what_is_no_longer_reached_leaves_while_the_job_shuts_down(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.world.put("a", links=["b"])
+    walk.world.put("b")
+    walk.cluster.run(walk.job)
+    walk.world.put("a")
+    walk.sink.hold("remove")
+
+    walk.ask("start")
+    walk.reaches("SHUTTINGDOWN")
+    walk.ask("abort")
+    walk.reaches("ABORTINGSHUTTINGDOWN")
+    walk.sink.let_go("remove")
+
+    walk.ends("aborted")
+
+
+def test_an_output_is_told_once_and_one_that_cannot_listen_is_told_later(walk):
+    other = Sink(walk.sink.directory / "other")
+    walk.make_job(outputs=[other.connection("other"), walk.sink.connection()])
+    walk.let_go()
+    walk.sink.refuse("complete", "It is full.")
+
+    walk.ask("start")
+    wait_for(lambda: walk.look()["failures"] == 1, saying="the notification was put off")
+    shown = walk.reaches("READYFORNOTIFY")
+    assert (shown["status"], shown["reason"], shown["run_end"]) == ("End notification", "sink: It is full.", "finished")
+    walk.sink.let_go("complete")
+
+    walk.ends("finished")
+    assert walk.sink.told().count(("complete", "")) == other.told().count(("complete", "")) == 1
+
+
+def test_a_notification_under_way_can_be_skipped(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.sink.hold("complete")
+    walk.ask("start")
+    walk.reaches("NOTIFYINGOFCOMPLETION")
+
+    walk.ask("abort")
+
+    walk.ends("finished")
+    walk.sink.let_go("complete")
+
+
+def test_a_worker_that_dies_while_it_tells_an_output_is_replaced(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.sink.hold("complete")
+    walk.ask("start")
+    wait_for(lambda: walk.sink.waits("complete"), saying="a worker tells the output")
+
+    walk.workers[0].kill()
+    walk.sink.let_go("complete")
+    walk.cluster.start("runworker")
+
+    walk.ends("finished")
+    assert walk.sink.told().count(("complete", "")) == 1
+
+
+# --- Deleting ----------------------------------------------------------------------------------------
+
+
+def test_a_job_is_deleted_with_what_it_holds_and_its_output_is_told(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.cluster.run(walk.job)
+    walk.sink.hold("remove")
+    walk.sink.hold("complete")
+
+    with walk.without_managers():
+        walk.ask("delete", status=202)
+        walk.reaches("READYFORDELETE")
+    walk.reaches("DELETING")
+    walk.sink.let_go("remove")
+    walk.reaches("NOTIFYINGOFDELETION")
+    walk.sink.let_go("complete")
+
+    walk.is_gone()
+    assert walk.sink.told()[-2:] == [("remove", walk.world.url("a")), ("complete", "")]
+    assert walk.cluster.database.value("SELECT count(*) FROM jobs_queueitem") == 0
+
+
+# --- Missing connectors ------------------------------------------------------------------------------
+
+
+def test_a_job_whose_connector_is_missing_says_so_waits_and_goes_on_when_it_is_back(walk):
+    walk.make_job()
+    walk.world.put("a", links=["b"], waits_for="go")
+    walk.world.put("b")
+    walk.ask("start")
+    walk.is_asked_for()
+    walk.managers[0].kill()
+    (without,) = walk.cluster.start("runmanager", CRAWLCTL_CONNECTORS="")
+
+    shown = walk.reaches("ACTIVE_UNINSTALLED")
+    assert (shown["status"], shown["connectors_ready"]) == ("Running, no connector", False)
+    assert shown["reason"] == "the connector 'scripted-all' is not installed"
+    walk.let_go()
+    wait_for(lambda: walk.cluster.database.documents().get((2, "OK")), saying="what was in flight has ended")
+    without.kill()
+    walk.managers = walk.cluster.start("runmanager")
+
+    walk.ends("finished")
+    assert walk.world.asked("b") == 1
+
+
+def test_a_job_whose_output_is_missing_is_not_deleted_before_it_is_back(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.cluster.run(walk.job)
+    walk.managers[0].kill()
+    (without,) = walk.cluster.start("runmanager", CRAWLCTL_OUTPUTS="")
+
+    walk.ask("delete", status=202)
+    shown = walk.reaches("DELETING_NOOUTPUT")
+    assert shown["reason"] == "the output 'scripted-output' is not installed"
+    without.kill()
+    walk.managers = walk.cluster.start("runmanager")
+
+    walk.is_gone()
+    assert ("remove", walk.world.url("a")) in walk.sink.told()
