@@ -2,6 +2,7 @@
 
 import datetime as dt
 import fcntl
+import itertools
 import json
 import threading
 import uuid
@@ -461,6 +462,50 @@ def test_what_another_job_holds_stays_when_one_is_deleted(search_output, flushed
 
     assert texts() == {PAGE: "text"}
     assert [item.job_id for item in QueueItem.objects.all()] == [other.row.pk]
+
+
+@pytest.mark.parametrize("stages", list(itertools.product([Stage.BEING_CLEANED, Stage.BEING_DELETED], repeat=2)))
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_jobs_that_drop_a_document_at_the_same_time_the_later_one_takes_it_away(
+    search_output, lines, connection, other_connection, rival, worker, flushed, stages, turned
+):
+    one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
+    flushed(one.indexed(PAGE))
+    flushed(other.indexed(PAGE))
+    claims = [(job, job.claim(PAGE, stage=stage)) for job, stage in zip((one, other), stages, strict=True)]
+    (first, its_claim), (second, the_other_claim) = reversed(claims) if turned else claims
+
+    with connection.transaction():
+        done = drop_of(connection, worker, first, its_claim)
+        rival.waits_in(drop_of, other_connection, worker, second, the_other_claim)
+        assert (done.dropped, done.removed) == (1, 0)
+    done = rival.result()
+
+    assert (done.dropped, done.removed) == (1, 1)
+    assert texts() == {}
+    assert actions(lines) == [("add", PAGE), ("add", PAGE), ("delete", PAGE)]
+    assert not QueueItem.objects.exists()
+
+
+def test_a_job_that_cleans_what_another_one_adds_leaves_it_there(
+    search_output, connection, other_connection, rival, worker, flushed
+):
+    one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
+    flushed(one.indexed(PAGE, "old"))
+    claim, added = one.claim(PAGE, stage=Stage.BEING_CLEANED), other.indexed(PAGE, "new")
+
+    with connection.transaction():
+        flush(connection, worker=worker, results=[added], outputs=JobOutputs(), now=NOON)
+        rival.waits_in(drop_of, other_connection, worker, one, claim)
+    done = rival.result()
+
+    assert (done.dropped, done.removed) == (1, 0)
+    assert texts() == {PAGE: "new"}
+
+
+def drop_of(connection: psycopg.Connection, worker: uuid.UUID, job: JobWithOutputs, claim: Claimed) -> Dropped:
+    jobs = {job.row.pk: job.facts}
+    return drop(connection, worker=worker, claims=[claim], jobs=jobs, outputs=JobOutputs(), now=NOON)
 
 
 def test_a_lost_claim_drops_nothing(search_output, flushed, dropped):

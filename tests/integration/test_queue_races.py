@@ -12,12 +12,15 @@ from django.db import connection as django_connection
 from jobs import control
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
 from jobs.loops.outputs import JobOutputs
-from jobs.models import Batch, Bin, CounterDelta, IndexedDocument, Lane, OutLinks, QueueItem, Turn
+from jobs.models import Batch, Bin, CounterDelta, IndexedDocument, Job, Lane, OutLinks, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.drop import drop
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers
 from jobs.queue.stuff import stuff
+from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
@@ -207,6 +210,42 @@ def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_con
     close_open_turns(connection)
     Lane.objects.update(ready_at=NOON)
     assert stuff_all(other_connection, second).documents == 10
+
+
+def test_a_document_of_two_jobs_is_cleaned_by_one_at_a_time(connection, other_connection, manager, worker, tmp_path):
+    """Both jobs have finished and name it no more: the second cleans it when the first has, and takes it away."""
+    output = make_output(tmp_path / "out.jsonl")
+    jobs = [make_running_job(manager, policy=make_policy(), run_no=2, output=output) for _ in range(2)]
+    for running in jobs:
+        make_documents(make_lane(running.seed), ["page"], stage=Stage.DONE, run_no=1, indexed_before=True)
+    IndexedDocument.objects.create(output=output, hash=hash_of("page"), version="1", indexed_at=NOON)
+    Job.objects.update(phase=Phase.SHUTTING_DOWN)
+    first, second = jobs
+
+    with connection.transaction():
+        assert clean_all(connection, first).documents == 1
+        # The bin is locked.
+        assert clean_all(other_connection, second).documents == 0
+    Lane.objects.update(ready_at=NOON)
+    assert clean_all(other_connection, second).documents == 0
+    removed = [drop_all(connection, worker, first)]
+    Lane.objects.update(ready_at=NOON)
+    assert clean_all(other_connection, second).documents == 1
+    removed.append(drop_all(connection, worker, second))
+
+    assert [(done.dropped, done.removed) for done in removed] == [(1, 0), (1, 1)]
+    assert not IndexedDocument.objects.exists()
+
+
+def clean_all(connection, running):
+    return stuff_removals(connection, manager=running.manager.id, group=running.group, room=1000, now=NOON)
+
+
+def drop_all(connection, worker, running):
+    taken = take(connection, worker=worker.id, room=1000, idle=True, now=NOON)
+    claims = [claimed for claims in taken.removals.values() for claimed in claims]
+    jobs = {running.job.pk: running.facts}
+    return drop(connection, worker=worker.id, claims=claims, jobs=jobs, outputs=JobOutputs(), now=NOON)
 
 
 def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(connection, manager, worker):
