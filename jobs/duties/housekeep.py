@@ -1,6 +1,7 @@
-"""What the main keeps small: deltas become counters, and batches that are over go."""
+"""What the main keeps small: deltas become counters; batches that are over go, and nodes that ended long ago."""
 
-from typing import Any
+import datetime as dt
+from typing import Any, Final, LiteralString
 
 import psycopg
 
@@ -8,6 +9,10 @@ from jobs.duties.context import Pass
 from jobs.queue import counters
 from jobs.queue.release import free_places
 from nodes.fences import hold_term
+from nodes.lifecycle import CLUSTER_SCOPE
+
+# How long one may look at what became of a node.
+_REMEMBERED: Final = dt.timedelta(days=14)
 
 _FORGET_BATCHES = """
 WITH old AS (
@@ -18,6 +23,30 @@ WITH old AS (
     DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM old)
 )
 DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
+"""
+
+OLD_NODES: Final[LiteralString] = "SELECT FROM nodes_node WHERE stopped_at < now() - interval '14 days'"
+# The oldest have the lowest numbers. Locks: the events that it deletes.
+_FORGET_EVENTS: Final[LiteralString] = """
+DELETE FROM nodes_nodeevent
+ WHERE id IN (SELECT id FROM (SELECT id, at FROM nodes_nodeevent ORDER BY id LIMIT 2000) AS oldest WHERE at < %(before)s)
+"""
+# The circles of one-shots that ended, and that no job is waiting in. Locks: MainTerm.
+_FORGET_TERMS: Final[LiteralString] = """
+DELETE FROM nodes_mainterm AS term
+ WHERE term.scope NOT IN (%(cluster)s, %(scope)s) AND term.since < %(before)s
+   AND NOT EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = term.scope AND node.stopped_at IS NULL)
+   AND NOT EXISTS (SELECT FROM jobs_job AS job WHERE job.node_scope = term.scope)
+"""
+# Locks: Node, skipping what is locked.
+_FORGET_NODES: Final[LiteralString] = """
+DELETE FROM nodes_node
+ WHERE id IN (SELECT node.id FROM nodes_node AS node
+               WHERE node.stopped_at < %(before)s
+                 AND NOT EXISTS (SELECT FROM nodes_nodeevent AS event WHERE event.node_id = node.id)
+                 AND NOT EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id)
+                 AND NOT EXISTS (SELECT FROM jobs_throttlegroup AS held WHERE held.owner_id = node.id)
+               ORDER BY node.id LIMIT 500 FOR UPDATE SKIP LOCKED)
 """
 
 
@@ -32,6 +61,16 @@ def forget_old_batches(at: Pass) -> int:
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount
+
+
+def forget_old_nodes(at: Pass) -> int:
+    """Drop nodes that ended long ago, with their events and circles, unless something names them; returns 0."""
+    facts = {"before": at.now - _REMEMBERED, "cluster": CLUSTER_SCOPE, "scope": at.scope}
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        for statement in (_FORGET_TERMS, _FORGET_EVENTS, _FORGET_NODES):
+            at.connection.execute(statement, facts)
+    return 0
 
 
 def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:

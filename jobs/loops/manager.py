@@ -23,7 +23,7 @@ from jobs.duties.context import Pass
 from jobs.duties.failover import interrupt_dead_one_shots, release_lost_documents, withdraw_from_stopped_jobs
 from jobs.duties.finish import JOBS_AT_REST, end_runs
 from jobs.duties.history import keep_history
-from jobs.duties.housekeep import fold_counters, forget_old_batches
+from jobs.duties.housekeep import OLD_NODES, fold_counters, forget_old_batches, forget_old_nodes
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
@@ -76,6 +76,7 @@ MAIN_DUTIES: Final = duties(
     (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta)"),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
+    (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
 )
 OWNER_DUTIES: Final = duties(
     (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),

@@ -1,0 +1,85 @@
+"""What the main forgets of nodes, and what it must not."""
+
+import datetime as dt
+
+import pytest
+
+from jobs.duties.context import Pass
+from jobs.duties.housekeep import forget_old_nodes
+from jobs.models import Job
+from nodes import membership
+from nodes.models import MainTerm, Node, NodeEvent
+from tests.cluster import elect_main, register_node, seconds, status_of
+from tests.factories import make_group, make_job
+
+LONG = dt.timedelta(days=15)
+
+
+@pytest.fixture
+def main(connection):
+    """The main of the cluster, and the duty as it would be performed so much later."""
+    manager = register_node(connection, "manager", name="main")
+    term = elect_main(connection, manager)
+
+    def forget(*, later):
+        now = dt.datetime.now(tz=dt.UTC) + later
+        at = Pass(connection=connection, me=manager.id, scope=manager.scope, now=now, term=term, groups=())
+        for _turn in range(2):
+            assert forget_old_nodes(at) == 0
+
+    return forget
+
+
+def end(connection, node):
+    membership.begin_draining(connection, node_id=node.id, reason="asked to stop")
+    membership.stop(connection, node_id=node.id, reason="asked to stop")
+
+
+def names():
+    return sorted(Node.objects.values_list("name", flat=True))
+
+
+def test_nodes_that_ended_long_ago_go_with_their_events(connection, main):
+    gone = register_node(connection, "worker", name="gone")
+    end(connection, gone)
+
+    main(later=LONG)
+
+    assert names() == ["main"]
+    assert not NodeEvent.objects.filter(node=gone.id).exists()
+
+
+def test_nodes_that_ended_lately_and_those_that_live_stay(connection, main):
+    end(connection, register_node(connection, "worker", name="lately"))
+
+    main(later=seconds(3600))
+
+    assert names() == ["lately", "main"]
+    assert NodeEvent.objects.count() > 4
+
+
+def test_who_owns_a_group_is_not_forgotten(connection, main):
+    owner = register_node(connection, "manager", name="owner")
+    make_group(make_job().seeds.get(), owner=owner)
+    end(connection, owner)
+
+    main(later=LONG)
+
+    assert status_of(connection, owner.id) == "stopped"
+
+
+def test_the_circle_of_a_one_shot_goes_once_nobody_is_in_it(connection, main):
+    ended, waited_for = (
+        register_node(connection, "manager", name=scope, scope=scope) for scope in ("ended", "waited for")
+    )
+    alive = register_node(connection, "manager", name="alive", scope="alive")
+    for node in (ended, waited_for, alive):
+        elect_main(connection, node)
+    Job.objects.filter(pk=make_job().pk).update(node_scope="waited for")
+    end(connection, ended)
+    end(connection, waited_for)
+
+    main(later=LONG)
+
+    assert sorted(MainTerm.objects.values_list("scope", flat=True)) == ["alive", "cluster", "waited for"]
+    assert names() == ["alive", "main", "waited for"]
