@@ -5,6 +5,7 @@ What a connection says counts for all jobs that use it. So it is changed only wh
 and their next runs read and index everything anew.
 """
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -109,6 +110,37 @@ def delete(kind: Kind, connection_id: int) -> None:
         if users:
             raise ConnectionInUse(connection, users, "deleted")
         connection.delete()
+
+
+def index_again(output_id: int, *, now: dt.datetime) -> OutputConnection:
+    """
+    Let the next run of each job write everything to this output anew; returns it. One row, whatever it holds.
+
+    Raises:
+        ConnectionUnknown: there is no such output.
+    """
+    return _mark(output_id, trusted_from=now)
+
+
+def clear(output_id: int, *, now: dt.datetime) -> OutputConnection:
+    """
+    Take out of this output everything that it holds by now; returns it.
+
+    Workers do that behind this call, a chunk at a time. The next run of each job brings everything back.
+
+    Raises:
+        ConnectionUnknown: there is no such output.
+    """
+    return _mark(output_id, trusted_from=now, clear_before=now, clearing_refused="")
+
+
+def _mark(output_id: int, **facts: object) -> OutputConnection:
+    with transaction.atomic():
+        jobs = Job.objects.filter(outputs=output_id).select_for_update(no_key=True).order_by("pk")
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(from_the_beginning=True)
+        if not OutputConnection.objects.filter(pk=output_id).update(**facts):
+            raise ConnectionUnknown(output_id)
+    return OutputConnection.objects.get(pk=output_id)
 
 
 def _distrust_versions(connection: Connection) -> None:

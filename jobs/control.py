@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Unpack
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from jobs import journal
 from jobs.connectors.repository.registry import check_specification
@@ -19,6 +19,7 @@ from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.queue.send_back import SentBack, send_back
 from jobs.runs import InvalidJob, ask_for_run
 from jobs.terms import Terms, check_terms, store_windows
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
@@ -40,6 +41,7 @@ __all__ = [
     "restart",
     "restart_minimal",
     "resume",
+    "send_back_failed",
     "start",
     "start_minimal",
 ]
@@ -226,6 +228,31 @@ def restart_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChan
 def reset_seeding(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Let the next run read the source as if it had never been read."""
     return make_transition(job_id, "reset seeding", made_by=made_by, now=now, facts={"from_the_beginning": True})
+
+
+def send_back_failed(job_id: int, *, codes: Sequence[str] = (), made_by: str, now: dt.datetime) -> SentBack:
+    """
+    Let documents be read again that failed in the job's run with one of these codes, or with any.
+
+    In an active job they are due at once. A job at rest reads them in its next run, unless that is a full
+    one, which reads what it reaches anyway.
+
+    Raises:
+        JobUnknown: there is no such job.
+        TransitionRefused: the job is neither active nor at rest.
+    """
+    connection.ensure_connection()
+    sent = send_back(connection.connection, job_id=job_id, codes=codes, now=now)
+    job = Job.objects.filter(pk=job_id).first()
+    if job is None:
+        raise JobUnknown(job_id)
+    if sent is None:
+        raise TransitionRefused(job, "send back")
+    if sent.documents:
+        about = ", ".join(codes) or "any code"
+        message = f"{sent.documents:,} documents that failed ({about}) were sent back"
+        journal.record(job, kind="sent back", message=message, made_by=made_by, now=now)
+    return sent
 
 
 def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:

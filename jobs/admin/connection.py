@@ -5,9 +5,12 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs import connections
@@ -16,6 +19,7 @@ from jobs.connections import ConnectionInUse, InvalidConnection, Kind
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
 from jobs.models import OutputConnection, RepositoryConnection
+from jobs.queries.clock import read_clock
 
 
 class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -128,6 +132,36 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
 class OutputConnectionAdmin(ConnectionAdmin):
     form = OutputConnectionForm
+    actions_detail = ("index_again", "clear")
+    readonly_fields = ("clearing",)
+
+    @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
+    def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+        """Every document is written here anew when a run next looks at it."""
+        output = connections.index_again(object_id, now=read_clock())
+        messages.success(
+            request, _("The next run of each job writes everything to %(output)s anew.") % {"output": output}
+        )
+        return redirect("admin:jobs_outputconnection_change", object_id)
+
+    @action(description=_("Remove all"), url_path="clear", permissions=("change",))  # type: ignore[untyped-decorator]
+    def clear(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+        """Everything that is here leaves; a page asks first."""
+        output = OutputConnection.objects.filter(pk=object_id).first()
+        if output is None:
+            raise Http404
+        if request.method != "POST":
+            context = {**self.admin_site.each_context(request), "output": output, "title": _("Remove all")}
+            return render(request, "admin/jobs/outputconnection/clear.html", context)
+        connections.clear(object_id, now=read_clock())
+        messages.success(request, _("Workers are taking everything out of %(output)s.") % {"output": output})
+        return redirect("admin:jobs_outputconnection_change", object_id)
+
+    @display(description=_("Clearing"))  # type: ignore[untyped-decorator]
+    def clearing(self, output: OutputConnection) -> str:
+        if output.clear_before is None:
+            return str(_("not asked for"))
+        return output.clearing_refused or str(_("under way"))
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
         return {"connector": DEFAULT_OUTPUT}

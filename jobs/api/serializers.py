@@ -203,11 +203,25 @@ class RepositorySerializer(ConnectionSerializer):
 
 
 class OutputSerializer(ConnectionSerializer):
-    """Where documents go."""
+    """Where documents go; what is to be written anew, and what is being taken out again."""
 
     class Meta:
         model = OutputConnection
-        fields = ("id", "name", "connector", "configuration")
+        fields = ("id", "name", "connector", "configuration", "trusted_from", "clear_before", "clearing_refused")
+        read_only_fields = ("trusted_from", "clear_before", "clearing_refused")
+
+
+class SendBackSerializer(StrictSerializer):
+    """Which of the documents that failed are to be read again: those of some result codes, or all."""
+
+    codes = serializers.ListField(child=serializers.CharField(max_length=30), default=list, max_length=100)
+
+
+class SentBackSerializer(serializers.Serializer[Any]):
+    """How many documents were sent back, and whether more are left than one request takes."""
+
+    documents = serializers.IntegerField()
+    has_more = serializers.BooleanField()
 
 
 class JobQuery(PageQuery):

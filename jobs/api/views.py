@@ -24,8 +24,11 @@ from jobs.api.serializers import (
     PolicySerializer,
     RepositorySerializer,
     SeedOfJobSerializer,
+    SendBackSerializer,
+    SentBackSerializer,
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.queries.clock import read_clock
 from jobs.queue.counters import read_run
 from jobs.transitions import StateChange
 from nodes.api.paging import ListingView
@@ -56,6 +59,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "restart": "jobs.control_job",
         "restart_minimal": "jobs.control_job",
         "reset_seeding": "jobs.control_job",
+        "send_back": "jobs.control_job",
         "delete_job": "jobs.delete_job",
     }
     queryset = Job.objects.prefetch_related("outputs", "windows", _LIVE_SEEDS)
@@ -141,6 +145,21 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"], url_path="reset-seeding")
     def reset_seeding(self, request: Request, pk: str) -> Response:
         return self._make(request, control.reset_seeding)
+
+    @extend_schema(
+        operation_id="jobs_send_back",
+        description="Let documents that failed in its run be read again: those of some result codes, or all.",
+        request=SendBackSerializer,
+        responses=SentBackSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="send-back")
+    def send_back(self, request: Request, pk: str) -> Response:
+        wanted = SendBackSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        sent = control.send_back_failed(
+            int(pk), **wanted.validated_data, made_by=request.user.get_username(), now=timezone.now()
+        )
+        return Response(SentBackSerializer(sent).data)
 
     @extend_schema(
         operation_id="jobs_delete",
@@ -289,5 +308,33 @@ class OutputView(ConnectionView):
         "update": "jobs.change_outputconnection",
         "partial_update": "jobs.change_outputconnection",
         "destroy": "jobs.delete_outputconnection",
+        "reindex": "jobs.change_outputconnection",
+        "clear": "jobs.change_outputconnection",
     }
     serializer_class = OutputSerializer
+
+    @extend_schema(
+        operation_id="outputs_reindex",
+        description="Let the next run of each job write everything to this output anew.",
+        request=Nothing,
+    )
+    @action(detail=True, methods=["post"])
+    def reindex(self, request: Request, pk: str) -> Response:
+        return self._mark(request, connections.index_again)
+
+    @extend_schema(
+        operation_id="outputs_clear",
+        description="Take everything out of this output that it holds by now. Workers do it behind this request.",
+        request=Nothing,
+        responses={202: OutputSerializer},
+    )
+    @action(detail=True, methods=["post"])
+    def clear(self, request: Request, pk: str) -> Response:
+        return self._mark(request, connections.clear, status=status.HTTP_202_ACCEPTED)
+
+    def _mark(
+        self, request: Request, wish: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK
+    ) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        marked = wish(int(self.kwargs["pk"]), now=read_clock())
+        return Response(self.get_serializer(marked).data, status=status)

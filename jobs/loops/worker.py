@@ -21,6 +21,7 @@ from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Activity, Ending
 from jobs.duties.index import index_waiting_texts
 from jobs.loops.bin_queue import BinQueue, OpenTurn
+from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
 from jobs.loops.due import Due
 from jobs.loops.telling import tell_outputs
@@ -153,6 +154,7 @@ class Worker:
         self._close_due = Due(self._loop, self._something_to_write)
         self._control_changed = asyncio.Event()
         self._something_to_tell = asyncio.Event()
+        self._something_to_clear = asyncio.Event()
         loops: list[asyncio.Task[None]] = []
         stopping = self._loop.create_task(stop.wait())
         try:
@@ -168,6 +170,7 @@ class Worker:
                     ("control", self._obeying()),
                     ("index", self._indexing()),
                     ("tell", self._telling()),
+                    ("clear", self._clearing()),
                 )
             ]
             done, _ = await asyncio.wait([*loops, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -280,6 +283,7 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._moved_jobs.add, int(payload))
             self._loop.call_soon_threadsafe(self._control_changed.set)
             self._loop.call_soon_threadsafe(self._something_to_tell.set)
+            self._loop.call_soon_threadsafe(self._something_to_clear.set)
 
     async def _taking(self) -> None:
         while True:
@@ -571,6 +575,11 @@ class Worker:
             scope=self._me.scope,
             woken=self._something_to_tell,
             may_begin=lambda: self._heart.trust.may_begin,
+        )
+
+    async def _clearing(self) -> None:
+        await clear_outputs(
+            self._database, woken=self._something_to_clear, may_begin=lambda: self._heart.trust.may_begin
         )
 
     # --- Indexing --------------------------------------------------------------------------------

@@ -18,11 +18,20 @@ class RepositoryConnection(models.Model):
 
 
 class OutputConnection(models.Model):
-    """A place that holds what was crawled. `configuration` is checked by its connector."""
+    """
+    A place that holds what was crawled. `configuration` is checked by its connector.
+
+    What was written before `trusted_from` is written anew when its document is next looked at; what was
+    written before `clear_before` is being taken out again. Both null where nobody asked for that.
+    """
 
     name = models.CharField(max_length=400, unique=True)
     connector = models.SlugField(max_length=50)
     configuration = models.JSONField(default=dict, blank=True)
+    trusted_from = models.DateTimeField(null=True, blank=True, editable=False)
+    clear_before = models.DateTimeField(null=True, blank=True, editable=False)
+    # Why it could not be cleared at the last attempt, in words.
+    clearing_refused = models.TextField(blank=True, editable=False)
 
     class Meta:
         ordering = ("name",)

@@ -62,11 +62,13 @@ WITH node AS MATERIALIZED (
            CASE WHEN job.carries
                 THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
                        WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
-           -- A version counts only if every output that holds anything holds just that one.
+           -- A version counts only if every output that holds anything holds just that one, and is trusted in it.
            CASE WHEN item.version = '' THEN ''
                 WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
                           ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
-                       WHERE held.hash = item.hash AND held.version = item.version)
+                        JOIN jobs_outputconnection AS holder ON holder.id = held.output_id
+                       WHERE held.hash = item.hash AND held.version = item.version
+                         AND (holder.trusted_from IS NULL OR held.indexed_at >= holder.trusted_from))
                    = (SELECT count(*) FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output
                           ON output.id = link.outputconnection_id
                        WHERE link.job_id = item.job_id AND output.connector <> 'null')

@@ -27,6 +27,7 @@ urlpatterns = [
     path("", views.overview, name="overview"),
     path("jobs/<int:job_id>/", views.job, name="job"),
     path("jobs/<int:job_id>/transition/", views.transition, name="job-transition"),
+    path("jobs/<int:job_id>/send-back/", views.send_back, name="job-send-back"),
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("nodes/", views.nodes, name="nodes"),

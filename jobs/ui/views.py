@@ -28,7 +28,7 @@ from jobs.queries.nodes_page import read_nodes_page
 from jobs.queries.overview import read_overview, read_search_lag
 from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
 from jobs.queries.search import search as search_texts
-from jobs.ui import document_rows, screens
+from jobs.ui import document_rows, screens, words
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
@@ -87,6 +87,27 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = reverse("job", args=[job_id])
     return redirect(back)
+
+
+@page
+@require_POST
+def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Let documents that failed be read again: those of one result code, or all."""
+    user: Any = request.user
+    if not user.has_perm("jobs.control_job"):
+        raise PermissionDenied(_("Your role may not do this."))
+    code = request.POST.get("code", "")
+    try:
+        sent = control.send_back_failed(
+            job_id, codes=[code] if code else [], made_by=user.get_username(), now=timezone.now()
+        )
+    except JobUnknown as unknown:
+        raise Http404(str(unknown)) from None
+    except TransitionRefused as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("Documents sent back: %(count)s.") % {"count": words.number(sent.documents)})
+    return redirect("job", job_id)
 
 
 @page

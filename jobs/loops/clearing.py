@@ -1,0 +1,35 @@
+"""A worker clears outputs of which an operator wants to be rid of everything, beside its crawl."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from jobs.connectors.output.registry import open_output
+from jobs.loops.database import DatabaseThread
+from jobs.queue.clear_output import clear_some
+
+logger = logging.getLogger(__name__)
+
+# How often a worker looks for an output that is to be cleared, and tries again one that refused.
+_POLL: Final = 5.0
+
+
+async def clear_outputs(database: DatabaseThread, *, woken: asyncio.Event, may_begin: Callable[[], bool]) -> None:
+    """Clear outputs chunk by chunk, until cancelled; what refuses is left for the next time."""
+    while True:
+        try:
+            async with asyncio.timeout(_POLL):
+                await woken.wait()
+        except TimeoutError:
+            pass
+        woken.clear()
+        refused: frozenset[int] = frozenset()
+        while may_begin():
+            done = await database.run(partial(clear_some, opens=open_output, apart_from=refused))
+            if done.output is None:
+                break
+            if done.refused:
+                logger.warning("output %d cannot be cleared now: %s", done.output, done.refused)
+                refused |= {done.output}

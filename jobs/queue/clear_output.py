@@ -1,0 +1,83 @@
+"""
+Clearing an output: everything that it holds is taken out again, a chunk at a time.
+
+Asked for by an operator, done by whichever worker comes first. What a run writes meanwhile stays.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import ConfigurationError, Entry, Output, OutputError
+from jobs.connectors.output.registry import StoredOutput
+from jobs.queue.rows import named_rows
+
+_AT_ONCE: Final = 500
+
+# Locks: OutputConnection, skipping one that another worker clears.
+_CLAIM: Final[LiteralString] = """
+SELECT id, connector, configuration, clear_before, clock_timestamp() AS now FROM jobs_outputconnection
+ WHERE clear_before IS NOT NULL AND id <> ALL(%(apart_from)s)
+ ORDER BY id LIMIT 1
+   FOR NO KEY UPDATE SKIP LOCKED
+"""
+# Locks: IndexedDocument by (output, hash).
+_HELD: Final[LiteralString] = """
+SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash = held.hash LIMIT 1) AS url
+  FROM jobs_indexeddocument AS held
+ WHERE held.output_id = %(output)s AND held.indexed_at < %(before)s
+ ORDER BY held.hash LIMIT %(most)s
+   FOR NO KEY UPDATE OF held
+"""
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s)
+"""
+_CLEARED: Final[LiteralString] = """
+UPDATE jobs_outputconnection SET clear_before = NULL, clearing_refused = '' WHERE id = %(output)s
+"""
+_REFUSED: Final[LiteralString] = """
+UPDATE jobs_outputconnection SET clearing_refused = %(why)s WHERE id = %(output)s AND clear_before IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What one chunk did. `output` is None when no output is to be cleared; `refused` says why it let nothing go."""
+
+    output: int | None = None
+    documents: int = 0
+    refused: str = ""
+
+
+def clear_some(
+    connection: psycopg.Connection[Any], *, opens: Callable[[StoredOutput], Output], apart_from: frozenset[int]
+) -> Cleared:
+    """Take the next chunk out of an output that is to be cleared, not one of `apart_from`."""
+    wanted: Any = None
+    try:
+        with connection.transaction(), named_rows(connection, binary=True) as cursor:
+            wanted = cursor.execute(_CLAIM, {"apart_from": list(apart_from)}).fetchone()
+            if wanted is None:
+                return Cleared()
+            return Cleared(wanted.id, _clear(cursor, wanted, opens(wanted)))
+    except (OutputError, ConfigurationError) as refused:
+        connection.execute(_REFUSED, {"output": wanted.id, "why": str(refused)})
+        return Cleared(wanted.id, refused=str(refused))
+
+
+def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output) -> int:
+    facts = {"output": wanted.id, "before": wanted.clear_before, "most": _AT_ONCE}
+    held: list[Any] = cursor.execute(_HELD, facts).fetchall()
+    if not held:
+        cursor.execute(_CLEARED, {"output": wanted.id})
+        return 0
+    cursor.execute(_FORGET, {"output": wanted.id, "hashes": [row.hash for row in held]})
+    # What no job knows any more has no name here; only an output that goes by the hash can still let go of it.
+    entries = [
+        Entry(row.hash.hex, row.url or "", None, "", wanted.now) for row in held if row.url or output.is_transactional
+    ]
+    if entries:
+        output.remove(cursor, entries)
+    return len(held)

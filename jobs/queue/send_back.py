@@ -1,0 +1,91 @@
+"""
+Sending back: documents that failed in the run of a job are to be read again, all or those of some codes.
+
+They are due at once where the job is active, and else in its next run that rechecks what is known or
+looks for changes. Chunk by chunk, each in a transaction of its own.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.document import Stage
+from jobs.models.document import Outcome
+from jobs.queue.order import AGAIN
+from jobs.queue.retrying import retried
+from jobs.queue.rows import named_rows
+from jobs.queue.wake import wake_job
+
+_AT_ONCE: Final = 1000
+# Documents that one call sends back; who wants more asks again.
+MOST: Final = 100_000
+
+# Locks: Job SHARE, so that the run stays the one that was looked at.
+_HOLD: Final[LiteralString] = (
+    "SELECT run_no FROM jobs_job WHERE id = %(job)s AND phase IN ('active', 'inactive') FOR SHARE"
+)
+# Locks: QueueItem by (hash, job), skipping what is locked.
+_SEND_BACK: Final[LiteralString] = f"""
+WITH failed AS (
+    SELECT hash, job_id, lane_id, run_no, outcome, result_code FROM jobs_queueitem
+     WHERE lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+                        WHERE seed.job_id = %(job)s)
+       AND run_no = %(run)s AND stage = {Stage.DONE:d} AND outcome = {Outcome.FAILED:d}
+       AND (%(every)s OR result_code = ANY(%(codes)s))
+     ORDER BY hash, job_id LIMIT %(most)s
+       FOR NO KEY UPDATE SKIP LOCKED
+), sent AS (
+    UPDATE jobs_queueitem AS item
+       SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, outcome = 0, result_code = '', failures = 0,
+           failing_since = NULL, losses = 0
+      FROM failed WHERE item.hash = failed.hash AND item.job_id = failed.job_id
+    RETURNING failed.*
+), counted AS (
+    INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, lane_id, run_no, 'stage', {Stage.DONE:d}, outcome, result_code, -count(*) FROM sent
+     GROUP BY job_id, lane_id, run_no, outcome, result_code
+     UNION ALL
+    SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM sent
+     GROUP BY job_id, lane_id, run_no
+)
+SELECT count(*) FROM sent
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SentBack:
+    """How many documents are to be read again, and whether there are more of them than one call takes."""
+
+    documents: int
+    has_more: bool
+
+
+def send_back(
+    connection: psycopg.Connection[Any], *, job_id: int, codes: Sequence[str], now: dt.datetime
+) -> SentBack | None:
+    """Let documents be read again that failed with one of `codes`, or with any; None if the job is in between."""
+    documents, found = 0, _AT_ONCE
+    while found == _AT_ONCE and documents < MOST:
+        chunk = _send_some_back(connection, job_id=job_id, codes=codes)
+        if chunk is None:
+            return None
+        found = chunk
+        documents += found
+    if documents:
+        wake_job(connection, job_id=job_id, now=now)
+    return SentBack(documents, has_more=found == _AT_ONCE)
+
+
+@retried
+def _send_some_back(connection: psycopg.Connection[Any], *, job_id: int, codes: Sequence[str]) -> int | None:
+    with connection.transaction(), named_rows(connection) as cursor:
+        held = cursor.execute(_HOLD, {"job": job_id}).fetchone()
+        if held is None:
+            return None
+        facts = {"job": job_id, "run": held.run_no, "every": not codes, "codes": list(codes), "most": _AT_ONCE}
+        row = cursor.execute(_SEND_BACK, facts).fetchone()
+        assert row is not None
+        return int(row.count)

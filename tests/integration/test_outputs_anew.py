@@ -1,0 +1,119 @@
+"""Writing an output anew, and taking everything out of it again."""
+
+import datetime as dt
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from crawlctl.roles import ADMINISTRATOR, OPERATOR
+from jobs import connections
+from jobs.connectors.output.registry import open_output
+from jobs.models import IndexedDocument, Job, OutputConnection
+from jobs.queue.clear_output import clear_some
+from tests.api import assert_problem, client_of
+from tests.integration.test_outputs import (
+    NOON,
+    OTHER_PAGE,
+    PAGE,
+    JobWithOutputs,
+    actions,
+    flushed,  # noqa: F401 (a fixture)
+    lines,  # noqa: F401 (a fixture)
+    search_output,  # noqa: F401 (a fixture)
+    texts,
+    worker,  # noqa: F401 (a fixture)
+)
+
+LATER = NOON + dt.timedelta(hours=1)
+
+
+def clear_all(connection):
+    """Chunk by chunk until nothing is to be cleared; how many documents left."""
+    documents = 0
+    while (done := clear_some(connection, opens=open_output, apart_from=frozenset())).output is not None:
+        assert not done.refused
+        documents += done.documents
+    return documents
+
+
+def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, search_output, lines, flushed):  # noqa: F811
+    job = JobWithOutputs("job", search_output, lines)
+    flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
+
+    connections.clear(search_output.pk, now=LATER)
+
+    assert clear_all(connection) == 2
+    assert texts() == {}
+    assert {action for action, _ in actions(lines)} == {"add"}
+    assert IndexedDocument.objects.filter(output=lines).count() == 2
+    assert OutputConnection.objects.get(pk=search_output.pk).clear_before is None
+
+
+def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flushed):  # noqa: F811
+    job = JobWithOutputs("job", lines)
+    flushed(job.indexed(PAGE))
+
+    connections.clear(lines.pk, now=LATER)
+    clear_all(connection)
+
+    assert actions(lines) == [("add", PAGE), ("delete", PAGE)]
+
+
+def test_what_is_written_after_the_wish_stays(connection, search_output, flushed):  # noqa: F811
+    job = JobWithOutputs("job", search_output)
+    connections.clear(search_output.pk, now=NOON - dt.timedelta(hours=1))
+    flushed(job.indexed(PAGE))
+
+    assert clear_all(connection) == 0
+    assert list(texts()) == [PAGE]
+
+
+def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines, flushed):  # noqa: F811
+    job = JobWithOutputs("job", lines)
+    flushed(job.indexed(PAGE))
+    Path(lines.configuration["path"]).unlink()
+    Path(lines.configuration["path"]).mkdir()
+    connections.clear(lines.pk, now=LATER)
+
+    done = clear_some(connection, opens=open_output, apart_from=frozenset())
+
+    assert (done.output, bool(done.refused)) == (lines.pk, True)
+    assert IndexedDocument.objects.count() == 1
+    assert OutputConnection.objects.get(pk=lines.pk).clearing_refused == done.refused
+    assert clear_some(connection, opens=open_output, apart_from=frozenset({lines.pk})).output is None
+
+
+def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_output, flushed):  # noqa: F811
+    flushed(JobWithOutputs("job", search_output).indexed(PAGE))
+    connections.clear(search_output.pk, now=LATER)
+
+    with psycopg.connect(dsn) as other, other.transaction():
+        other.execute("SELECT FROM jobs_outputconnection WHERE id = %s FOR NO KEY UPDATE", [search_output.pk])
+        assert clear_some(connection, opens=open_output, apart_from=frozenset()).output is None
+
+    assert clear_all(connection) == 1
+
+
+@pytest.mark.parametrize("wish", [connections.index_again, connections.clear])
+def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):  # noqa: F811
+    job = JobWithOutputs("job", search_output)
+    Job.objects.update(from_the_beginning=False)
+
+    wish(search_output.pk, now=LATER)
+
+    assert Job.objects.get(pk=job.row.pk).from_the_beginning
+
+
+def test_an_output_that_is_not_there_cannot_be_asked(connection):
+    with pytest.raises(connections.ConnectionUnknown):
+        connections.index_again(7_000_000, now=LATER)
+
+
+def test_administrators_ask_through_the_api_and_others_may_not(search_output):  # noqa: F811
+    address = f"/api/v1/outputs/{search_output.pk}/"
+
+    administrator = client_of(ADMINISTRATOR)
+    assert administrator.post(f"{address}reindex/").json()["trusted_from"]
+    assert administrator.post(f"{address}clear/").status_code == 202
+    assert_problem(client_of(OPERATOR).post(f"{address}clear/"), 403, "permission_denied")

@@ -1,0 +1,77 @@
+"""Documents that failed are sent back in bulk, all or those of some result codes."""
+
+import pytest
+
+from crawlctl.roles import OPERATOR, VIEWER
+from jobs import control
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, JobEvent, Outcome, QueueItem
+from jobs.queue.send_back import send_back
+from tests.api import assert_problem, client_of
+from tests.cluster import NOON
+from tests.factories import make_documents
+from tests.integration.test_queue_flush import OneWorker
+
+FAILED = {"stage": Stage.DONE, "outcome": Outcome.FAILED}
+
+
+@pytest.fixture
+def crawl(connection):
+    made = OneWorker(connection)
+    make_documents(made.lane, ["broken"], result_code="500", failures=3, **FAILED)
+    make_documents(made.lane, ["absent"], result_code="404", **FAILED)
+    make_documents(made.lane, ["fine"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
+    return made
+
+
+def pending():
+    return {item.identifier.rpartition("/")[2] for item in QueueItem.objects.filter(stage=Stage.PENDING)}
+
+
+def test_everything_that_failed_is_due_again_at_once(crawl):
+    sent = send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)
+
+    assert (sent.documents, sent.has_more) == (2, False)
+    assert set(crawl.claim()) == {"broken", "absent"}
+
+
+def test_only_what_failed_with_the_code_is_sent_back(crawl):
+    send_back(crawl.connection, job_id=crawl.job.pk, codes=["500"], now=NOON)
+
+    assert pending() == {"broken"}
+    assert QueueItem.objects.get(stage=Stage.PENDING).failures == 0
+
+
+def test_counts_follow(crawl):
+    send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)
+
+    rows = crawl.connection.execute("SELECT stage, code, amount FROM jobs_counterdelta WHERE amount <> 0").fetchall()
+    assert sorted(rows) == [(Stage.PENDING, "", 2), (Stage.DONE, "404", -1), (Stage.DONE, "500", -1)]
+
+
+def test_a_job_that_is_in_between_sends_nothing_back(crawl):
+    Job.objects.update(phase=Phase.SHUTTING_DOWN)
+
+    assert send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON) is None
+    with pytest.raises(control.TransitionRefused):
+        control.send_back_failed(crawl.job.pk, made_by="a test", now=NOON)
+    assert pending() == set()
+
+
+def test_the_journal_says_who_sent_back_what(crawl):
+    control.send_back_failed(crawl.job.pk, codes=["500"], made_by="ada", now=NOON)
+
+    event = JobEvent.objects.get(kind="sent back")
+    assert event.made_by == "ada"
+    assert "500" in event.message
+
+
+def test_operators_ask_through_the_api_and_viewers_may_not(crawl):
+    address = f"/api/v1/jobs/{crawl.job.pk}/send-back/"
+
+    assert_problem(client_of(VIEWER).post(address, {}), 403, "permission_denied")
+    operator = client_of(OPERATOR)
+    assert_problem(operator.post(address, {"codes": "500"}), 400, "invalid")
+    assert operator.post(address, {"codes": ["500"]}).json() == {"documents": 1, "has_more": False}
+    assert pending() == {"broken"}
