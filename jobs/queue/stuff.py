@@ -141,9 +141,11 @@ SELECT lane_id,
                    WHERE item.lane_id = looked.lane_id AND item.run_no < looked.run_no
                      AND item.stage = ANY(string_to_array(rechecks, ',')::int[])))
             THEN %(soon)s
-            ELSE (SELECT greatest(min(item.check_time), %(now)s) FROM jobs_queueitem AS item
+            -- No row where nothing waits: greatest() takes no notice of a null, and the lane would never sleep.
+            ELSE (SELECT greatest(item.check_time, %(now)s) FROM jobs_queueitem AS item
                    WHERE item.lane_id = looked.lane_id AND item.check_time IS NOT NULL AND item.stage IN (0, 2)
-                     AND item.run_no = looked.run_no)
+                     AND item.run_no = looked.run_no
+                   ORDER BY item.check_time LIMIT 1)
        END AS ready_at
   FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(below)s::bigint[], %(rechecks)s::text[])
        AS looked(lane_id, run_no, below, rechecks)

@@ -92,16 +92,18 @@ def plan_turns(
     """
     Return the turns that can be given now, and the lanes for which there is no place.
 
-    The place goes by job priority, then to the lane that was served longest ago.
+    The place goes by job priority, then to the lane that was served longest ago; turns come in this order, since
+    there may not be room for all of them.
     """
     by_bin: dict[int, list[LaneSeen]] = {}
-    for lane in lanes:
+    for lane in sorted(lanes, key=_rank):
         by_bin.setdefault(lane.bin_id, []).append(lane)
     turns: list[TurnPlan] = []
     waiting: list[NoPlace] = []
-    for seen in bins:
-        queue = sorted(by_bin.get(seen.id, ()), key=_rank)
-        if not queue:
+    bin_of = {seen.id: seen for seen in bins}
+    for bin_id, queue in by_bin.items():
+        seen = bin_of.get(bin_id)
+        if seen is None:
             continue
         opens_at = _opens_at(seen)
         if opens_at is not None and opens_at > now:

@@ -192,6 +192,19 @@ def test_two_stuffers_of_one_group_share_its_documents(connection, other_connect
     assert sum(Batch.objects.values_list("documents", flat=True)) == 40
 
 
+def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connection, running):
+    for name in "abcdef":
+        make_lane(running.seed, f"{name}.example")
+    full = make_lane(running.seed, "full.example")
+    make_documents(full, 10)
+
+    # Room for the turns of one bin: those who have nothing must not be first for ever.
+    offered = [stuff_all(connection, running, room=1).documents for _ in range(7)]
+
+    assert sum(offered) == 10
+    assert set(Lane.objects.exclude(pk=full.pk).values_list("ready_at", flat=True)) == {None}
+
+
 def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_connection, manager, worker):
     policy = make_policy(open_requests=1000)
     first, second = make_running_job(manager, policy=policy), make_running_job(manager, policy=make_policy())

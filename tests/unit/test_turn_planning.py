@@ -55,6 +55,19 @@ def sent(turn_id=7, *, worker=WORKER, has_follower=False):
     return OpenTurn(turn_id, worker, has_follower)
 
 
+def test_the_bin_that_was_served_longest_ago_comes_first():
+    bins = [seen_bin(id=1), seen_bin(id=2), seen_bin(id=3)]
+    lanes = [
+        seen_lane(id=11, bin_id=1, served_at=NOON - seconds(1)),
+        seen_lane(id=12, bin_id=2, served_at=NOON - seconds(2)),
+        seen_lane(id=13, bin_id=3, priority=1, served_at=NOON),
+    ]
+
+    turns, _ = plan_turns(bins=bins, lanes=lanes, workers=1, now=NOON)
+
+    assert [turn.lane.id for turn in turns] == [13, 12, 11]
+
+
 # --- Limited bins --------------------------------------------------------------------------------
 
 
