@@ -1,0 +1,91 @@
+"""A transition writes the same rows whatever the size of the job, and none of them is a document's."""
+
+from collections import Counter
+
+import pytest
+from django.db import connection as django_connection
+
+from jobs import control
+from jobs.duties.allocate import allocate_groups
+from jobs.duties.finish import end_runs
+from jobs.duties.pass_on import pass_on
+from jobs.duties.start import prepare_runs, seed_seeds
+from jobs.lifecycle.document import Stage
+from jobs.models import Job, Outcome
+from tests.factories import make_documents, make_job, make_lane
+from tests.stepping import Main
+
+_WRITTEN = "SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname LIKE 'jobs_%'"
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+class Writes:
+    """How many rows were written since it was made, by table."""
+
+    def __init__(self, *connections):
+        self._connections = connections
+        self._before = self._look()
+
+    def by_table(self):
+        return dict(self._look() - self._before)
+
+    def _look(self):
+        for one in self._connections:
+            # What a session wrote is told to others at its own leisure, unless it is asked to.
+            one.execute("SELECT pg_stat_force_next_flush()")
+            one.execute("SELECT 1")
+        self._connections[0].execute("SELECT pg_stat_clear_snapshot()")
+        return Counter(dict(self._connections[0].execute(_WRITTEN).fetchall()))
+
+
+def writes_of_a_life(main, documents):
+    """What is written from a start until an aborted run has ended, of a job that knows so many documents."""
+    job = make_job(f"of {documents}", urls=[f"http://size-{documents}.example/"])
+    make_documents(
+        make_lane(job.seeds.get(), f"size-{documents}.example"),
+        [f"{documents} {number}" for number in range(documents)],
+        stage=Stage.DONE,
+        outcome=Outcome.INDEXED,
+        run_no=0,
+        check_time=None,
+        seq=None,
+    )
+    main.step(allocate_groups)
+    django_connection.ensure_connection()
+    writes = Writes(main.connection, django_connection.connection)
+    reached = []
+
+    def note():
+        reached.append(Job.objects.get(pk=job.pk).manifoldcf_status)
+
+    def ask(verb):
+        control.VERBS[verb].perform(job.pk, made_by="a test", now=main.now)
+
+    ask("start")
+    main.step(allocate_groups, prepare_runs)
+    note()
+    before_seeding = writes.by_table()
+    main.step(seed_seeds)
+    note()
+    after_seeding = Writes(main.connection, django_connection.connection)
+    for verb, duties in (("pause", [end_runs]), ("resume", [pass_on]), ("abort", [end_runs])):
+        ask(verb)
+        note()
+        main.step(*duties)
+        note()
+    assert reached == ["STARTINGUP", "ACTIVE", "PAUSING", "PAUSED", "RESUMING", "ACTIVE", "ABORTING", "INACTIVE"]
+    return before_seeding, after_seeding.by_table()
+
+
+def test_starting_pausing_resuming_and_aborting_write_as_much_for_few_documents_as_for_many(main):
+    few = writes_of_a_life(main, 10)
+    many = writes_of_a_life(main, 2_000)
+
+    assert few == many
+    assert few[0]["jobs_job"] == 2
+    assert few[1]["jobs_job"] == 7
+    assert not any(table in {"jobs_queueitem", "jobs_outlinks"} for part in few for table in part)
