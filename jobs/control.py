@@ -131,7 +131,7 @@ def change_job(
     """
     Change a job; what is left out stays. While it runs, only its seeds' addresses, priority and schedule change.
 
-    A changed specification or output makes the next run read and index everything anew. A seed that is changed
+    A changed specification or output, or the first hop limit, makes the next run read and index everything anew. A seed that is changed
     while the job runs is read at once.
 
     Raises:
@@ -162,6 +162,8 @@ def change_job(
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
             raise InvalidJob({"name": [f"There is a job named {name!r} already; choose another name."]})
+        # Only a job with hop limits keeps its links: where they are new, every document must be read whole once.
+        hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
         for field, value in changed.items():
             setattr(job, field, value)
         warnings = _check(
@@ -171,7 +173,7 @@ def change_job(
             windows=windows if windows is not None else stored_windows,
             now=now,
         )
-        if "specification" in changed or outputs_change:
+        if "specification" in changed or outputs_change or hops_begin:
             job.specification_version += 1
         if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True

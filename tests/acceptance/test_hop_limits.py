@@ -1,0 +1,94 @@
+"""Hop limits, crawled by real processes: ManifoldCF's HopcountTester, and what happens to such a tree later."""
+
+import pytest
+from django.utils import timezone
+
+from jobs import control
+from jobs.control import SeedWanted
+from jobs.models import HopCount, Job, Link, RepositoryConnection
+from tests.factories import make_output
+from tests.processes import held_by, wait_for
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A root with two nested directories and four files: seven documents, one of them three steps away."""
+    root = tmp_path / "testdata"
+    (root / "testdir" / "testdir2").mkdir(parents=True)
+    for name in ("test1.txt", "test2.txt", "testdir/test3.txt", "testdir/testdir2/test4.txt"):
+        (root / name).write_text(f"This is {name}.")
+    return root
+
+
+@pytest.fixture
+def daemons(cluster):
+    cluster.start("runmanager", "runworker", "runworker")
+    return cluster
+
+
+def make_job(daemons, tree, **facts):
+    repository = RepositoryConnection.objects.create(
+        name="files", connector="filesystem", configuration={"roots": [str(tree)]}
+    )
+    usual = {"outputs": [make_output(daemons.output)], "specification": {}, "made_by": "a test", "now": timezone.now()}
+    seeds = [SeedWanted((f"file://{tree}",))]
+    return control.create_job(name="tree", repository=repository, seeds=seeds, **usual, **facts).job
+
+
+def held(daemons, tree):
+    """The files that the output holds, by their paths below the root."""
+    return {url.removeprefix(f"file://{tree}/") for url in held_by(daemons.output)}
+
+
+def processed(daemons):
+    return sum(count for (stage, _), count in daemons.database.documents().items() if stage == 2)
+
+
+def test_what_is_three_steps_away_is_left_out_where_two_are_allowed(daemons, tree):
+    job = make_job(daemons, tree, hop_limits={"child": 2})
+
+    assert daemons.run(job) == "finished"
+
+    assert processed(daemons) == 6
+    assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
+
+
+def test_what_comes_near_is_indexed_and_what_goes_away_leaves(daemons, tree):
+    job = make_job(daemons, tree, hop_limits={"child": 2})
+    daemons.run(job)
+
+    (tree / "testdir" / "testdir2").rename(tree / "testdir2")
+    daemons.run(job)
+    assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt", "testdir2/test4.txt"}
+
+    (tree / "testdir2").rename(tree / "testdir" / "testdir2")
+    daemons.run(job)
+    assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
+
+
+def test_limits_that_a_job_is_given_later_hold_from_the_next_run(daemons, tree):
+    job = make_job(daemons, tree)
+    daemons.run(job)
+    assert processed(daemons) == 7
+
+    for limits, files in (
+        ({"child": 1}, {"test1.txt", "test2.txt"}),
+        ({"child": 2}, {"test1.txt", "test2.txt", "testdir/test3.txt"}),
+        ({}, {"test1.txt", "test2.txt", "testdir/test3.txt", "testdir/testdir2/test4.txt"}),
+    ):
+        control.change_job(job.pk, hop_limits=limits, made_by="a test", now=timezone.now())
+        assert daemons.run(job) == "finished"
+        assert held(daemons, tree) == files, limits
+
+
+def test_a_deleted_job_leaves_no_links_and_no_counts(daemons, tree):
+    job = make_job(daemons, tree, hop_limits={"child": 2})
+    daemons.run(job)
+    assert HopCount.objects.exists()
+
+    control.delete(job.pk, made_by="a test", now=timezone.now())
+    wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is gone")
+
+    assert not HopCount.objects.exists()
+    assert not Link.objects.exists()
+    assert held(daemons, tree) == set()
