@@ -2,7 +2,7 @@
 
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
-from jobs.queue import release
+from jobs.queue import gates, release
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
@@ -10,6 +10,11 @@ def release_lost_documents(at: Pass) -> int:
     """Give back what failed workers claim, and what is kept for workers that do not take it; returns documents."""
     lost = release.release_of_lost_workers(at.connection, scope=at.scope, term=at.office, now=at.now)
     return lost + release.withdraw_kept_in_vain(at.connection, scope=at.scope, now=at.now)
+
+
+def open_gates(at: Pass) -> int:
+    """Open the gates of nodes that are no more, so that nobody waits behind them for ever; returns how many."""
+    return gates.open_gates_of_lost_nodes(at.connection, term=at.office)
 
 
 def withdraw_from_stopped_jobs(at: Pass) -> int:

@@ -29,9 +29,12 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
         WHERE batch.node_scope = %(scope)s AND batch.state IN ('available', 'sent'))
 """
-# Walks the job's lanes, one probe of an index each.
+# Walks the job's lanes, one probe of an index each. What waits behind a gate is in no index of a lane.
 _LEFT: Final[LiteralString] = """
 SELECT EXISTS (
+       SELECT FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
+        WHERE gated.job_id = %(job)s AND item.run_no = %(run)s AND item.stage = 0
+    ) OR EXISTS (
        SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
         WHERE seed.job_id = %(job)s
           AND (EXISTS (SELECT FROM jobs_queueitem AS item

@@ -20,7 +20,12 @@ from jobs import channels
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups
 from jobs.duties.connectors import JOBS_WITH_CONNECTORS, watch_connectors
 from jobs.duties.context import Pass
-from jobs.duties.failover import interrupt_dead_one_shots, release_lost_documents, withdraw_from_stopped_jobs
+from jobs.duties.failover import (
+    interrupt_dead_one_shots,
+    open_gates,
+    release_lost_documents,
+    withdraw_from_stopped_jobs,
+)
 from jobs.duties.finish import JOBS_AT_REST, end_runs
 from jobs.duties.history import keep_history
 from jobs.duties.housekeep import OLD_NODES, fold_counters, forget_old_batches, forget_old_nodes
@@ -31,6 +36,7 @@ from jobs.duties.stuff import stuff_groups, sweep
 from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
+from jobs.queue.gates import GATES_OF_LOST_NODES
 from jobs.queue.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
 from nodes import membership
@@ -69,6 +75,7 @@ MAIN_DUTIES: Final = duties(
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
     (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({KEPT_IN_VAIN})"),
+    (open_gates, 1.0, f"EXISTS ({GATES_OF_LOST_NODES})"),
     (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
     (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
     (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),

@@ -7,6 +7,7 @@ from jobs.models.carrying import CarryDown
 from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
+from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
 from jobs.models.job import Budget, Job, Seed
@@ -25,6 +26,8 @@ __all__ = [
     "CarryDown",
     "Counter",
     "CounterDelta",
+    "Gate",
+    "GatedDocument",
     "HopCount",
     "IndexedDocument",
     "Job",

@@ -17,7 +17,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.repository.base import Carried, Ending
+from jobs.connectors.repository.base import Carried
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.carried import merged
 from jobs.queue.order import FRESH
@@ -169,7 +169,7 @@ def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[
         outcome = result.outcome
         if not (outcome.carries or result.claimed.carries) or outcome.references is None:
             continue
-        if outcome.ending not in {Ending.RETRY, Ending.GIVEN_BACK}:
+        if outcome.ending.is_final:
             passing.passes(
                 result.claimed.document.hash, result.job, ((named.hash, named.carry) for named in outcome.references)
             )

@@ -17,7 +17,7 @@ import psycopg
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
-from jobs.queue import carrying, hop_limits
+from jobs.queue import carrying, gates, hop_limits
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
@@ -217,6 +217,7 @@ def flush(
     if beginners:
         carrying.begin(connection, beginners)
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
+        shut = _hold_gates(connection, cursor, results, worker=worker)
         reach = _measure_hops(connection, cursor, results, worker=worker)
         results = [reach.judged(result) for result in results] if reach.touched else results
         passing = carrying.of_results(results, left=reach.left)
@@ -238,7 +239,7 @@ def flush(
             references = _references(cursor, counted, is_known)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
-        plan = FlushPlan(now=now)
+        plan = FlushPlan(now=now, shut_gates=shut)
         looping = _find_loops(cursor, counted)
         for result in counted:
             key = (result.claimed.document.hash, result.job.id)
@@ -257,6 +258,8 @@ def flush(
         planted = {
             (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
         }
+        if plan.gated:
+            gates.let_wait(cursor, plan.gated)
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]
         if beaten:
             _meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
@@ -270,6 +273,17 @@ def flush(
         named=[(named.job, key, named.depth) for (key, _), named in references.items()],
         failing_jobs=failing_jobs,
     )
+
+
+def _hold_gates(
+    connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], results: Sequence[Result], *, worker: uuid.UUID
+) -> frozenset[str]:
+    """Of the gates that results wait for those that are shut, and stay so until the flush is done."""
+    wanted = {result.outcome.gate for result in results if result.outcome.ending == Ending.WAITING}
+    if not wanted:
+        return frozenset()
+    hold_node(connection, worker)
+    return gates.hold_shut(cursor, wanted)
 
 
 def _measure_hops(
@@ -330,7 +344,7 @@ def _references(
     unread: dict[Key, Result] = {}
     for result in results:
         outcome = result.outcome
-        if outcome.ending in {Ending.RETRY, Ending.GIVEN_BACK}:
+        if not outcome.ending.is_final:
             continue
         if outcome.references is None:
             unread[result.claimed.document.hash, result.job.id] = result

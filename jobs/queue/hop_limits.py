@@ -107,7 +107,7 @@ def measure(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> Reach:
         links: dict[str, set[hops.Target]] = {}
         unread: list[str] = []
         for result in results:
-            if result.job != job or result.outcome.ending in {Ending.RETRY, Ending.GIVEN_BACK}:
+            if result.job != job or not result.outcome.ending.is_final:
                 continue
             if result.outcome.references is None:
                 unread.append(result.claimed.document.hash)

@@ -6,7 +6,7 @@ that they name; `parameters` hands the result to the one statement that writes i
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -191,12 +191,15 @@ def _is_enough(outcome: Outcome) -> bool:
 class FlushPlan:
     """The writes of one flush, gathered row by row and handed to the database by column."""
 
-    def __init__(self, *, now: dt.datetime) -> None:
+    def __init__(self, *, now: dt.datetime, shut_gates: Set[str] = frozenset()) -> None:
         self.now = now
+        self.shut_gates = shut_gates
         self.new: list[New] = []
         self.again: list[Again] = []
         self.own: list[Own] = []
         self.links: list[tuple[str, int, str, bool]] = []
+        # Documents that wait, each with its gate.
+        self.gated: dict[Key, str] = {}
         self.refunds: dict[int, int] = {}
         self.counts: dict[tuple[int, int, int, str, int, int, str], int] = {}
         self.woken: set[int] = set()
@@ -226,8 +229,9 @@ class FlushPlan:
             Ending.UNCHANGED: True,
         }.get(outcome.ending, row.indexed_before and not outcome.removes)
         given_back = job.has_budget and not outcome.requested
-        if outcome.ending == Ending.RETRY:
-            check_time = self.now + dt.timedelta(seconds=outcome.retry_after)
+        if not outcome.ending.is_final:
+            retries = outcome.ending == Ending.RETRY
+            check_time = self.now + dt.timedelta(seconds=outcome.retry_after) if retries else None
             self._own(
                 result,
                 row,
@@ -238,7 +242,12 @@ class FlushPlan:
                 next_look=NextLook(check_time, Action.PROCESS, row.changed_at, row.originated_at),
             )
             self.move(row, job=job, stage=Stage.PENDING)
-            self._ripens(row.lane_id, check_time)
+            if check_time is not None:
+                self._ripens(row.lane_id, check_time)
+            elif outcome.gate in self.shut_gates:
+                self.gated[key, job.id] = outcome.gate
+            else:
+                self.woken.add(row.lane_id)
             return
         ending, code = _remembered(row, job=job, ending=int(outcome.ending), code=code)
         stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING if row.rescan else Stage.DONE

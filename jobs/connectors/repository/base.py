@@ -8,7 +8,7 @@ writes; a connector never sees the queue. Beside the ending it may say how soon 
 looked at again (`set_schedule_bounds`, `originated_at`) and what it did (`record`).
 
 Exactly one *ending* is said for each document: `ingest`, `unchanged`, `no_document`, `delete`,
-`failed`, `retry_later` or `give_back`. References may be added before it. A document that ends
+`failed`, `retry_later` or `wait_for`. References may be added before it. A document that ends
 without having been read (`unchanged(read=False)`, `failed`) keeps the links that are stored for it.
 """
 
@@ -36,9 +36,15 @@ class Ending(enum.IntEnum):
     UNCHANGED = 2
     FAILED = 3
     EXCLUDED = 4
-    # These two leave the document in the queue.
+    # These leave the document in the queue.
     RETRY = 5
     GIVEN_BACK = 6
+    WAITING = 7
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the document has ended for its run, unless something names it anew."""
+        return self not in {Ending.RETRY, Ending.GIVEN_BACK, Ending.WAITING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Outcome:
     `removes` says that the source itself no longer has a text here, so the outputs must not either.
     `retry_after` and `back_off` are seconds from now: for this document, and for its whole bin.
     A hash may stand twice among the references if it was named by links of two types. `carries` says that one
-    of them carries something.
+    of them carries something. `gate` is what a waiting document waits for.
     """
 
     document: Document
@@ -166,6 +172,7 @@ class Outcome:
     retry_limit: RetryLimit | None = None
     schedule_bounds: ScheduleBounds | None = None
     originated_at: dt.datetime | None = None
+    gate: str = ""
     records: Sequence[Record] = ()
 
 
@@ -340,6 +347,11 @@ class Activity:
             back_off=back_off,
             retry_limit=limit,
         )
+
+    def wait_for(self, gate: str, *, code: str) -> None:
+        """Try again when this gate opens; at once if it is open by then. It is no failure."""
+        document = self.document
+        self._end(Ending.WAITING, code, version=document.version, validators=document.validators, gate=gate)
 
     @property
     def _circumstances(self) -> str:
