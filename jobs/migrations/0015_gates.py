@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0013_what_is_carried'),
+        ('jobs', '0014_outputs_written_anew_and_cleared'),
         ('nodes', '0001_cluster'),
     ]
 
