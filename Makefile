@@ -2,7 +2,7 @@
 # what the requirements files pin. Paths are relative, since make cannot quote the clone's own.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check bench set-up set-up-dev set-up-bench
+.PHONY: help demo run test check bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
@@ -11,7 +11,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 demo: set-up ## crawl a synthetic site with a small cluster, and watch it in the browser
 	@exec $(PYTHON) manage.py demo $(ARGS)
@@ -38,6 +38,10 @@ check: set-up-dev ## look at format, types, import rules, templates, migrations
 
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
+
+bench-report: set-up-dev ## measure turns of jobs, removals, and reports over a long history
+	@$(PYTHON) -m tests.benchmarks.transitions
+	@$(PYTHON) -m tests.benchmarks.reports
 
 # Scrapy's pins must not bend ours, so it lives apart.
 set-up-bench: REQUIREMENTS := requirements-bench.txt

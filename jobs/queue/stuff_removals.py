@@ -19,8 +19,9 @@ from jobs.queue.hold import DRAW_IDS, OFFER, GroupHeld, Held, JobHeld, Stuffed, 
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 
-# Documents of one clean-up batch of a lane.
+# Documents of one clean-up batch, and of all batches of a lane in one pass: one lane may hold a whole job.
 _REMOVALS_A_BATCH: Final = 100
+_REMOVALS_A_LANE: Final = 1000
 _EVERY_RUN: Final = 2**31 - 1
 _NO_RUN: Final = 0
 
@@ -167,7 +168,7 @@ def _offer_removals(
     cursor: psycopg.Cursor[Any], held: Held, *, kind: Batch.Kind, stage: Stage, room: int, now: dt.datetime
 ) -> Stuffed:
     lanes, jobs = held.lanes, held.jobs
-    most = max(1, min(_REMOVALS_A_BATCH, room // len(lanes)))
+    most = max(1, min(_REMOVALS_A_LANE, room // len(lanes)))
     rows = cursor.execute(
         _EXPIRED if kind == Batch.Kind.EXPIRE else _REMOVABLE,
         {
