@@ -39,8 +39,9 @@ check: set-up-dev ## look at format, types, import rules, templates, migrations
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## measure turns of jobs, removals, and reports over a long history
+bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, reports
 	@$(PYTHON) -m tests.benchmarks.transitions
+	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.reports
 
 # Scrapy's pins must not bend ours, so it lives apart.
