@@ -19,6 +19,7 @@ from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.terms import INTERVALS
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]
@@ -80,6 +81,8 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     fieldsets = (
         (None, {"fields": ("name", "repository", "outputs")}),
         (_("What to crawl"), {"fields": ("scope", "include", "exclude", "max_depth", "max_documents")}),
+        (_("When"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
+        (_("How far"), {"fields": ("hop_limits", "hop_mode")}),
         (_("How"), {"fields": ("priority", "user_agent", "robots_wait", "allow_private_networks")}),
     )
 

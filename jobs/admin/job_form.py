@@ -25,6 +25,7 @@ from unfold.widgets import (
 
 from jobs import control
 from jobs.admin.rehearsal import rehearsal
+from jobs.admin.terms_fields import TERMS, TermsForm
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.web.scope import ScopeKind
 from jobs.control import InvalidJob, SeedWanted
@@ -67,6 +68,7 @@ class JobWanted:
     specification: dict[str, Any]
     max_documents: int | None
     priority: int
+    terms: dict[str, Any]
 
     def store(self, job: Job, *, seeds: list[SeedWanted], made_by: str) -> control.JobSaved:
         """Store the job, new or changed."""
@@ -77,6 +79,7 @@ class JobWanted:
             "specification": self.specification,
             "max_documents": self.max_documents,
             "priority": self.priority,
+            **self.terms,
             "made_by": made_by,
             "now": timezone.now(),
         }
@@ -85,7 +88,7 @@ class JobWanted:
         return control.create_job(repository=job.repository, **facts)
 
 
-class JobForm(forms.ModelForm):  # type: ignore[type-arg]
+class JobForm(TermsForm):
     """A job; what its specification says has a field each."""
 
     scope = forms.ChoiceField(choices=_SCOPES, required=False, label=_("Scope"), widget=UnfoldAdminSelectWidget)
@@ -127,7 +130,7 @@ class JobForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Job
-        fields = ("name", "repository", "outputs", "max_documents", "priority")
+        fields = ("name", "repository", "outputs", "max_documents", "priority", *TERMS)
         labels: ClassVar = {
             "repository": _("From"),
             "outputs": _("To"),
@@ -157,6 +160,7 @@ class JobForm(forms.ModelForm):  # type: ignore[type-arg]
             specification=specification,
             max_documents=values["max_documents"],
             priority=values["priority"],
+            terms=self.wanted_terms(),
         )
         return values
 

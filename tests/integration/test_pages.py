@@ -502,6 +502,9 @@ def _job_form(**facts):
         "outputs": [output.pk],
         "priority": 5,
         "scope": "domain",
+        "kind": "once",
+        "hop_mode": "accurate",
+        "start_method": "manual",
         "seeds-TOTAL_FORMS": 1,
         "seeds-INITIAL_FORMS": 0,
         "seeds-0-urls": "http://docs.test/\nhttp://docs.test/more",
@@ -526,6 +529,14 @@ def test_a_job_with_its_seeds_is_made_in_the_browser():
         ({"seeds-0-urls": "gopher://docs.test/"}, "gopher://docs.test/"),
         ({"include": "a("}, "missing"),
         ({"max_documents": "-1"}, "greater than or equal to"),
+        ({"recrawl_after": "1 h"}, "Only a continuous job has it"),
+        ({"kind": "continuous", "recrawl_after": "soon"}, "is no span of time"),
+        ({"start_method": "window_begin"}, "Without a window"),
+        ({"windows": "hours 25"}, "numbers from 0 to 23"),
+        ({"windows": "noon"}, "says nothing of a window"),
+        ({"windows": "days of month 31; months 2"}, "never opens"),
+        ({"hop_limits": "child 3"}, "no links of this type"),
+        ({"hop_limits": "three"}, "write a type of link and a number"),
     ],
 )
 def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts, sentence):
@@ -534,6 +545,22 @@ def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts,
     assert response.status_code == 200
     assert sentence in response.content.decode()
     assert not Job.objects.exists()
+
+
+def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_as_they_were_set():
+    client = page_client("administrator")
+    said = {"kind": "continuous", "recrawl_after": "1 d 12 h", "reseed_after": "90 min", "hop_limits": "link 3"}
+    windows = "days of week 1-5; hours 22; open 8 h; zone Europe/Berlin\ndays of week 6; hours 3; minimal"
+
+    client.post("/admin/jobs/job/add/", _job_form(start_method="window_begin", windows=windows, **said))
+
+    job = Job.objects.get(name="manual")
+    assert (job.recrawl_after, job.reseed_after) == (dt.timedelta(hours=36), dt.timedelta(minutes=90))
+    assert (job.hop_limits, job.windows.count(), job.start_method) == ({"link": 3}, 2, "window_begin")
+    html = client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
+    assert windows in html
+    assert "1 d 12 h" in html
+    assert "1 h 30 min" in html
 
 
 def test_a_job_is_changed_in_the_browser():

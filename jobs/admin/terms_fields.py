@@ -1,0 +1,109 @@
+"""Form fields of when and how far a job goes: its kind, intervals, schedule and hop limits."""
+
+import datetime as dt
+from typing import Any, Final
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from jobs.lifecycle.schedule import Window
+from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
+from jobs.terms import INTERVALS
+
+# Columns of a job that its form asks for beside the windows.
+TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", "start_method")
+
+
+class SpanField(forms.CharField):
+    """A span of time such as `1 d 12 h`; empty is None."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, widget=UnfoldAdminTextInputWidget, **kwargs)
+
+    def prepare_value(self, value: object) -> object:
+        return span_in_words(value) if isinstance(value, dt.timedelta) else value
+
+    def to_python(self, value: str | None) -> dt.timedelta | None:  # type: ignore[override]
+        try:
+            return parse_span(value) if value and value.strip() else None
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+    def has_changed(self, initial: dt.timedelta | None, data: str | None) -> bool:
+        try:
+            return initial != self.to_python(data)
+        except ValidationError:
+            return True
+
+
+class _LinesField(forms.CharField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), **kwargs)
+
+    def has_changed(self, initial: object, data: str | None) -> bool:
+        try:
+            return initial != self.to_python(data)
+        except ValidationError:
+            return True
+
+
+class WindowsField(_LinesField):
+    """Windows, one a line."""
+
+    def prepare_value(self, value: object) -> object:
+        return "\n".join(map(window_in_words, value)) if isinstance(value, list | tuple) else value
+
+    def to_python(self, value: str | None) -> list[Window]:  # type: ignore[override]
+        try:
+            return [parse_window(line) for line in (value or "").splitlines() if line.strip()]
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
+class HopLimitsField(_LinesField):
+    """The most hops by type of link, one a line: `link 3`."""
+
+    def prepare_value(self, value: object) -> object:
+        return "\n".join(f"{kind} {most}" for kind, most in value.items()) if isinstance(value, dict) else value
+
+    def to_python(self, value: str | None) -> dict[str, int]:  # type: ignore[override]
+        limits = {}
+        for line in filter(str.strip, (value or "").splitlines()):
+            link_type, _space, most = line.strip().rpartition(" ")
+            if not link_type or not most.isdecimal():
+                raise ValidationError(
+                    _("“%(line)s”: write a type of link and a number, like “link 3”.") % {"line": line}
+                )
+            limits[link_type.strip()] = int(most)
+        return limits
+
+
+class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The part of a job's form that says when it runs and how far it goes."""
+
+    recrawl_after = SpanField(
+        label=_("Look at a document again after"),
+        help_text=_("Of a continuous job: 90 s, 15 min, 8 h, 1 d 12 h. Empty: never."),
+    )
+    recrawl_at_most = SpanField(label=_("But at the latest after"), help_text=_("Where it changes seldom."))
+    expire_after = SpanField(label=_("Let a document expire after"), help_text=_("Empty: never."))
+    reseed_after = SpanField(label=_("Read the seeds again after"), help_text=_("Empty: once a run."))
+    hop_limits = HopLimitsField(
+        label=_("Hops from a seed, at most"), help_text=_("One type of link a line, such as “link 3”. Empty: no limit.")
+    )
+    windows = WindowsField(
+        label=_("Windows"),
+        help_text=_("One a line, such as “days of week 1-5; hours 22; open 8 h; zone Europe/Berlin; minimal”."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields["windows"].initial = [window.times for window in self.instance.windows.all()]
+
+    def wanted_terms(self) -> dict[str, Any]:
+        """What a valid form says, as `control` takes it."""
+        values = self.cleaned_data
+        return {name: values[name] for name in ("windows", *TERMS)}
