@@ -8,9 +8,12 @@ from typing import Any, Final
 from django.db import connection
 
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Kind, StartMethod
+from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent, Outcome
 from jobs.queries.meter import METER
 from jobs.queries.overview import JobLine, job_lines
+from jobs.terms import INTERVALS
 
 # Busiest first; the rest is counted.
 _HOSTS_SHOWN: Final = 50
@@ -113,6 +116,17 @@ class EventLine:
 
 
 @dataclass(frozen=True, slots=True)
+class JobTimes:
+    """When a job runs, and how often it comes back: `intervals` by their column, only those that are set."""
+
+    kind: Kind
+    intervals: Mapping[str, dt.timedelta]
+    start_method: StartMethod
+    windows: Sequence[Window]
+    window_ends_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobPage:
     job: JobLine
     history: Sequence[float | None]
@@ -125,12 +139,14 @@ class JobPage:
     specification: Mapping[str, Any]
     max_documents: int | None
     priority: int
+    when: JobTimes
+    hop_limits: Mapping[str, int]
     events: Sequence[EventLine]
 
 
 def read_job_page(job_id: int) -> JobPage | None:
     """Read the page of a job; None when there is no such job (any more)."""
-    job = Job.objects.select_related("repository").prefetch_related("outputs").filter(pk=job_id).first()
+    job = Job.objects.select_related("repository").prefetch_related("outputs", "windows").filter(pk=job_id).first()
     if job is None:
         return None
     (line,) = job_lines([job])
@@ -147,6 +163,14 @@ def read_job_page(job_id: int) -> JobPage | None:
         specification=job.specification,
         max_documents=job.max_documents,
         priority=job.priority,
+        when=JobTimes(
+            kind=Kind(job.kind),
+            intervals={name: span for name in INTERVALS if (span := getattr(job, name)) is not None},
+            start_method=StartMethod(job.start_method),
+            windows=[window.times for window in job.windows.all()],
+            window_ends_at=job.window_ends_at,
+        ),
+        hop_limits=job.hop_limits,
         events=[
             EventLine(id=event.pk, at=event.at, made_by=event.made_by, message=event.message)
             for event in JobEvent.objects.filter(job=job).order_by("-id")[:_EVENTS_SHOWN]

@@ -2,7 +2,9 @@
 
 from django.utils.translation import gettext as _
 
-from jobs.queries.job_page import JobPage
+from jobs.lifecycle.job import Kind, StartMethod
+from jobs.lifecycle.schedule_text import span_in_words, window_in_words
+from jobs.queries.job_page import JobPage, JobTimes
 from jobs.ui import words
 
 
@@ -24,7 +26,34 @@ def describe(page: JobPage) -> list[tuple[str, str]]:
     ]
     if page.max_documents is not None:
         lines.append((_("Documents a run, at most"), words.number(page.max_documents)))
+    lines += [
+        (_("Hops by “%(type)s”, at most") % {"type": link_type}, words.number(most))
+        for link_type, most in page.hop_limits.items()
+    ]
+    lines += _describe_times(page.when)
     lines.append((_("Priority"), _("%(n)d of 1 (first) to 10") % {"n": page.priority}))
+    return lines
+
+
+def _describe_times(when: JobTimes) -> list[tuple[str, str]]:
+    labels = {
+        "recrawl_after": _("Looks at a document again after"),
+        "recrawl_at_most": _("But at the latest after"),
+        "expire_after": _("Documents expire after"),
+        "reseed_after": _("Reads its seeds again after"),
+    }
+    methods = {
+        StartMethod.MANUAL: _("by hand; its windows do nothing"),
+        StartMethod.WINDOW_BEGIN: _("when a window opens"),
+        StartMethod.WINDOW_INSIDE: _("whenever a window is open"),
+    }
+    lines = [(_("Kind"), _("continuous"))] if when.kind == Kind.CONTINUOUS else []
+    lines += [(labels[name], span_in_words(span)) for name, span in when.intervals.items()]
+    if when.windows:
+        lines.append((_("Starts"), methods[when.start_method]))
+        lines += [(_("Window"), window_in_words(window)) for window in when.windows]
+    if when.window_ends_at is not None:
+        lines.append((_("This window closes"), f"{when.window_ends_at:%Y-%m-%d %H:%M} UTC"))
     return lines
 
 

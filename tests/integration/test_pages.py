@@ -561,6 +561,9 @@ def test_a_schedule_and_intervals_are_set_in_the_browser_and_shown_as_they_were_
     assert windows in html
     assert "1 d 12 h" in html
     assert "1 h 30 min" in html
+    page = client.get(f"/jobs/{job.pk}/").content.decode()
+    for shown in ("continuous", "when a window opens", "days of week 6; hours 3; minimal", "1 d 12 h"):
+        assert shown in page
 
 
 def test_a_job_is_changed_in_the_browser():
