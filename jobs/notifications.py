@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.rows import class_row
 
+from jobs.lifecycle.activity import ActivityName
 from nodes.fences import hold_node
 
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_notification WHERE job_id = %(job)s"
@@ -51,9 +52,21 @@ UPDATE jobs_notification AS notification SET worker_id = %(worker)s
 RETURNING notification.id AS notification_id, output.id, output.connector, output.configuration
 """
 _SETTLE: Final[LiteralString] = """
-UPDATE jobs_notification
-   SET told_at = CASE WHEN %(refused)s = '' THEN clock_timestamp() END, refused = %(refused)s, worker_id = NULL
- WHERE id = %(notification)s AND worker_id = %(worker)s AND told_at IS NULL
+WITH settled AS (
+    UPDATE jobs_notification
+       SET told_at = CASE WHEN %(refused)s = '' THEN clock_timestamp() END, refused = %(refused)s, worker_id = NULL
+     WHERE id = %(notification)s AND worker_id = %(worker)s AND told_at IS NULL
+    RETURNING job_id, output_id
+), past AS (
+    INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, activity, entity, result_code,
+                               result_description)
+    SELECT clock_timestamp() - %(seconds)s * interval '1 second', %(seconds)s, job.id, job.repository_id, settled.output_id,
+           %(activity)s, job.id || '(' || job.name || ')',
+           CASE WHEN %(refused)s = '' THEN 'OK' ELSE 'REFUSED' END, %(refused)s
+      FROM settled JOIN jobs_job AS job ON job.id = settled.job_id
+     WHERE %(keeps_history)s
+)
+SELECT FROM settled
 """
 
 
@@ -103,9 +116,28 @@ def claim(connection: psycopg.Connection[Any], *, worker: uuid.UUID, scope: str)
         return cursor.execute(_CLAIM, {"worker": worker, "scope": scope}).fetchone()
 
 
-def settle(connection: psycopg.Connection[Any], *, worker: uuid.UUID, notification_id: int, refused: str) -> bool:
-    """Write what came of a notification: told, or `refused` with this sentence; whether it still was this worker's."""
+def settle(
+    connection: psycopg.Connection[Any],
+    *,
+    worker: uuid.UUID,
+    notification_id: int,
+    refused: str,
+    seconds: float,
+    keeps_history: bool = True,
+) -> bool:
+    """
+    Write what came of a notification that took so many `seconds`: told, or `refused` with this sentence.
+
+    Returns whether it still was this worker's.
+    """
     with connection.transaction():
         hold_node(connection, worker)
-        facts = {"worker": worker, "notification": notification_id, "refused": refused}
+        facts = {
+            "worker": worker,
+            "notification": notification_id,
+            "refused": refused,
+            "seconds": seconds,
+            "keeps_history": keeps_history,
+            "activity": ActivityName.NOTIFICATION,
+        }
         return connection.execute(_SETTLE, facts).rowcount == 1

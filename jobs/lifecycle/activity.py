@@ -10,6 +10,7 @@ class ActivityName(enum.StrEnum):
     FETCH = "fetch"
     INGEST = "document ingest"
     DELETION = "document deletion"
+    NOTIFICATION = "output notification"
     JOB_START = "job start"
     JOB_STOP = "job stop"
     JOB_CONTINUE = "job continue"
@@ -18,7 +19,7 @@ class ActivityName(enum.StrEnum):
     JOB_END = "job end"
 
 
-OF_OUTPUTS: Final = frozenset({ActivityName.INGEST, ActivityName.DELETION})
+OF_OUTPUTS: Final = frozenset({ActivityName.INGEST, ActivityName.DELETION, ActivityName.NOTIFICATION})
 
 # Which transitions of a job the history hears of: those after which it runs, or no longer does.
 OF_TRANSITIONS: Final = {

@@ -16,7 +16,9 @@ logger = logging.getLogger(__name__)
 _POLL: Final = 5.0
 
 
-async def clear_outputs(database: DatabaseThread, *, woken: asyncio.Event, may_begin: Callable[[], bool]) -> None:
+async def clear_outputs(
+    database: DatabaseThread, *, woken: asyncio.Event, may_begin: Callable[[], bool], keeps_history: bool
+) -> None:
     """Clear outputs chunk by chunk, until cancelled; what refuses is left for the next time."""
     while True:
         try:
@@ -27,7 +29,9 @@ async def clear_outputs(database: DatabaseThread, *, woken: asyncio.Event, may_b
         woken.clear()
         refused: frozenset[int] = frozenset()
         while may_begin():
-            done = await database.run(partial(clear_some, opens=open_output, apart_from=refused))
+            done = await database.run(
+                partial(clear_some, opens=open_output, apart_from=refused, keeps_history=keeps_history)
+            )
             if done.output is None:
                 break
             if done.refused:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,13 @@ _POLL: Final = 5.0
 
 
 async def tell_outputs(
-    database: DatabaseThread, *, worker: uuid.UUID, scope: str, woken: asyncio.Event, may_begin: Callable[[], bool]
+    database: DatabaseThread,
+    *,
+    worker: uuid.UUID,
+    scope: str,
+    woken: asyncio.Event,
+    may_begin: Callable[[], bool],
+    keeps_history: bool,
 ) -> None:
     """Take notifications one by one and perform them, until cancelled; those in hand are then free for others."""
     while True:
@@ -37,15 +44,22 @@ async def tell_outputs(
             claimed = await database.run(partial(notifications.claim, worker=worker, scope=scope))
             if claimed is None:
                 break
+            began = time.monotonic()
             refused = await asyncio.to_thread(_tell, claimed)
-            await database.run(
-                partial(_settle, worker=worker, notification_id=claimed.notification_id, refused=refused)
+            settle = partial(
+                notifications.settle,
+                worker=worker,
+                notification_id=claimed.notification_id,
+                refused=refused,
+                seconds=time.monotonic() - began,
+                keeps_history=keeps_history,
             )
+            await database.run(partial(_settle, settle=settle))
 
 
-def _settle(connection: psycopg.Connection[Any], *, worker: uuid.UUID, notification_id: int, refused: str) -> None:
+def _settle(connection: psycopg.Connection[Any], *, settle: Callable[[psycopg.Connection[Any]], bool]) -> None:
     """Write what came of it, and let the main see that."""
-    if notifications.settle(connection, worker=worker, notification_id=notification_id, refused=refused):
+    if settle(connection):
         wake.notify(connection, channels.CONTROL, "")
 
 

@@ -575,11 +575,15 @@ class Worker:
             scope=self._me.scope,
             woken=self._something_to_tell,
             may_begin=lambda: self._heart.trust.may_begin,
+            keeps_history=self._settings.keeps_history,
         )
 
     async def _clearing(self) -> None:
         await clear_outputs(
-            self._database, woken=self._something_to_clear, may_begin=lambda: self._heart.trust.may_begin
+            self._database,
+            woken=self._something_to_clear,
+            may_begin=lambda: self._heart.trust.may_begin,
+            keeps_history=self._settings.keeps_history,
         )
 
     # --- Indexing --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import psycopg
 
 from jobs.connectors.output.base import ConfigurationError, Entry, Output, OutputError
 from jobs.connectors.output.registry import StoredOutput
+from jobs.lifecycle.activity import ActivityName
 from jobs.queue.rows import named_rows
 
 _AT_ONCE: Final = 500
@@ -31,8 +32,20 @@ SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE OF held
 """
-_FORGET: Final[LiteralString] = """
-DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s)
+# The history tells of it for one of the jobs that knew the document. Locks: nothing more, the rows are held.
+_FORGET: Final[LiteralString] = f"""
+WITH forgotten AS (
+    DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s) RETURNING hash
+)
+INSERT INTO jobs_activity (started_at, job_id, repository_id, output_id, activity, entity, result_code)
+SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(output)s, '{ActivityName.DELETION.value}',
+       item.identifier, 'OK'
+  FROM forgotten
+  JOIN jobs_queueitem AS item ON item.hash = forgotten.hash
+  JOIN jobs_job AS job ON job.id = item.job_id
+  JOIN jobs_job_outputs AS link ON link.job_id = job.id AND link.outputconnection_id = %(output)s
+ WHERE %(keeps_history)s
+ ORDER BY item.hash, job.id
 """
 _CLEARED: Final[LiteralString] = """
 UPDATE jobs_outputconnection SET clear_before = NULL, clearing_refused = '' WHERE id = %(output)s
@@ -52,7 +65,11 @@ class Cleared:
 
 
 def clear_some(
-    connection: psycopg.Connection[Any], *, opens: Callable[[StoredOutput], Output], apart_from: frozenset[int]
+    connection: psycopg.Connection[Any],
+    *,
+    opens: Callable[[StoredOutput], Output],
+    apart_from: frozenset[int],
+    keeps_history: bool = True,
 ) -> Cleared:
     """Take the next chunk out of an output that is to be cleared, not one of `apart_from`."""
     wanted: Any = None
@@ -61,19 +78,20 @@ def clear_some(
             wanted = cursor.execute(_CLAIM, {"apart_from": list(apart_from)}).fetchone()
             if wanted is None:
                 return Cleared()
-            return Cleared(wanted.id, _clear(cursor, wanted, opens(wanted)))
+            return Cleared(wanted.id, _clear(cursor, wanted, opens(wanted), keeps_history=keeps_history))
     except (OutputError, ConfigurationError) as refused:
         connection.execute(_REFUSED, {"output": wanted.id, "why": str(refused)})
         return Cleared(wanted.id, refused=str(refused))
 
 
-def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output) -> int:
+def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_history: bool) -> int:
     facts = {"output": wanted.id, "before": wanted.clear_before, "most": _AT_ONCE}
     held: list[Any] = cursor.execute(_HELD, facts).fetchall()
     if not held:
         cursor.execute(_CLEARED, {"output": wanted.id})
         return 0
-    cursor.execute(_FORGET, {"output": wanted.id, "hashes": [row.hash for row in held]})
+    hashes = [row.hash for row in held]
+    cursor.execute(_FORGET, {"output": wanted.id, "hashes": hashes, "keeps_history": keeps_history})
     # What no job knows any more has no name here; only an output that goes by the hash can still let go of it.
     entries = [
         Entry(row.hash.hex, row.url or "", None, "", wanted.now) for row in held if row.url or output.is_transactional

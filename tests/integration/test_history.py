@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from jobs import notifications
 from jobs.connectors.repository.base import Ending, Record
 from jobs.duties.context import Pass
 from jobs.duties.history import keep_history
@@ -176,6 +177,23 @@ def test_text_that_no_database_holds_is_kept_as_far_as_it_can_be(crawl):
     row = history(activity="fetch")[0]
     assert row.entity == "http://a.example/?"
     assert len(row.result_description) == 4_000
+
+
+@pytest.mark.parametrize(("refused", "code"), [("", "OK"), ("It is away.", "REFUSED")])
+def test_an_output_that_was_told_of_an_end_is_told_of(connection, tmp_path, refused, code):
+    job, output = make_job(), make_output(tmp_path / "out.jsonl")
+    Job.objects.filter(pk=job.pk).update(phase=Phase.NOTIFYING)
+    worker = register_node(connection, "worker")
+    notifications.plan(connection, job_id=job.pk, outputs=[output.pk], anew=True)
+    claimed = notifications.claim(connection, worker=worker.id, scope=worker.scope)
+    settled = {"worker": worker.id, "notification_id": claimed.notification_id, "refused": refused, "seconds": 0.5}
+
+    assert notifications.settle(connection, **settled)
+    assert notifications.settle(connection, **settled) is False
+
+    (row,) = history(activity="output notification")
+    assert (row.output_id, row.entity, row.seconds) == (output.pk, f"{job.pk}({job.name})", 0.5)
+    assert (row.result_code, row.result_description) == (code, refused)
 
 
 # --- Turns of jobs -------------------------------------------------------------------------------

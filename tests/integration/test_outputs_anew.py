@@ -9,7 +9,7 @@ import pytest
 from crawlctl.roles import ADMINISTRATOR, OPERATOR
 from jobs import connections
 from jobs.connectors.output.registry import open_output
-from jobs.models import IndexedDocument, Job, OutputConnection
+from jobs.models import Activity, IndexedDocument, Job, OutputConnection
 from jobs.queue.clear_output import clear_some
 from tests.api import assert_problem, client_of
 from tests.integration.test_outputs import (
@@ -48,6 +48,10 @@ def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, sea
     assert {action for action, _ in actions(lines)} == {"add"}
     assert IndexedDocument.objects.filter(output=lines).count() == 2
     assert OutputConnection.objects.get(pk=search_output.pk).clear_before is None
+    told = Activity.objects.filter(activity="document deletion")
+    assert {(row.entity, row.output_id, row.job_id) for row in told} == {
+        (url, search_output.pk, job.row.pk) for url in (PAGE, OTHER_PAGE)
+    }
 
 
 def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flushed):  # noqa: F811
