@@ -93,6 +93,16 @@ def change(
     return connection
 
 
+def status(connection: RepositoryConnection) -> str:
+    """What is in the way of its source as this process sees it, a sentence; "" if nothing is."""
+    try:
+        return registry.find(connection.connector).status(connection.configuration)
+    except registry.UnknownConnector as unknown:
+        return str(unknown)
+    except ValueError as error:
+        return f"Its configuration cannot be used: {error}."
+
+
 def delete(kind: Kind, connection_id: int) -> None:
     """
     Remove a connection that no job uses.

@@ -1,9 +1,10 @@
 """Connections: a name, a connector, and what the connector wants to know."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
@@ -14,18 +15,22 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs import connections
+from jobs.admin.drawn import DRAWN_FOR, DrawnForm, fieldset_for, form_for
 from jobs.admin.rehearsal import rehearsal
 from jobs.connections import ConnectionInUse, InvalidConnection, Kind
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import RepositoryKind
 from jobs.models import OutputConnection, RepositoryConnection
 from jobs.queries.clock import read_clock
+
+DEFAULT_KIND: Final = "web"
 
 
 class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
     """Asks the connector before anything is stored."""
 
-    kind: ClassVar[Kind]
+    model_kind: ClassVar[Kind]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,39 +49,52 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
             with rehearsal():
                 self.store()
         except InvalidConnection as invalid:
-            for name, sentences in invalid.problems.items():
-                self.add_error(name if name in self.fields else None, sentences)
+            self.add_problems(invalid.problems)
         except ConnectionInUse as used:
             self.add_error(None, str(used))
         return values
 
+    def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
+        for name, sentences in problems.items():
+            self.add_error(name if name in self.fields else None, list(sentences))
+
     def store(self) -> connections.Connection:
         """Store what the form says."""
-        values = {name: self.cleaned_data[name] for name in ("name", "configuration")}
-        values["configuration"] = values["configuration"] or {}
+        facts: dict[str, Any] = {"name": self.cleaned_data["name"], "configuration": self.configuration()}
         if self.instance.pk:
-            return connections.change(self.kind, self.instance.pk, **values)
-        return connections.create(self.kind, connector=self.cleaned_data["connector"], **values)
+            return connections.change(self.model_kind, self.instance.pk, **facts)
+        return connections.create(self.model_kind, connector=self.cleaned_data["connector"], **facts)
+
+    def configuration(self) -> dict[str, Any]:
+        """What the form says of the connector's configuration."""
+        return self.cleaned_data["configuration"] or {}
 
 
-class RepositoryConnectionForm(ConnectionForm):
-    kind = RepositoryConnection
+class RepositoryConnectionForm(ConnectionForm, DrawnForm):
+    """A repository connection; what its connector wants to know has a field each."""
+
+    model_kind = RepositoryConnection
+    section = "configuration"
+    chooser = "connector"
 
     class Meta:
         model = RepositoryConnection
-        fields = ("name", "connector", "configuration")
-        help_texts: ClassVar = {
-            "configuration": _(
-                "What each job of this connection begins with, like {&quot;user_agent&quot;: &quot;…&quot;}."
-            )
-        }
+        fields = ("name", "connector")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "connector" in self.fields:
+            self.fields["connector"].widget.attrs["data-redraws"] = "true"
 
     def connectors(self) -> list[tuple[str, Any]]:
         return [(kind.name, kind.label) for kind in registry.installed().values()]
 
+    def configuration(self) -> dict[str, Any]:
+        return self.said(self.cleaned_data)
+
 
 class OutputConnectionForm(ConnectionForm):
-    kind = OutputConnection
+    model_kind = OutputConnection
 
     class Meta:
         model = OutputConnection
@@ -94,7 +112,7 @@ class OutputConnectionForm(ConnectionForm):
 class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
     """The connector of a connection stays what it was when it was made."""
 
-    list_display = ("name", "connector", "used_by")
+    list_display: tuple[str, ...] = ("name", "connector", "used_by")
     search_fields = ("name",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
@@ -128,6 +146,32 @@ class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
 
 class RepositoryConnectionAdmin(ConnectionAdmin):
     form = RepositoryConnectionForm
+    list_display = ("name", "connector", "status", "used_by")
+
+    def get_form(self, request: HttpRequest, obj: RepositoryConnection | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+        return super().get_form(request, obj, form=form_for(RepositoryConnectionForm, _kind(request, obj)), **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: RepositoryConnection | None = None) -> Any:  # noqa: ANN401 (Django's)
+        drawn = fieldset_for(
+            _("What its jobs begin with"), _kind(request, obj), section=RepositoryConnectionForm.section
+        )
+        return ((None, {"fields": ("name", "connector", DRAWN_FOR)}), *drawn)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
+        return {"connector": request.GET.get("connector", DEFAULT_KIND), "name": request.GET.get("name", "")}
+
+    @admin.display(description=_("status"))
+    def status(self, connection: RepositoryConnection) -> str:
+        """Whether the source can be reached as configured, as far as this server sees."""
+        return connections.status(connection) or str(_("working"))
+
+
+def _kind(request: HttpRequest, connection: RepositoryConnection | None) -> RepositoryKind | None:
+    """The connector of a connection, or the one that is chosen for it; None where it is missing."""
+    if connection is not None:
+        return registry.installed().get(connection.connector)
+    chosen = request.POST.get("connector") or request.GET.get("connector") or DEFAULT_KIND
+    return registry.installed().get(chosen)
 
 
 class OutputConnectionAdmin(ConnectionAdmin):

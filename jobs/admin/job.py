@@ -14,7 +14,10 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin, StackedInline
 
 from jobs import control
+from jobs.admin.drawn import DRAWN_FOR, fieldset_for, form_for
 from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import RepositoryKind
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
@@ -79,21 +82,29 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     actions = tuple(_action(row) for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
     filter_horizontal = ()
     fieldsets = (
-        (None, {"fields": ("name", "repository", "outputs")}),
-        (_("What to crawl"), {"fields": ("scope", "include", "exclude", "max_depth", "max_documents")}),
+        (None, {"fields": ("name", "repository", "outputs", DRAWN_FOR)}),
         (_("When"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
-        (_("How far"), {"fields": ("hop_limits", "hop_mode")}),
-        (_("How"), {"fields": ("priority", "user_agent", "robots_wait", "allow_private_networks")}),
+        (_("How far"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
+        (_("Before whom"), {"fields": ("priority",)}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> tuple[str, ...]:
         return ("repository",) if obj else ()
 
+    def get_form(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+        return super().get_form(request, obj, form=form_for(JobForm, _kind(request, obj)), **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ANN401 (Django's)
+        first, *others = self.fieldsets
+        drawn = fieldset_for(_("What to crawl"), _kind(request, obj), section=JobForm.section)
+        return (first, *drawn, *others)
+
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Where there is only one connection to choose, it is chosen."""
-        repositories = list(RepositoryConnection.objects.all()[:2])
+        repositories = _chosen(request) or list(RepositoryConnection.objects.all()[:2])
         outputs = list(OutputConnection.objects.filter(connector="search")[:2])
         return {
+            "name": request.GET.get("name", ""),
             **({"repository": repositories[0].pk} if len(repositories) == 1 else {}),
             **({"outputs": [outputs[0].pk]} if len(outputs) == 1 else {}),
         }
@@ -153,3 +164,20 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     @admin.display(description=_("page"))
     def page(self, job: Job) -> str:
         return format_html('<a href="{}">{}</a>', reverse("job", args=[job.pk]), _("watch"))
+
+
+def _chosen(request: HttpRequest) -> list[RepositoryConnection]:
+    """The connection that a form or an address names, if it does."""
+    named = request.POST.get("repository") or request.GET.get("repository") or ""
+    return list(RepositoryConnection.objects.filter(pk=int(named))) if named.isdecimal() and len(named) < 19 else []
+
+
+def _kind(request: HttpRequest, job: Job | None) -> RepositoryKind | None:
+    """The connector of a job, or of the connection that was chosen for it; None where there is none, or it is missing."""
+    if job is not None:
+        connections = [job.repository]
+    else:
+        connections = _chosen(request) or list(RepositoryConnection.objects.all()[:2])
+    if len(connections) != 1:
+        return None
+    return registry.installed().get(connections[0].connector)

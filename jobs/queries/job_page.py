@@ -136,6 +136,7 @@ class JobPage:
     seeds: Sequence[SeedLine]
     repository: str
     outputs: Sequence[str]
+    connector: str
     specification: Mapping[str, Any]
     max_documents: int | None
     priority: int
@@ -160,6 +161,7 @@ def read_job_page(job_id: int) -> JobPage | None:
         seeds=_read_seeds(job),
         repository=job.repository.name,
         outputs=[output.name for output in job.outputs.all()],
+        connector=job.repository.connector,
         specification=job.specification,
         max_documents=job.max_documents,
         priority=job.priority,

@@ -2,6 +2,7 @@
 
 from django.utils.translation import gettext as _
 
+from jobs.connectors.repository import registry
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule_text import span_in_words, window_in_words
 from jobs.queries.job_page import JobPage, JobTimes
@@ -10,15 +11,8 @@ from jobs.ui import words
 
 def describe(page: JobPage) -> list[tuple[str, str]]:
     """Return (name, value) of what the job is set to, in the order in which it is decided."""
-    labels = {
-        "scope": _("Scope"),
-        "include": _("Only addresses like"),
-        "exclude": _("No addresses like"),
-        "max_depth": _("Links from a seed, at most"),
-        "user_agent": _("User agent"),
-        "allow_private_networks": _("Private networks"),
-        "robots_wait": _("Waits for robots.txt (s)"),
-    }
+    kind = registry.installed().get(page.connector)
+    labels = {field.name: str(field.label) for field in kind.specification.fields} if kind else {}
     lines = [
         (labels.get(name, name), _value(value))
         for name, value in page.specification.items()

@@ -87,7 +87,7 @@ def save(page, address, **fields):
 def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
     """Make everything that a job needs, and the job, in the browser."""
     save(page, "/admin/jobs/throttlepolicy/add/", name="brisk", open_requests=2, min_gap=min_gap)
-    save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="Web", configuration="{}")
+    save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="Web")
     save(page, "/admin/jobs/outputconnection/add/", name="index", connector="Search index", configuration="{}")
     save(
         page,
@@ -95,7 +95,7 @@ def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
         name=name,
         repository="the web",
         outputs_0=True,
-        allow_private_networks=True,
+        specification_allow_private_networks=True,
         seeds__0__urls=seed,
         seeds__0__policy="brisk",
     )

@@ -501,7 +501,7 @@ def _job_form(**facts):
         "repository": repository.pk,
         "outputs": [output.pk],
         "priority": 5,
-        "scope": "domain",
+        "specification_scope": "domain",
         "kind": "once",
         "hop_mode": "accurate",
         "start_method": "manual",
@@ -513,7 +513,7 @@ def _job_form(**facts):
 
 
 def test_a_job_with_its_seeds_is_made_in_the_browser():
-    response = page_client("administrator").post("/admin/jobs/job/add/", _job_form(include="a+\nb+"))
+    response = page_client("administrator").post("/admin/jobs/job/add/", _job_form(specification_include="a+\nb+"))
 
     assert response.status_code == 302, response.context["errors"]
     job = Job.objects.get(name="manual")
@@ -527,7 +527,7 @@ def test_a_job_with_its_seeds_is_made_in_the_browser():
     [
         ({"seeds-0-urls": ""}, "This field is required."),
         ({"seeds-0-urls": "gopher://docs.test/"}, "gopher://docs.test/"),
-        ({"include": "a("}, "missing"),
+        ({"specification_include": "a("}, "missing"),
         ({"max_documents": "-1"}, "greater than or equal to"),
         ({"recrawl_after": "1 h"}, "Only a continuous job has it"),
         ({"kind": "continuous", "recrawl_after": "soon"}, "is no span of time"),

@@ -1,0 +1,143 @@
+"""
+Form fields that are drawn by what may be said to a connector (`jobs.connectors.repository.schema`).
+
+A form has fields for one connector at a time: of what is stored, of what was chosen, or of the only one
+there is. `drawn_for` travels with it: who sends a form with another choice gets it back with the fields
+of that. With scripts, choosing draws it anew at once (static/js/redraw.js).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar, cast
+
+from django import forms
+from django.http import QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from jobs.connectors.repository.kind import RepositoryKind
+from jobs.connectors.repository.schema import Field, FieldKind, Schema
+
+DRAWN_FOR: Final = "drawn_for"
+
+
+class Lines(forms.CharField):
+    """A list of texts, one a line."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), **kwargs)
+
+    def prepare_value(self, value: object) -> object:
+        return "\n".join(value) if isinstance(value, list | tuple) else value
+
+    def to_python(self, value: str | None) -> list[str]:  # type: ignore[override]
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:
+        return list(initial or []) != self.to_python(data)
+
+
+class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
+    """
+    A form with fields for what may be said to the connector `drawn_by`, of the JSON column that `section` names.
+
+    The field named `chooser` decides about the connector. It is None where nothing is chosen yet, or the
+    connector is not installed: then there are no such fields, and what is stored stays.
+    """
+
+    drawn_by: ClassVar[RepositoryKind | None] = None
+    section: ClassVar[str]
+    chooser: ClassVar[str]
+    drawn_for = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    class Media:
+        js = (forms.Script("js/redraw.js", type="module"),)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._sent_for = self.data.get(DRAWN_FOR)
+        name = self.drawn_by.name if self.drawn_by else ""
+        if self._sent_for not in {None, name}:
+            # What comes back is drawn for what is chosen now.
+            data = cast(QueryDict, self.data).copy()
+            data[DRAWN_FOR] = name
+            self.data = data
+            self._is_another = True
+        else:
+            self._is_another = False
+        self.fields[DRAWN_FOR].initial = name
+        if self.chooser in self.fields:
+            self.fields[self.chooser].widget.attrs["data-redraws"] = "true"
+        for field, value in getattr(self.instance, self.section).items():
+            if f"{self.section}_{field}" in self.fields:
+                self.fields[f"{self.section}_{field}"].initial = value
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if self._is_another and self.chooser in self.fields:
+            self.add_error(self.chooser, _("Its settings are other ones: look at them, and save again."))
+        return values
+
+    def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a valid form says, as it is stored: what was left empty is not said, what has no field stays."""
+        drawn = [field.name for field in schema_of(self.drawn_by, self.section).fields]
+        kept = {name: value for name, value in getattr(self.instance, self.section).items() if name not in drawn}
+        said = {name: values.get(f"{self.section}_{name}") for name in drawn}
+        return kept | {name: value for name, value in said.items() if value not in (None, "", [], False)}
+
+    def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
+        """Show sentences beside the fields that they are about, or above all of them."""
+        for name, sentences in problems.items():
+            known = next((field for field in (f"{self.section}_{name}", name) if field in self.fields), None)
+            self.add_error(known, list(sentences))
+
+
+_Form = TypeVar("_Form", bound=DrawnForm)
+
+
+def form_for(base: type[_Form], kind: RepositoryKind | None) -> type[_Form]:
+    """The form with a field for all that may be said to this connector."""
+    fields = {f"{base.section}_{field.name}": _drawn(field) for field in schema_of(kind, base.section).fields}
+    return type(base.__name__, (base,), {**fields, "drawn_by": kind})
+
+
+def fieldset_for(title: str | Promise, kind: RepositoryKind | None, *, section: str) -> tuple[Any, ...]:
+    """The part of an admin page with those fields; none where there is nothing to say."""
+    names = tuple(f"{section}_{field.name}" for field in schema_of(kind, section).fields)
+    return ((title, {"fields": names}),) if names else ()
+
+
+def schema_of(kind: RepositoryKind | None, section: str) -> Schema:
+    schema: Schema = getattr(kind, section) if kind else Schema(())
+    return schema
+
+
+def _drawn(field: Field) -> forms.Field:
+    facts: dict[str, Any] = {"label": field.label, "help_text": field.help, "required": field.is_required}
+    match field.kind:
+        case FieldKind.TEXT:
+            return forms.CharField(widget=UnfoldAdminTextInputWidget, **facts)
+        case FieldKind.LINES:
+            return Lines(**facts)
+        case FieldKind.CHOICE:
+            choices = [("", _("not said here")), *field.choices]
+            return forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget, **facts)
+        case FieldKind.TRUTH:
+            return forms.BooleanField(widget=UnfoldBooleanSwitchWidget, **(facts | {"required": False}))
+        case FieldKind.WHOLE:
+            return forms.IntegerField(
+                widget=UnfoldAdminIntegerFieldWidget,
+                min_value=None if field.least is None else int(field.least),
+                max_value=None if field.most is None else int(field.most),
+                **facts,
+            )
+        case FieldKind.NUMBER:
+            return forms.FloatField(
+                widget=UnfoldAdminIntegerFieldWidget, min_value=field.least, max_value=field.most, **facts
+            )

@@ -1,0 +1,142 @@
+"""Forms that are drawn by what may be said to a connector."""
+
+import pytest
+from django.test import Client
+
+from jobs.models import Job, OutputConnection, RepositoryConnection
+from tests.api import make_user
+from tests.factories import make_output
+
+CONNECTIONS, JOBS = "/admin/jobs/repositoryconnection/add/", "/admin/jobs/job/add/"
+
+
+@pytest.fixture
+def administrator(db):
+    client = Client()
+    client.force_login(make_user("administrator"))
+    return client
+
+
+def shown(response):
+    """The fields of the page's form."""
+    return set(response.context["adminform"].form.fields)
+
+
+def files(tmp_path):
+    return RepositoryConnection.objects.create(
+        name="files", connector="filesystem", configuration={"roots": [str(tmp_path)]}
+    )
+
+
+def job_form(connection, **facts):
+    output = make_output()
+    return {
+        "name": "tree",
+        "repository": connection.pk,
+        "outputs": [output.pk],
+        "priority": 5,
+        "kind": "once",
+        "hop_mode": "accurate",
+        "start_method": "manual",
+        "seeds-TOTAL_FORMS": 1,
+        "seeds-INITIAL_FORMS": 0,
+        **facts,
+    }
+
+
+def test_a_connection_has_a_field_for_all_that_its_connector_wants_to_know(administrator):
+    of_files = administrator.get(CONNECTIONS, {"connector": "filesystem"})
+    of_the_web = administrator.get(CONNECTIONS)
+
+    assert {"configuration_roots", "configuration_hidden", "configuration_max_bytes"} <= shown(of_files)
+    assert "configuration_roots" not in shown(of_the_web)
+    assert "configuration_user_agent" in shown(of_the_web)
+
+
+def test_a_connection_to_files_is_made_in_the_browser(administrator, tmp_path):
+    facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem"}
+
+    response = administrator.post(
+        CONNECTIONS, {**facts, "configuration_roots": f"{tmp_path}\n", "configuration_hidden": "on"}
+    )
+
+    assert response.status_code == 302
+    assert RepositoryConnection.objects.get().configuration == {"roots": [str(tmp_path)], "hidden": True}
+
+
+def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(administrator):
+    facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem", "configuration_roots": "srv"}
+
+    response = administrator.post(CONNECTIONS, facts)
+
+    assert "is no absolute path" in response.content.decode()
+    assert not RepositoryConnection.objects.exists()
+
+
+def test_who_chooses_another_connector_gets_its_fields_before_anything_is_stored(administrator, tmp_path):
+    response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "drawn_for": "web"})
+
+    assert "look at them, and save again" in response.content.decode()
+    assert "configuration_roots" in shown(response)
+    assert 'name="drawn_for" value="filesystem"' in response.content.decode()
+    assert not RepositoryConnection.objects.exists()
+
+
+def test_what_a_connection_can_reach_is_told_in_the_list(administrator, tmp_path):
+    files(tmp_path / "nowhere")
+    RepositoryConnection.objects.create(name="lost", connector="pigeon")
+
+    page = administrator.get("/admin/jobs/repositoryconnection/").content.decode()
+
+    assert "nowhere cannot be read: No such file or directory." in page
+    assert "There is no repository connector" in page
+
+
+def test_a_job_of_files_is_made_and_changed_in_the_browser(administrator, tmp_path):
+    connection = files(tmp_path)
+    RepositoryConnection.objects.create(name="the web", connector="web")
+    wanted = job_form(
+        connection,
+        drawn_for="filesystem",
+        specification_exclude="*.tmp",
+        **{"seeds-0-urls": f"file://{tmp_path}"},
+    )
+
+    assert "specification_exclude" in shown(administrator.get(JOBS, {"repository": connection.pk}))
+    assert administrator.post(JOBS, wanted).status_code == 302
+    job = Job.objects.get()
+    assert (job.repository, job.specification) == (connection, {"exclude": ["*.tmp"]})
+    change = administrator.get(f"/admin/jobs/job/{job.pk}/change/")
+    assert change.context["adminform"].form["specification_exclude"].value() == "*.tmp"
+
+
+def test_a_job_whose_connection_is_another_than_the_form_was_drawn_for_is_not_stored(administrator, tmp_path):
+    connection = files(tmp_path)
+    RepositoryConnection.objects.create(name="the web", connector="web")
+    wanted = job_form(connection, drawn_for="web", specification_scope="any", **{"seeds-0-urls": f"file://{tmp_path}"})
+
+    response = administrator.post(JOBS, wanted)
+
+    assert "look at them, and save again" in response.content.decode()
+    assert "specification_exclude" in shown(response)
+    assert not Job.objects.exists()
+
+
+def test_a_seed_outside_of_what_the_connection_may_read_is_refused(administrator, tmp_path):
+    wanted = job_form(files(tmp_path), drawn_for="filesystem", **{"seeds-0-urls": "file:///etc"})
+
+    response = administrator.post(JOBS, wanted)
+
+    assert "outside of what this connection may read" in response.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_a_job_whose_connector_is_missing_keeps_what_it_says(administrator):
+    connection = RepositoryConnection.objects.create(name="lost", connector="pigeon")
+    job = Job.objects.create(name="lost", repository=connection, specification={"coo": 3})
+    job.outputs.set(OutputConnection.objects.filter(pk=make_output().pk))
+
+    page = administrator.get(f"/admin/jobs/job/{job.pk}/change/")
+
+    assert page.status_code == 200
+    assert not [name for name in shown(page) if name.startswith("specification_")]
