@@ -36,6 +36,12 @@ UPDATE jobs_notification AS notification SET worker_id = NULL
  WHERE notification.job_id = %(job)s AND notification.told_at IS NULL
    AND node.id = notification.worker_id AND node.status NOT IN ('running', 'draining')
 """
+# Asked first, since there is rarely one.
+_IS_THERE: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
+                WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')
+                  AND notification.worker_id IS NULL AND notification.told_at IS NULL AND notification.refused = '')
+"""
 # Locks: Notification, skipping what is locked.
 _CLAIM: Final[LiteralString] = """
 WITH wanted AS (
@@ -111,6 +117,9 @@ def claim(connection: psycopg.Connection[Any], *, worker: uuid.UUID, scope: str)
     Raises:
         FenceRefused: the worker was marked failed.
     """
+    row = connection.execute(_IS_THERE, {"scope": scope}).fetchone()
+    if row is None or not row[0]:
+        return None
     with connection.transaction(), connection.cursor(row_factory=class_row(NotificationClaimed)) as cursor:
         hold_node(connection, worker)
         return cursor.execute(_CLAIM, {"worker": worker, "scope": scope}).fetchone()

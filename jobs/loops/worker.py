@@ -154,7 +154,6 @@ class Worker:
         self._close_due = Due(self._loop, self._something_to_write)
         self._control_changed = asyncio.Event()
         self._something_to_tell = asyncio.Event()
-        self._something_to_clear = asyncio.Event()
         loops: list[asyncio.Task[None]] = []
         stopping = self._loop.create_task(stop.wait())
         try:
@@ -283,7 +282,6 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._moved_jobs.add, int(payload))
             self._loop.call_soon_threadsafe(self._control_changed.set)
             self._loop.call_soon_threadsafe(self._something_to_tell.set)
-            self._loop.call_soon_threadsafe(self._something_to_clear.set)
 
     async def _taking(self) -> None:
         while True:

@@ -17,6 +17,8 @@ from jobs.queue.rows import named_rows
 
 _AT_ONCE: Final = 500
 
+# Asked first, since there is rarely one.
+_IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE clear_before IS NOT NULL)"
 # Locks: OutputConnection, skipping one that another worker clears.
 _CLAIM: Final[LiteralString] = """
 SELECT id, connector, configuration, clear_before, clock_timestamp() AS now FROM jobs_outputconnection
@@ -72,6 +74,9 @@ def clear_some(
     keeps_history: bool = True,
 ) -> Cleared:
     """Take the next chunk out of an output that is to be cleared, not one of `apart_from`."""
+    row = connection.execute(_IS_THERE).fetchone()
+    if row is None or not row[0]:
+        return Cleared()
     wanted: Any = None
     try:
         with connection.transaction(), named_rows(connection, binary=True) as cursor:
