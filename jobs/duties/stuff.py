@@ -11,7 +11,7 @@ from jobs.queue.hold import Stuffed
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_expired, stuff_removals
+from jobs.queue.stuff_removals import stuff_expired, stuff_outside, stuff_removals
 from jobs.queue.wake import notify, sweep_lanes
 from nodes.fences import FenceRefused
 
@@ -20,7 +20,8 @@ from nodes.fences import FenceRefused
 _LOOK: Final[LiteralString] = f"""
 WITH ready AS MATERIALIZED (
     SELECT DISTINCT seed.group_id, job.phase = 'active' AS to_process,
-           job.phase = 'active' AND job.expire_after IS NOT NULL AS may_expire
+           job.phase = 'active' AND job.expire_after IS NOT NULL AS may_expire,
+           job.phase = 'active' AND job.kind = 'continuous' AND job.hop_limits <> '{{}}' AS may_leave
       FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
      WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
        AND {RUNNABLE}
@@ -28,6 +29,7 @@ WITH ready AS MATERIALIZED (
 )
 SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE to_process) AS to_process,
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_expire) AS may_expire,
+       (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_leave) AS may_leave,
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE NOT to_process) AS to_remove,
        (SELECT coalesce(array_agg(id), '{{}}') FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
@@ -58,6 +60,8 @@ def stuff_groups(at: Pass) -> int:
     offered = 0
     for group in work.may_expire:
         offered += _unless_lost(partial(stuff_expired, group=held[group], room=room), at)
+    for group in work.may_leave:
+        offered += _unless_lost(partial(stuff_outside, group=held[group], room=room), at)
     for group in work.to_process:
         offered += _unless_lost(partial(stuff, group=held[group], room=room, workers=len(work.workers)), at)
     for group in work.to_remove:

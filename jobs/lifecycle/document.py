@@ -226,7 +226,7 @@ TRANSITIONS: Final = by_name(
             frozenset({"hopcount removed"}),
             {"stage": Stage.BEING_CLEANED},
             Owner.GROUP_OWNER,
-            guard="the run is finished, and an output may hold it",
+            guard="an output may hold it, and the run is finished or never ends",
         ),
         Transition(
             "leave outputs",

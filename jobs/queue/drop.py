@@ -31,7 +31,7 @@ from nodes.fences import hold_node
 class Dropped:
     """
     `dropped` rows are gone, `kept` ones wait; `removed` left an output; `refused` claims were lost. In `lanes`
-    something has become due: they are to be woken after the commit.
+    something is to be done: they are to be woken after the commit.
     """
 
     dropped: int = 0
@@ -179,7 +179,8 @@ def drop(
                 **history.parameters(),
             },
         )
-        lanes = {row.lane_id for row, stage in kept if stage == Stage.PENDING}
+        # What waits for the same removal where a lane had more than one batch of it is found by another look.
+        lanes = {row.lane_id for row, _ in kept}
         being_deleted = {row.job_id for row in gone if row.stage == Stage.BEING_DELETED}
         lanes.update(silenced.requeue(cursor, {key for key in changed if key[1] not in being_deleted}))
     return Dropped(

@@ -54,7 +54,7 @@ WITH node AS MATERIALIZED (
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
        FOR SHARE
 ), runnable AS MATERIALIZED (
-    SELECT job.id, job.run_no, job.priority, job.phase, job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out, job.scan
+    SELECT job.id, job.run_no, job.priority, job.phase, job.hop_limits <> '{{}}' AND (job.kind = 'continuous' OR job.phase = 'shutting_down' AND NOT job.minimal) AS takes_out, job.scan
       FROM jobs_job AS job
      WHERE job.id IN (SELECT job_id FROM jobs_seed WHERE group_id = (SELECT id FROM held))
        AND {RUNNABLE} AND job.phase = ANY(%(phases)s)
@@ -104,7 +104,7 @@ class JobHeld:
     run_no: int
     priority: int
     phase: str
-    # Whether what has come to stand outside its hop limits leaves the outputs in this run.
+    # Whether what has come to stand outside its hop limits leaves the outputs now.
     takes_out: bool
     scan: Scan
 

@@ -47,7 +47,7 @@ WITH locked AS MATERIALIZED (
            outcome = 0, result_code = '', failures = 0, failing_since = NULL
       FROM locked
      WHERE item.hash = locked.hash AND item.job_id = %(job)s
-    RETURNING item.lane_id, item.run_no, item.stage
+    RETURNING item.lane_id, item.run_no, item.stage, item.indexed_before
 ), counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT %(job)s, lane_id, run_no, 'stage', stage, CASE WHEN stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
@@ -56,7 +56,8 @@ WITH locked AS MATERIALIZED (
      UNION ALL
     SELECT %(job)s, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM moved GROUP BY lane_id, run_no, stage
 )
-SELECT DISTINCT lane_id FROM moved WHERE stage = {Stage.PENDING:d}
+SELECT DISTINCT lane_id FROM moved
+ WHERE stage = {Stage.PENDING:d} OR (stage = {Stage.HOPCOUNT_REMOVED:d} AND indexed_before)
 """
 
 
@@ -132,7 +133,7 @@ def plant_seeds(graph: HopGraph, documents: Collection[str], *, run_no: int, is_
     """
     Let these documents count as seeds. With the last of a full scan, what only older runs began with ends to.
 
-    Returns the lanes in which something has become due.
+    Returns the lanes in which something is to be done now.
     """
     graph.plant(documents, run_no=run_no)
     row = graph.cursor.execute(_UNSEEDED, {"job": graph.job_id, "run": run_no}).fetchone()
@@ -178,7 +179,7 @@ def apply(
     """
     Move the unclaimed documents whose counts changed to where they belong; `within` are those of them that do.
 
-    Returns the lanes in which something has become due.
+    Returns the lanes in which something is to be done now.
     """
     if not touched:
         return []

@@ -380,6 +380,8 @@ class FlushPlan:
         ):
             self._again(named, row, stage=Stage.HOPCOUNT_REMOVED, depth=named.depth, unconditional=True)
             self.move(row, job=job, stage=Stage.HOPCOUNT_REMOVED)
+            if row.indexed_before:
+                self.woken.add(row.lane_id)
 
     def _come_nearer_after_ending(self, named: Named, row: Any, ended: Result) -> None:
         if not named.job.tracks_depth or named.depth >= row.depth or row.rescan:

@@ -79,17 +79,16 @@ WITH counted AS (
     UNION ALL
     SELECT job_id, lane_id, run_no, 'stage', %(stage)s, 0, '', 1
       FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(runs)s::int[]) AS gone(job_id, lane_id, run_no)
-), parked AS (
-    UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(empty)s)
 )
 UPDATE jobs_queueitem AS item
-   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, action = taken.action,
+   SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, action = %(action)s,
        -- What is to expire stays due if its claim is lost.
        check_time = CASE WHEN %(expires)s THEN item.check_time END
-  FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[], %(actions)s::int[])
-       AS taken(hash, job_id, batch_id, action)
+  FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 """
+# Lanes that have nothing to be removed. Locks: nothing more, they are held.
+_PARK: Final[LiteralString] = "UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(lanes)s)"
 
 
 @retried
@@ -120,6 +119,26 @@ def stuff_expired(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     return _stuff(connection, Batch.Kind.EXPIRE, manager=manager, group=group, room=room, now=now)
+
+
+@retried
+def stuff_outside(
+    connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
+) -> Stuffed:
+    """
+    Offer what has come to stand outside the hop limits of continuous jobs, whose runs have no end to do that at.
+
+    Raises:
+        FenceRefused: the manager was marked failed, or the group is no longer its own.
+    """
+    with connection.transaction(), named_rows(connection) as cursor:
+        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
+        if not held.lanes:
+            return Stuffed()
+        rows = _read_outside(cursor, held, most=_most_of_a_lane(held, room=room))
+        return _offer(
+            cursor, held, rows, kind=Batch.Kind.CLEAN, stage=Stage.BEING_CLEANED, action=Action.LEAVE, now=now
+        )
 
 
 # The phase in which documents are offered for removal, and what they are while they are claimed.
@@ -158,17 +177,11 @@ def _before(kind: Batch.Kind, job: JobHeld) -> int:
             return job.run_no
 
 
-def _action(kind: Batch.Kind, *, is_outside: bool) -> Action:
-    if kind == Batch.Kind.EXPIRE:
-        return Action.EXPIRE
-    return Action.LEAVE if is_outside else Action.PROCESS
-
-
 def _offer_removals(
     cursor: psycopg.Cursor[Any], held: Held, *, kind: Batch.Kind, stage: Stage, room: int, now: dt.datetime
 ) -> Stuffed:
     lanes, jobs = held.lanes, held.jobs
-    most = max(1, min(_REMOVALS_A_LANE, room // len(lanes)))
+    most = _most_of_a_lane(held, room=room)
     rows = cursor.execute(
         _EXPIRED if kind == Batch.Kind.EXPIRE else _REMOVABLE,
         {
@@ -179,10 +192,43 @@ def _offer_removals(
             "now": now,
         },
     ).fetchall()
-    if kind == Batch.Kind.EXPIRE and not rows:
-        return Stuffed()
+    if kind == Batch.Kind.EXPIRE:
+        return _offer(cursor, held, rows, kind=kind, stage=stage, action=Action.EXPIRE, now=now)
     outside = _read_outside(cursor, held, most=most) if kind == Batch.Kind.CLEAN else []
-    rows += outside
+    given = {row.lane_id for row in (*rows, *outside)}
+    stuffed = [
+        _offer(cursor, held, rows, kind=kind, stage=stage, now=now),
+        _offer(cursor, held, outside, kind=kind, stage=stage, action=Action.LEAVE, now=now),
+    ]
+    cursor.execute(_PARK, {"lanes": [lane.id for lane in lanes if lane.id not in given], "now": now})
+    return Stuffed(documents=sum(one.documents for one in stuffed), batches=sum(one.batches for one in stuffed))
+
+
+def _most_of_a_lane(held: Held, *, room: int) -> int:
+    return max(1, min(_REMOVALS_A_LANE, room // len(held.lanes)))
+
+
+def _read_outside(cursor: psycopg.Cursor[Any], held: Held, *, most: int) -> list[Any]:
+    lanes = [lane for lane in held.lanes if held.jobs[lane.job_id].takes_out]
+    if not lanes:
+        return []
+    runs = [held.jobs[lane.job_id].run_no for lane in lanes]
+    return cursor.execute(_OUTSIDE, {"lanes": [lane.id for lane in lanes], "runs": runs, "most": most}).fetchall()
+
+
+def _offer(
+    cursor: psycopg.Cursor[Any],
+    held: Held,
+    rows: list[Any],
+    *,
+    kind: Batch.Kind,
+    stage: Stage,
+    action: Action = Action.PROCESS,
+    now: dt.datetime,
+) -> Stuffed:
+    """Claim these documents, in batches of a kind."""
+    if not rows:
+        return Stuffed()
     chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]
     ids = [row.id for row in cursor.execute(DRAW_IDS, {"count": len(chunks)})]
     cursor.execute(
@@ -198,7 +244,6 @@ def _offer_removals(
             "now": now,
         },
     )
-    given = {row.lane_id for row in rows}
     cursor.execute(
         _CLAIM_REMOVALS,
         {
@@ -210,20 +255,9 @@ def _offer_removals(
             "codes": [row.result_code for row in rows],
             "hashes": [row.hash for row in rows],
             "batches": [batch for batch, chunk in zip(ids, chunks, strict=True) for _ in chunk],
-            "actions": [int(_action(kind, is_outside=row in outside)) for row in rows],
+            "action": int(action),
             "stage": int(stage),
-            # A lane of documents to process is looked after by who hands these out.
-            "empty": [lane.id for lane in lanes if lane.id not in given and kind != Batch.Kind.EXPIRE],
             "expires": kind == Batch.Kind.EXPIRE,
-            "now": now,
         },
     )
     return Stuffed(documents=len(rows), batches=len(ids))
-
-
-def _read_outside(cursor: psycopg.Cursor[Any], held: Held, *, most: int) -> list[Any]:
-    lanes = [lane for lane in held.lanes if held.jobs[lane.job_id].takes_out]
-    if not lanes:
-        return []
-    runs = [held.jobs[lane.job_id].run_no for lane in lanes]
-    return cursor.execute(_OUTSIDE, {"lanes": [lane.id for lane in lanes], "runs": runs, "most": most}).fetchall()

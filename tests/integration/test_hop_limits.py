@@ -31,7 +31,7 @@ from jobs.queue.flush import flush
 from jobs.queue.hops import rules_of
 from jobs.queue.release import give_back
 from jobs.queue.stuff import stuff
-from jobs.queue.stuff_removals import stuff_removals
+from jobs.queue.stuff_removals import stuff_outside, stuff_removals
 from jobs.queue.take import take
 from tests.cluster import NOON, register_node
 from tests.factories import (
@@ -121,8 +121,15 @@ class Crawl:
             rest = [claimed for name, claimed in claims.items() if name not in group]
             give_back(self.connection, worker=self.worker.id, claims=rest, now=NOON)
 
+    def claim_outside(self):
+        """What a run that goes on lets leave the outputs."""
+        return self._claim_removals(stuff_outside)
+
     def claim_removals(self):
         self._enter(Phase.SHUTTING_DOWN)
+        return self._claim_removals(stuff_removals)
+
+    def _claim_removals(self, stuff_removals):
         Lane.objects.update(ready_at=NOON)
         stuff_removals(self.connection, manager=self.running.manager.id, group=self.running.group, room=1000, now=NOON)
         taken = take(self.connection, worker=self.worker.id, room=1000, idle=True, now=NOON)
@@ -250,6 +257,33 @@ def test_a_minimal_run_takes_nothing_out(crawl):
     Job.objects.update(minimal=False)
     crawl.finish()
     assert crawl.indexed() == {"a"}
+
+
+def test_in_a_continuous_job_it_leaves_the_outputs_at_once(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link"), ("c", "link")]})
+    Job.objects.update(kind="continuous")
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+    claimed = crawl.claim()["a"]
+    Lane.objects.update(ready_at=None)
+
+    flushed = crawl.read(claimed, links=LINK_TO["c"])
+    assert flushed.lanes == {crawl.lane.pk}
+    removals = crawl.claim_outside()
+    dropped = crawl.drop(removals)
+
+    assert [name_of(claimed) for claimed in removals] == ["b"]
+    assert (dropped.kept, dropped.removed) == (1, 1)
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "c"})
+
+
+def test_in_a_job_that_ends_it_waits_for_the_end(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+    crawl.read(crawl.claim()["a"])
+
+    assert crawl.claim_outside() == []
 
 
 def test_what_is_being_read_when_it_comes_to_stand_outside_leaves_with_its_outcome(crawl):
