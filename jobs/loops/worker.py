@@ -579,7 +579,6 @@ class Worker:
     async def _clearing(self) -> None:
         await clear_outputs(
             self._database,
-            woken=self._something_to_clear,
             may_begin=lambda: self._heart.trust.may_begin,
             keeps_history=self._settings.keeps_history,
         )
