@@ -16,17 +16,10 @@ logger = logging.getLogger(__name__)
 _POLL: Final = 5.0
 
 
-async def clear_outputs(
-    database: DatabaseThread, *, woken: asyncio.Event, may_begin: Callable[[], bool], keeps_history: bool
-) -> None:
+async def clear_outputs(database: DatabaseThread, *, may_begin: Callable[[], bool], keeps_history: bool) -> None:
     """Clear outputs chunk by chunk, until cancelled; what refuses is left for the next time."""
     while True:
-        try:
-            async with asyncio.timeout(_POLL):
-                await woken.wait()
-        except TimeoutError:
-            pass
-        woken.clear()
+        await asyncio.sleep(_POLL)
         refused: frozenset[int] = frozenset()
         while may_begin():
             done = await database.run(
