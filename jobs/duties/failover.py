@@ -1,8 +1,13 @@
 """What failed nodes and dead one-shots leave behind: the main gives it back."""
 
+from typing import Final, LiteralString
+
 from jobs.duties.context import Pass
+from jobs.duties.housekeep import forget_scope
 from jobs.duties.moves import move
+from jobs.models import Job
 from jobs.queue import gates, release
+from jobs.queue.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
@@ -22,31 +27,38 @@ def withdraw_from_stopped_jobs(at: Pass) -> int:
     return release.withdraw_of_stopped_jobs(at.connection, scope=at.scope, now=at.now)
 
 
+# Jobs of one-shots that have no live node any more, and would go on, or end, if there were one. A scope that has
+# never had a node is one that is just about to: who resumes a job gives it a new scope before he registers there.
+_DEAD: Final[LiteralString] = """
+SELECT job.id, job.node_scope, job.phase = 'active' AND job.stop_request = 'none' AS was_running FROM jobs_job AS job
+ WHERE job.node_scope <> %(cluster)s
+   AND (job.stop_request <> 'none' OR job.phase = 'active' AND job.pause <> 'paused'
+        OR job.phase NOT IN ('inactive', 'ready_for_startup', 'starting_up', 'active'))
+   AND EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = job.node_scope)
+   AND NOT EXISTS (SELECT FROM nodes_node AS node
+                    WHERE node.scope = job.node_scope AND node.status IN ('starting', 'running', 'draining'))
+"""
+
+
 def interrupt_dead_one_shots(at: Pass) -> int:
     """
-    Leave the jobs of one-shots without a live node paused; returns how many.
+    Take over the jobs of one-shots without a live node; returns how many.
 
-    The cluster's main does this for scopes that have no manager: their workers' documents go back, and
-    whoever resumes the job finds it at rest. A scope that has never had a node is one that is just
-    about to: who resumes a job gives it a new scope before he registers there.
+    The cluster's main does this for scopes that have no manager: their workers' documents go back, and a job that
+    was running is left paused, so that whoever resumes it finds it at rest. One that was only to end, ends here.
     """
     if at.scope != CLUSTER_SCOPE:
         return 0
-    dead = at.connection.execute(
-        """
-            SELECT job.id, job.node_scope FROM jobs_job AS job
-             WHERE job.node_scope <> %s AND job.phase = 'active' AND job.pause <> 'paused' AND job.stop_request = 'none'
-               AND EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = job.node_scope)
-               AND NOT EXISTS (SELECT FROM nodes_node AS node
-                                WHERE node.scope = job.node_scope AND node.status IN ('starting', 'running', 'draining'))
-            """,
-        (CLUSTER_SCOPE,),
-    ).fetchall()
-    for job_id, scope in dead:
-        release.release_of_lost_workers(at.connection, scope=scope, term=at.office, now=at.now)
+    with named_rows(at.connection) as cursor:
+        dead = cursor.execute(_DEAD, {"cluster": CLUSTER_SCOPE}).fetchall()
+    for job in dead:
+        release.release_of_lost_workers(at.connection, scope=job.node_scope, term=at.office, now=at.now)
         available = at.connection.execute(
-            "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (scope,)
+            "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()
         release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
-        move(at, job_id, "interrupt", reason="its process is gone")
+        if job.was_running and not move(at, job.id, "interrupt", reason="its process is gone"):
+            continue
+        Job.objects.filter(pk=job.id, node_scope=job.node_scope).update(node_scope=CLUSTER_SCOPE)
+        forget_scope(at.connection, scope=job.node_scope)
     return len(dead)

@@ -112,6 +112,11 @@ class JobState:
         ) and self.phase not in {Phase.INACTIVE, Phase.READY_FOR_NOTIFY}
 
     @property
+    def rests(self) -> bool:
+        """It is at rest, or comes to it: paused, waiting for its window, or being stopped."""
+        return self.is_draining or self.pause == Pause.PAUSED or self.window == Window.OUTSIDE
+
+    @property
     def may_be_stuffed(self) -> bool:
         """Documents of the job may be handed out to be processed."""
         return (

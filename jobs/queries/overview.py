@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Case, IntegerField, Min, Value, When
 from django.db.models.functions import Coalesce
 
-from jobs.lifecycle.job import JobState, Pause, Phase, allowed_transitions
+from jobs.lifecycle.job import JobState, Phase, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, Lane, SearchDocument
 from jobs.queries.counts import add_up, count_present_runs
@@ -169,7 +169,7 @@ def _judge(running: Sequence[JobLine], *, nodes: Sequence[NodeLine], totals: Run
         return Movement.NO_MANAGER
     if NodeKind.WORKER not in kinds:
         return Movement.NO_WORKER
-    if all(job.state.is_draining or job.state.pause == Pause.PAUSED for job in running):
+    if all(job.state.rests for job in running):
         return Movement.PAUSED
     if rate:
         return Movement.MOVING

@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.lifecycle.job import Pause, Phase, StopRequest
+from jobs.lifecycle.job import Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
 from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
@@ -167,8 +167,10 @@ def _job_tone(job: JobLine) -> str:
     state = job.state
     if state.phase == Phase.INACTIVE:
         return "failed" if job.run_end == "error" else "quiet"
-    if state.pause != Pause.NO or state.stop_request != StopRequest.NONE:
+    if state.rests:
         return "excluded"
+    if not state.connectors_ready:
+        return "failed"
     return "working" if state.phase == Phase.ACTIVE else "waiting"
 
 
@@ -206,7 +208,7 @@ def _movement(page: OverviewPage, *, now: dt.datetime) -> Record:
             detail = _("There is no live worker: start one with “manage.py runworker”.")
         case Movement.PAUSED:
             tone, headline = "excluded", _("Paused")
-            detail = _("Each job that runs is paused, or is coming to rest.")
+            detail = _("Each job that runs is paused, waits for its window, or is coming to rest.")
         case Movement.MOVING:
             headline = _("Moving")
             detail = _("%(waiting)s documents wait, %(active)s are in work.") % _waiting(page.totals)

@@ -298,6 +298,25 @@ def test_what_is_no_longer_reached_leaves_while_the_job_shuts_down(walk):
     walk.ends("aborted")
 
 
+def test_a_clean_up_that_wakes_documents_makes_the_run_active_again(walk):
+    walk.make_job()
+    walk.let_go()
+    walk.world.put("a", links=["b", "c"])
+    walk.world.put("b", links=["c"], carry={"c": {"colour": ["red"]}})
+    walk.world.put("c")
+    walk.cluster.run(walk.job)
+    before = walk.world.asked("c")
+    walk.world.put("a", links=["c"])
+
+    walk.ask("start")
+    walk.ends("finished")
+
+    kinds = list(JobEvent.objects.filter(job=walk.job).order_by("id").values_list("kind", flat=True))
+    assert kinds[kinds.index("wake_up") :] == ["wake_up", "shut_down", "finish", "notify", "end"]
+    assert walk.world.asked("c") == before + 2
+    assert walk.held() == {"a", "c"}
+
+
 def test_an_output_is_told_once_and_one_that_cannot_listen_is_told_later(walk):
     other = Sink(walk.sink.directory / "other")
     walk.make_job(outputs=[other.connection("other"), walk.sink.connection()])

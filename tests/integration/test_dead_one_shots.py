@@ -1,0 +1,79 @@
+"""What becomes of the job of a one-shot whose processes are all gone."""
+
+import pytest
+
+from jobs import control
+from jobs.duties.failover import interrupt_dead_one_shots
+from jobs.duties.finish import end_runs
+from jobs.lifecycle.job import Pause, Phase
+from jobs.models import Job
+from nodes import membership
+from nodes.lifecycle import CLUSTER_SCOPE
+from tests.cluster import register_node
+from tests.factories import make_job
+from tests.stepping import Main
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+@pytest.fixture
+def job(main, connection):
+    """In a scope of its own, with a node that has failed."""
+    node = register_node(connection, "manager", scope="one-shot")
+    membership.stop(connection, node_id=node.id, reason="asked to stop")
+    return make_job(node_scope="one-shot")
+
+
+def put(job, **facts):
+    Job.objects.filter(pk=job.pk).update(**facts)
+
+
+@pytest.mark.parametrize("facts", [{}, {"pause": Pause.PAUSING}, {"resuming": True}], ids=str)
+def test_one_that_was_running_is_left_paused_in_the_cluster(main, job, facts):
+    put(job, phase=Phase.ACTIVE, run_no=1, **facts)
+
+    assert main.step(interrupt_dead_one_shots) == 1
+
+    job.refresh_from_db()
+    assert (job.manifoldcf_status, job.reason, job.node_scope) == ("PAUSED", "its process is gone", CLUSTER_SCOPE)
+    assert main.step(interrupt_dead_one_shots) == 0
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN])
+def test_one_that_was_aborted_ends_in_the_cluster(main, job, phase):
+    put(job, phase=phase, run_no=1)
+    control.abort(job.pk, made_by="a test", now=main.now)
+
+    main.step(interrupt_dead_one_shots, end_runs)
+
+    job.refresh_from_db()
+    assert (job.phase, job.run_end, job.node_scope) == (Phase.INACTIVE, "aborted", CLUSTER_SCOPE)
+
+
+def test_one_that_was_only_to_end_is_finished_by_the_cluster(main, job):
+    put(job, phase=Phase.SHUTTING_DOWN, run_no=1)
+
+    main.step(interrupt_dead_one_shots, end_runs)
+
+    job.refresh_from_db()
+    assert (job.phase, job.run_end) == (Phase.INACTIVE, "finished")
+
+
+@pytest.mark.parametrize("phase", [Phase.INACTIVE, Phase.READY_FOR_STARTUP, Phase.STARTING_UP])
+def test_one_that_has_not_begun_waits_for_who_resumes_it(main, job, phase):
+    put(job, phase=phase)
+
+    assert main.step(interrupt_dead_one_shots) == 0
+
+    job.refresh_from_db()
+    assert (job.phase, job.node_scope) == (phase, "one-shot")
+
+
+def test_one_whose_process_is_just_about_to_register_is_left_alone(main):
+    job = make_job(node_scope="about to be")
+    put(job, phase=Phase.ACTIVE)
+
+    assert main.step(interrupt_dead_one_shots) == 0
