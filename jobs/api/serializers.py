@@ -5,6 +5,7 @@ from typing import Any
 from django.core.validators import MaxValueValidator, MinValueValidator
 from rest_framework import serializers
 
+from jobs import connections
 from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField
 from jobs.api.terms import TERMS, TermsFields
 from jobs.control import SeedWanted
@@ -195,11 +196,16 @@ class ConnectionSerializer(StrictModelSerializer):
 
 
 class RepositorySerializer(ConnectionSerializer):
-    """Where documents come from."""
+    """Where documents come from. `status` is what is in the way of reaching it from here; empty: nothing."""
+
+    status = serializers.SerializerMethodField()
 
     class Meta:
         model = RepositoryConnection
-        fields = ("id", "name", "connector", "configuration")
+        fields = ("id", "name", "connector", "configuration", "status")
+
+    def get_status(self, connection: RepositoryConnection) -> str:
+        return connections.status(connection)
 
 
 class OutputSerializer(ConnectionSerializer):

@@ -4,8 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
-from tests.processes import ended, held_by, read_lines
+from crawlctl.roles import ADMINISTRATOR
+from jobs import control
+from jobs.control import SeedWanted
+from jobs.models import Job, RepositoryConnection
+from tests.api import client_of
+from tests.factories import NOON, make_output
+from tests.processes import ended, held_by, read_lines, wait_for
 
 
 @pytest.fixture
@@ -80,3 +87,80 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
     assert "another machine" in said["remote"]
     assert "has .." in said["dots"]
     assert machine.database.value("SELECT count(*) FROM jobs_job") == 0
+
+
+def test_manifoldcfs_sanity_holds_5_6_6_6_5_and_nothing_once_the_job_is_deleted(cluster, tree):
+    """SanityTester: full, add with a minimal run, change with one, delete with one, full, delete the job."""
+    cluster.start("runmanager", "runworker")
+    connection = RepositoryConnection.objects.create(
+        name="files", connector="filesystem", configuration={"roots": [str(tree)]}
+    )
+    output = make_output(cluster.output)
+    job = control.create_job(
+        name="tree", repository=connection, outputs=[output], seeds=[SeedWanted((url(tree),))],
+        specification={}, made_by="a test", now=NOON,
+    ).job  # fmt: skip
+
+    def documents():
+        """The documents of the job that its source has, as ManifoldCF counts them."""
+        return cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE result_code <> 'NOT_FOUND'")
+
+    cluster.run(job)
+    assert documents() == 5
+
+    (tree / "four.txt").write_text("This is new.")
+    cluster.run(job, minimal=True)
+    assert documents() == 6
+    assert len(held_by(cluster.output)) == 4
+
+    written = len(read_lines(cluster.output))
+    (tree / "one.txt").write_text("This is other.")
+    cluster.run(job, minimal=True)
+    assert documents() == 6
+    assert [line["url"] for line in read_lines(cluster.output, since=written)] == [url(tree / "one.txt")]
+
+    (tree / "two.txt").unlink()
+    cluster.run(job, minimal=True)
+    assert documents() == 6
+    assert len(held_by(cluster.output)) == 4
+
+    cluster.run(job)
+    assert documents() == 5
+    assert held_by(cluster.output) == {url(tree / name) for name in ("one.txt", "four.txt", "sub/three.txt")}
+
+    control.delete(job.pk, made_by="a test", now=timezone.now())
+    wait_for(lambda: not Job.objects.exists(), saying="the job is gone")
+    assert held_by(cluster.output) == set()
+
+
+def test_manifoldcfs_api_sanity_holds_5_6_6_5_through_rest(cluster, tree):
+    """APISanityTester: the same with full runs only, and everything asked for through the API."""
+    cluster.start("runmanager", "runworker")
+    api = client_of(ADMINISTRATOR)
+
+    def make(kind, **facts):
+        made = api.post(f"/api/v1/{kind}/", facts)
+        assert made.status_code == 201, made.content
+        return made.json()["id"]
+
+    files = make("repositories", name="files", connector="filesystem", configuration={"roots": [str(tree)]})
+    output = make("outputs", name="lines", connector="jsonl", configuration={"path": str(cluster.output)})
+    job = make("jobs", name="tree", repository=files, outputs=[output], seeds=[{"urls": [url(tree)]}])
+
+    def documents_after_a_run():
+        assert api.post(f"/api/v1/jobs/{job}/start/").status_code == 200
+        wait_for(lambda: api.get(f"/api/v1/jobs/{job}/").json()["phase"] == "inactive", saying="the run has ended")
+        return cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE result_code <> 'NOT_FOUND'")
+
+    assert documents_after_a_run() == 5
+    (tree / "four.txt").write_text("This is new.")
+    assert documents_after_a_run() == 6
+    (tree / "one.txt").write_text("This is other.")
+    assert documents_after_a_run() == 6
+    (tree / "two.txt").unlink()
+    assert documents_after_a_run() == 5
+
+    history = api.get("/api/v1/reports/history/", {"repository": files})
+    assert history.status_code == 200, history.content
+    assert api.post(f"/api/v1/jobs/{job}/delete/").status_code in {200, 202}
+    wait_for(lambda: api.get(f"/api/v1/jobs/{job}/").status_code == 404, saying="the job is gone")

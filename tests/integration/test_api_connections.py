@@ -53,6 +53,15 @@ def test_a_connection_is_stored_changed_and_deleted(administrator):
     assert not RepositoryConnection.objects.exists()
 
 
+def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_path):
+    def status_of(root):
+        facts = {"name": str(root), "connector": "filesystem", "configuration": {"roots": [str(root)]}}
+        return administrator.post(REPOSITORIES, facts).json()["status"]
+
+    assert status_of(tmp_path) == ""
+    assert status_of(tmp_path / "nowhere") == f"{tmp_path}/nowhere cannot be read: No such file or directory."
+
+
 @pytest.mark.parametrize(
     ("address", "body", "field"),
     [
@@ -60,6 +69,9 @@ def test_a_connection_is_stored_changed_and_deleted(administrator):
         (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"wings": 2}}, "configuration"),
         (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"max_depth": "deep"}}, "configuration"),
         (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"include": ["("]}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "filesystem"}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "filesystem", "configuration": {"roots": ["srv"]}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "feed", "configuration": {"scope": "any"}}, "configuration"),
         (REPOSITORIES, {"connector": "web"}, "name"),
         (OUTPUTS, {"name": "x", "connector": "carrier-pigeon"}, "connector"),
         (OUTPUTS, {"name": "x", "connector": "search", "configuration": {"wings": 2}}, "configuration"),
