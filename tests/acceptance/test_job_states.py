@@ -111,6 +111,20 @@ def test_a_start_under_way_can_be_aborted_and_restarted(walk):
     assert walk.look()["run_no"] == 2
 
 
+def test_a_reset_seeding_lets_the_next_run_read_its_source_from_the_beginning(walk):
+    walk.world.seeding(version="v1")
+    walk.make_job()
+    walk.let_go()
+    for _ in range(2):
+        walk.cluster.run(walk.job)
+
+    walk.ask("reset-seeding")
+    walk.cluster.run(walk.job)
+    walk.cluster.run(walk.job)
+
+    assert walk.world.seedings() == ["", "v1", "", "v1"]
+
+
 # --- Stopping ----------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,17 @@ def wanted():
     }
 
 
+def test_a_job_of_which_nothing_is_said_is_scanned_once_by_hand_by_every_door_alike(administrator, wanted):
+    made = administrator.post(JOBS, wanted).json()
+
+    expected = {"kind": "once", "start_method": "manual", "priority": 5, "hop_mode": "accurate"}
+    assert {name: made[name] for name in expected} == expected
+    assert (made["hop_limits"], made["windows"]) == ({}, [])
+    form = administrator.get("/admin/jobs/job/add/").context["adminform"].form
+    assert {name: form[name].value() for name in expected} == expected
+    assert {name: getattr(Job(), name) for name in expected} == expected
+
+
 def test_a_continuous_job_keeps_its_intervals(administrator, wanted):
     intervals = {"recrawl_after": 3600.0, "recrawl_at_most": 86400.0, "expire_after": None, "reseed_after": 0.5}
 

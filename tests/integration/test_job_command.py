@@ -1,0 +1,54 @@
+"""`manage.py job`: the buttons of a job's page in a terminal."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs import control
+from jobs.lifecycle.job import TRANSITIONS, Phase
+from jobs.lifecycle.table import Owner
+from jobs.models import Job, JobEvent
+from tests.factories import make_job
+
+# The command closes the connection of its look at the tables.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def job():
+    return make_job("manual")
+
+
+def said(capsys, *arguments):
+    call_command("job", *arguments)
+    return capsys.readouterr().out.strip()
+
+
+def test_a_job_says_how_it_stands(job, capsys):
+    Job.objects.update(phase=Phase.READY_FOR_STARTUP, reason="its source does not answer")
+
+    assert said(capsys, "manual") == "manual: Starting up (READYFORSTARTUP): its source does not answer"
+
+
+def test_a_verb_is_done_and_written_down_under_the_users_name(job, capsys, monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "vera")
+
+    assert said(capsys, "manual", "start-minimal") == "manual: Starting up (READYFORSTARTUPMINIMAL)"
+    assert JobEvent.objects.get(kind="start_minimal").made_by == "vera"
+
+
+def test_what_is_not_possible_says_what_is(job):
+    with pytest.raises(CommandError, match="Possible now: start, start-minimal, reset-seeding, delete") as refused:
+        call_command("job", "manual", "pause")
+
+    assert refused.value.returncode == 1
+
+
+def test_a_job_that_is_not_there_and_a_verb_that_is_none_are_told(job):
+    with pytest.raises(CommandError, match="no job named 'other'"):
+        call_command("job", "other")
+    with pytest.raises(CommandError, match="invalid choice"):
+        call_command("job", "manual", "come-to-rest")
+
+
+def test_every_verb_of_an_operator_is_one_of_control_and_no_other():
+    assert list(control.VERBS) == [row.verb for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR]
