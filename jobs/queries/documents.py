@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,9 +11,10 @@ from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.base import Carried, hash_of
 from jobs.lifecycle.document import Stage
-from jobs.models import Bin, IndexedDocument, Job, Lane, Outcome, OutLinks, QueueItem
+from jobs.models import Bin, CarryDown, HopCount, IndexedDocument, Job, Lane, Outcome, OutLinks, QueueItem
+from jobs.queue.carried import merged
 
 _A_PAGE: Final = 50
 _LINKS_SHOWN: Final = 50
@@ -28,6 +29,7 @@ STATES: Final = {
     "unchanged": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.UNCHANGED:d} AND item.run_no = job.run_no",
     "failed": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.FAILED:d} AND item.run_no = job.run_no",
     "excluded": f"item.stage = {Stage.DONE:d} AND item.outcome = {Outcome.EXCLUDED:d} AND item.run_no = job.run_no",
+    "far": f"item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.run_no = job.run_no",
     "earlier": f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND item.run_no < job.run_no",
 }
 
@@ -194,6 +196,10 @@ class DocumentStory:
     links: Sequence[LinkLine]
     links_in_all: int
     is_redirect: bool
+    # Hops from a seed by type of link, of those that the job limits; None is more than it allows.
+    hops: Mapping[str, int | None]
+    # What its parents pass to it.
+    carried: Carried
 
     @property
     def is_of_this_run(self) -> bool:
@@ -233,7 +239,25 @@ def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
         links=_read_links(item.job, targets[:_LINKS_SHOWN]),
         links_in_all=len(targets),
         is_redirect=out.is_redirect if out else False,
+        hops=_read_hops(item.job, document),
+        carried=_read_carried(item.job, document),
     )
+
+
+def _read_hops(job: Job, document: uuid.UUID) -> Mapping[str, int | None]:
+    if not job.hop_limits:
+        return {}
+    counts = {row.link_type: row.distance for row in HopCount.objects.filter(job=job, hash=document)}
+    return {
+        link_type: counts[link_type] if counts.get(link_type, most + 1) <= most else None
+        for link_type, most in sorted(job.hop_limits.items())
+    }
+
+
+def _read_carried(job: Job, document: uuid.UUID) -> Carried:
+    if not job.carries:
+        return {}
+    return merged(CarryDown.objects.filter(job=job, child=document).values_list("carried", flat=True)) or {}
 
 
 def _read_links(job: Job, targets: Sequence[uuid.UUID]) -> list[LinkLine]:

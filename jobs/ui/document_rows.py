@@ -70,12 +70,21 @@ def _facts(story: DocumentStory, *, now: dt.datetime) -> list[tuple[str, str]]:
         (_("Last fetched"), words.moment(item.fetched_at, now=now)),
         (_("Links from a seed"), words.number(item.depth)),
         (_("Redirects on the way"), words.number(item.redirects)),
+        *((_("Hops by “%(type)s”") % {"type": name}, _hops(story, name)) for name in story.hops),
+        *((_("Given “%(name)s”") % {"name": name}, ", ".join(values)) for name, values in story.carried.items()),
         (_("Host"), story.host.name),
         (_("Version"), item.version or words.UNKNOWN),
         (_("Validators"), item.validators or words.UNKNOWN),
         (_("Key"), item.hash.hex),
     ]
     return [(name, value) for name, value in facts if value != words.UNKNOWN]
+
+
+def _hops(story: DocumentStory, link_type: str) -> str:
+    count, most = story.hops[link_type], words.number(story.job.hop_limits[link_type])
+    if count is None:
+        return _("more than %(most)s") % {"most": most}
+    return _("%(n)s of at most %(most)s") % {"n": words.number(count), "most": most}
 
 
 def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:

@@ -85,6 +85,8 @@ def _what_happened(story: DocumentStory, *, now: dt.datetime) -> list[str]:
         said.append(_("It has not been fetched yet."))
     if item.stage == Stage.DONE and item.result_code:
         said.append(_outcome_sentence(story))
+    if item.stage == Stage.HOPCOUNT_REMOVED:
+        said.append(_("It is farther away from the seeds than the job allows: it is read when a nearer way turns up."))
     if item.stage == Stage.DONE and item.outcome == Outcome.FAILED and story.is_held:
         said.append(_("A failure like this removes nothing: the index keeps the last version that was read."))
     if item.losses:

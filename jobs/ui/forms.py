@@ -16,6 +16,7 @@ _STATE_WORDS = {
     "unchanged": _("unchanged"),
     "failed": _("failed"),
     "excluded": _("excluded"),
+    "far": _("too far away"),
     "earlier": _("of an earlier run"),
 }
 

@@ -104,6 +104,8 @@ def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> t
         return _("of an earlier run"), "waiting"
     if stage == Stage.PENDING:
         return _("waiting"), "waiting"
+    if stage == Stage.HOPCOUNT_REMOVED:
+        return _("too far away"), "excluded"
     return {
         Outcome.INDEXED: (_("indexed"), "indexed"),
         Outcome.UNCHANGED: (_("unchanged"), "unchanged"),

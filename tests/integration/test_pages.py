@@ -15,7 +15,19 @@ from jobs.connectors.repository.base import hash_of
 from jobs.control import VERBS
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
-from jobs.models import Bin, Counter, IndexedDocument, Job, Lane, Outcome, OutLinks, OutputConnection, QueueItem
+from jobs.models import (
+    Bin,
+    CarryDown,
+    Counter,
+    HopCount,
+    IndexedDocument,
+    Job,
+    Lane,
+    Outcome,
+    OutLinks,
+    OutputConnection,
+    QueueItem,
+)
 from jobs.queries.documents import STATES
 from nodes.models import MainTerm
 from tests.api import NOON, make_documents, make_job, make_node, make_user, set_phase
@@ -486,6 +498,22 @@ def test_the_story_shows_links_and_those_the_job_does_not_know():
 
     assert f"/documents/{job.pk}/{target.hash.hex}/" in html
     assert "not known to the job" in html
+
+
+def test_the_story_tells_how_far_a_document_is_and_what_it_was_given():
+    job = make_job()
+    Job.objects.filter(pk=job.pk).update(hop_limits={"link": 3, "redirect": 1}, carries=True)
+    document = make_document(job, "http://docs.test/a", stage=Stage.HOPCOUNT_REMOVED, outcome=0, result_code="")
+    HopCount.objects.create(job=job, hash=document.hash, link_type="link", distance=2, via=uuid.uuid4())
+    for colours in (["red", "green"], ["red"]):
+        CarryDown.objects.create(job=job, child=document.hash, parent=uuid.uuid4(), carried={"colour": colours})
+
+    html = " ".join(_story(document).split())
+
+    assert "farther away from the seeds than the job allows" in html
+    assert '<dt>Hops by “link”</dt> <dd class="address"> 2 of at most 3 </dd>' in html
+    assert '<dt>Hops by “redirect”</dt> <dd class="address"> more than 1 </dd>' in html
+    assert '<dt>Given “colour”</dt> <dd class="address"> green, red </dd>' in html
 
 
 # --- Set-up --------------------------------------------------------------------------------------
