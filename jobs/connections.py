@@ -17,7 +17,7 @@ from jobs.connectors.output.registry import check_configuration
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.models import Job, OutputConnection, RepositoryConnection, Session
 
 Connection = RepositoryConnection | OutputConnection
 Kind = type[RepositoryConnection] | type[OutputConnection]
@@ -60,7 +60,9 @@ def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str,
     """
     _check(kind, connector=connector, configuration=configuration)
     _check_name(kind, name)
-    return kind.objects.create(name=name, connector=connector, configuration=dict(configuration))
+    return kind.objects.create(
+        name=name, connector=connector, configuration=_as_stored(kind, connector=connector, configuration=configuration)
+    )
 
 
 def change(
@@ -87,7 +89,9 @@ def change(
             connection.name = name
         if configuration is not None and dict(configuration) != connection.configuration:
             _check(kind, connector=connection.connector, configuration=configuration)
-            connection.configuration = dict(configuration)
+            connection.configuration = _as_stored(kind, connector=connection.connector, configuration=configuration)
+            if isinstance(connection, RepositoryConnection):
+                Session.objects.filter(repository=connection).delete()
             _distrust_versions(connection)
         connection.save()
     return connection
@@ -174,6 +178,13 @@ def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> N
     problems = _CHECKS[kind](connector, configuration)
     if problems:
         raise InvalidConnection(problems)
+
+
+def _as_stored(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration that was checked, with its secrets sealed."""
+    if kind is OutputConnection:
+        return dict(configuration)
+    return registry.find(connector).configuration.sealed(configuration)
 
 
 def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:

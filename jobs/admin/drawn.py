@@ -6,6 +6,7 @@ there is. `drawn_for` travels with it: who sends a form with another choice gets
 of that. With scripts, choosing draws it anew at once (static/js/redraw.js).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar, cast
 
@@ -41,6 +42,19 @@ class Lines(forms.CharField):
 
     def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:
         return list(initial or []) != self.to_python(data)
+
+
+class Records(forms.JSONField):
+    """Things of which much may be said, as JSON. Secrets of what is stored are shown sealed, and stay what they are."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": 8}), **kwargs)
+
+    def prepare_value(self, value: object) -> str:
+        if value is None:
+            return ""
+        # What was typed comes back as it was.
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -121,7 +135,7 @@ def schema_of(kind: RepositoryKind | None, section: str) -> Schema:
 def _drawn(field: Field) -> forms.Field:
     facts: dict[str, Any] = {"label": field.label, "help_text": field.help, "required": field.is_required}
     match field.kind:
-        case FieldKind.TEXT:
+        case FieldKind.TEXT | FieldKind.SECRET:
             return forms.CharField(widget=UnfoldAdminTextInputWidget, **facts)
         case FieldKind.LINES:
             return Lines(**facts)
@@ -141,3 +155,5 @@ def _drawn(field: Field) -> forms.Field:
             return forms.FloatField(
                 widget=UnfoldAdminIntegerFieldWidget, min_value=field.least, max_value=field.most, **facts
             )
+        case FieldKind.RECORDS:
+            return Records(**facts)

@@ -24,6 +24,7 @@ from jobs.loops.bin_queue import BinQueue, OpenTurn
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
 from jobs.loops.due import Due
+from jobs.loops.sharing import SharedByWorkers
 from jobs.loops.telling import tell_outputs
 from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
@@ -361,8 +362,18 @@ class Worker:
         del self._timers[queue.bin_id]
         self._dispatch(queue)
 
+    def _shared_in(self, job: JobAtWork) -> SharedByWorkers:
+        return SharedByWorkers(
+            database=self._database,
+            me=self._me,
+            job=job.facts.id,
+            repository=job.facts.repository,
+            connection=job.connection,
+            stop_job=self._stop_job,
+        )
+
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> None:
-        activity = Activity(claimed.document, configuration=job.configuration)
+        activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         try:
             await job.connector.process(claimed.document, activity, _Pace(queue, delay=partial(_delay, claimed, job)))
         except asyncio.CancelledError:
@@ -476,7 +487,7 @@ class Worker:
                 flushed += written.flushed
             except OutputError as refused:
                 back += [one.claimed for one in of_job]
-                await self._stop_job(job_id, reason=str(refused))
+                await self._stop_job(job_id, str(refused))
         self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
         rest = replace(given, ended=(), given_back=back)
         written = await self._database.run(partial(self._writer.write, given=rest))
@@ -501,7 +512,7 @@ class Worker:
         except OutputError as error:
             logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
             for job_id in jobs:
-                await self._stop_job(job_id, reason=str(error))
+                await self._stop_job(job_id, str(error))
             self._given_back.extend(claims)
             self._flush_due.now()
             return
@@ -509,7 +520,7 @@ class Worker:
             self._settle(claimed)
         self._flush_due.now()
 
-    async def _stop_job(self, job_id: int, *, reason: str) -> None:
+    async def _stop_job(self, job_id: int, reason: str) -> None:
         self._stopped_jobs.add(job_id)
         await self._database.run(lambda _connection: stop_job(job_id, reason=reason))
 

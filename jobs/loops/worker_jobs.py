@@ -25,7 +25,7 @@ _MOST_JOBS: Final = 200
 _READ: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
-       job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration,
+       job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration, repository.name AS connection,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
@@ -42,6 +42,8 @@ class JobAtWork:
     """A job as of one version of its specification."""
 
     facts: JobFacts
+    # The name of its repository connection.
+    connection: str
     bins: BinKind
     runtime: Runtime
     connector: RepositoryConnector
@@ -101,6 +103,7 @@ class JobTable:
                 is_full_scan=row.scan == Scan.FULL,
                 intervals=None if row.intervals is None else Intervals(*row.intervals),
             ),
+            connection=row.connection,
             bins=bins,
             runtime=runtime,
             connector=connector,

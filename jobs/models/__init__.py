@@ -16,6 +16,7 @@ from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
+from jobs.models.session import Session
 
 __all__ = [
     "Activity",
@@ -44,6 +45,7 @@ __all__ = [
     "ScheduleWindow",
     "SearchDocument",
     "Seed",
+    "Session",
     "ThrottleGroup",
     "ThrottlePolicy",
     "Turn",

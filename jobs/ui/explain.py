@@ -36,6 +36,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "PROTOCOL": gettext_lazy("What the host sent is not proper HTTP."),
     "INCOMPLETE": gettext_lazy("The body ended before it was complete."),
     "ADDRESS_FORBIDDEN": gettext_lazy("The host's address is in a private network, which this job may not enter."),
+    "LOGIN": gettext_lazy("The login page came again after a login that succeeded."),
     "WORKER_LOST": gettext_lazy("Three workers in a row were lost while they worked on it alone."),
 }
 

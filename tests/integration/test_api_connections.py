@@ -142,3 +142,20 @@ def test_a_configuration_does_not_change_under_a_running_job(administrator):
     assert_problem(response, 409, "in_use")
     world.repository.refresh_from_db()
     assert world.repository.configuration == {}
+
+
+def test_a_secret_is_given_back_sealed_and_may_be_sent_back_as_it_is(administrator):
+    field = {"name": "password", "secret": "sesame"}
+    login = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"], "fields": [field]}
+    made = administrator.post(
+        REPOSITORIES, {"name": "guarded", "connector": "web", "configuration": {"logins": [login]}}
+    )
+    address = f"{REPOSITORIES}{made.json()['id']}/"
+    shown = made.json()["configuration"]
+
+    same = administrator.patch(address, {"configuration": shown})
+
+    assert made.status_code == 201, made.content
+    assert "sesame" not in made.content.decode()
+    assert shown["logins"][0]["fields"][0]["secret"].startswith("sealed:")
+    assert same.json()["configuration"] == RepositoryConnection.objects.get().configuration == shown

@@ -64,6 +64,22 @@ def test_a_connection_to_files_is_made_in_the_browser(administrator, tmp_path):
     assert RepositoryConnection.objects.get().configuration == {"roots": [str(tmp_path)], "hidden": True}
 
 
+def test_logins_are_said_as_json_and_shown_with_their_secrets_sealed(administrator):
+    said = (
+        '[{"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"],'
+        ' "fields": [{"name": "password", "secret": "sesame"}]}]'
+    )
+    facts = {"name": "guarded", "connector": "web", "drawn_for": "web", "configuration_logins": said}
+
+    response = administrator.post(CONNECTIONS, facts)
+
+    assert response.status_code == 302
+    stored = RepositoryConnection.objects.get()
+    page = administrator.get(f"/admin/jobs/repositoryconnection/{stored.pk}/change/").content.decode()
+    assert "sealed:" in page
+    assert "sesame" not in page + str(stored.configuration)
+
+
 def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(administrator):
     facts = {"name": "files", "connector": "filesystem", "drawn_for": "filesystem", "configuration_roots": "srv"}
 

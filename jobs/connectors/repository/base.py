@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from jobs.connectors.repository.shared import Shared
+
 # Values that parents pass to what they name, by name.
 Carried = Mapping[str, tuple[str, ...]]
 
@@ -187,7 +189,8 @@ class Activity:
 
     `configuration` names the job's specification: a version that was made under another one never
     equals the present one, so a changed job reads and indexes everything anew. What is carried to the document
-    counts likewise: with other values it is read and indexed anew.
+    counts likewise: with other values it is read and indexed anew. `shared` is what it has together with the
+    documents that other workers process.
     """
 
     document: Document
@@ -195,6 +198,8 @@ class Activity:
     outcome: Outcome | None = None
     requested: bool = False
     bytes_read: int = 0
+    # None where a document is processed outside of a crawl.
+    shared: Shared | None = None
     _references: dict[str, Reference] = field(default_factory=dict)
     # What is also named by a link of another type: (hash, type). Rare, so apart.
     _other_links: dict[tuple[str, str], Reference] | None = None

@@ -13,6 +13,8 @@ from typing import Any
 
 from django.utils.functional import Promise
 
+from jobs.connectors.repository.sealing import Unreadable, seal, unseal
+
 
 class BadSpecification(ValueError):
     """A stored or given specification that cannot be understood; `field` is the key it is about."""
@@ -31,6 +33,10 @@ class FieldKind(enum.Enum):
     # A whole number, or null.
     WHOLE = enum.auto()
     NUMBER = enum.auto()
+    # A text that is stored sealed.
+    SECRET = enum.auto()
+    # A list of things of which as much may be said as another schema says.
+    RECORDS = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +44,8 @@ class Field:
     """
     One thing that may be said. `label` and `help` are for people; `least` and `most` bound numbers.
 
-    `choices` are the values of a CHOICE with their labels. A field that `is_required` has no default.
+    `choices` are the values of a CHOICE with their labels; `records` is the schema of RECORDS. A field that
+    `is_required` has no default.
     """
 
     name: str
@@ -49,6 +56,7 @@ class Field:
     least: float | None = None
     most: float | None = None
     is_required: bool = False
+    records: "Schema | None" = None
 
     def read(self, value: object) -> Any:  # noqa: ANN401 (as many types as kinds)
         """
@@ -87,6 +95,29 @@ class Field:
                     raise BadSpecification(self.name, "must be a number")
                 self._check_bounds(value)
                 return float(value)
+            case FieldKind.SECRET:
+                if not isinstance(value, str):
+                    raise BadSpecification(self.name, "must be a text")
+                try:
+                    return unseal(value)
+                except Unreadable as error:
+                    raise BadSpecification(self.name, str(error)) from None
+            case FieldKind.RECORDS:
+                if not isinstance(value, list | tuple) or not all(isinstance(record, Mapping) for record in value):
+                    raise BadSpecification(self.name, "must be a list of objects")
+                assert self.records is not None
+                try:
+                    return tuple(self.records.read(record) for record in value)
+                except BadSpecification as error:
+                    raise BadSpecification(self.name, str(error)) from None
+
+    def sealed(self, value: Any) -> Any:  # noqa: ANN401 (as many types as kinds)
+        """A value that can be read, as it is to be stored."""
+        if self.kind is FieldKind.SECRET:
+            return seal(value)
+        if self.records is not None:
+            return [self.records.sealed(record) for record in value]
+        return value
 
     def _check_bounds(self, number: float) -> None:
         """Refuses what is out of bounds; NaN is out of every bound."""
@@ -116,6 +147,11 @@ class Schema:
             if field.is_required and field.name not in stored:
                 raise BadSpecification(field.name, "missing")
         return {name: known[name].read(value) for name, value in stored.items()}
+
+    def sealed(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What was said, and can be read, as it is to be stored: with its secrets sealed."""
+        known = {field.name: field for field in self.fields}
+        return {name: known[name].sealed(value) if name in known else value for name, value in said.items()}
 
 
 def _range_in_words(least: float | None, most: float | None) -> str:

@@ -15,6 +15,8 @@ The web as a source: one document is one address, and every answer of a server i
     INCOMPLETE, DEADLINE
     429, 503                               the host is left alone for its Retry-After, or 1, 2, 4 … seconds
     other statuses and network failures    failed; what the outputs hold stays
+    the login page of the connection       another session, or the document waits behind the gate of the login;
+                                           LOGIN if the login did not help
 
 The version of a document is that of what an output is given (title, description, text, type, language):
 a page of which only a counter in a script has changed is unchanged.
@@ -22,16 +24,21 @@ a page of which only a counter in a script has changed is unchanged.
 
 import json
 import logging
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Self
 
 from jobs.connectors.repository.base import Activity, Content, Document, hash_of
 from jobs.connectors.repository.kind import Pace
-from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, Response
+from jobs.connectors.repository.shared import Session
+from jobs.connectors.repository.web.cookies import Cookies
+from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, IsWanted, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
+from jobs.connectors.repository.web.login import Login, LoginFailed, LoginInterrupted, log_in
 from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
 from jobs.connectors.repository.web.recording import RecordedFetches
 from jobs.connectors.repository.web.retry import retry_after_of
@@ -77,6 +84,8 @@ class WebConnector:
         self._links = LinkTable(admits=self._scope.admits, limits=limits)
         self._token = product_token(specification.user_agent)
         self._headers = {"User-Agent": specification.user_agent}
+        # By name of the login: what this worker last knew.
+        self._sessions: dict[str, _KnownSession] = {}
 
     @property
     def max_depth(self) -> int | None:
@@ -91,7 +100,10 @@ class WebConnector:
             fetcher = RecordedFetches(self._fetcher, activity)
             if not await self._may_ask(document, activity, pace, fetcher):
                 return
-            response, conditional = await self._ask(document, activity, pace, fetcher)
+            asked = await self._ask_logged_in(document, activity, pace, fetcher)
+            if asked is None:
+                return
+            response, conditional = asked
         except FetchFailed as failure:
             logger.info("fetch of %s failed: %s", document.identifier, failure)
             self._end_without_response(failure.code, document, activity)
@@ -132,17 +144,102 @@ class WebConnector:
         after = max(min(after, left), 1.0)
         activity.retry_later(code="ROBOTS_UNREACHABLE", after=after, back_off=after)
 
-    async def _ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> tuple[Response, bool]:
+    async def _ask_logged_in(
+        self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches
+    ) -> tuple[Response, bool] | None:
+        """What `_ask` returns, with a session where the document needs one; None if its ending has been said."""
+        login = next((login for login in self._specification.logins if login.guards(document.identifier)), None)
+        if login is None:
+            return await self._ask(document, activity, pace, fetcher)
+        session = await self._session_of(login, activity)
+        while True:
+            asked = await self._ask(document, activity, pace, fetcher, login=login, session=session)
+            if not login.is_asked_for(document.identifier, asked[0]):
+                return asked
+            if session is not None and session.is_own:
+                activity.failed(code="LOGIN")
+                return None
+            session = await self._another_session(login, session, document, activity, pace, fetcher)
+            if session is None:
+                return None
+
+    async def _session_of(self, login: Login, activity: Activity) -> "_KnownSession | None":
+        if login.name not in self._sessions:
+            assert activity.shared is not None
+            stored = await activity.shared.session(login.name)
+            if stored is None:
+                return None
+            self._sessions[login.name] = _KnownSession.of(stored)
+        return self._sessions[login.name]
+
+    async def _another_session(
+        self,
+        login: Login,
+        refused: "_KnownSession | None",
+        document: Document,
+        activity: Activity,
+        pace: Pace,
+        fetcher: Fetches,
+    ) -> "_KnownSession | None":
+        """
+        A session that is not the `refused` one, by logging in if nobody else has done so meanwhile.
+
+        None if the document has to wait, for somebody who does, or for a person, since it failed: its ending has been
+        said.
+        """
+        shared = activity.shared
+        assert shared is not None
+        async with shared.shut(f"login {login.name}") as gate:
+            if not gate.is_mine:
+                activity.wait_for(gate.name, code="LOGIN")
+                return None
+            stored = await shared.session(login.name)
+            if stored is not None and (refused is None or stored.number != refused.number):
+                self._sessions[login.name] = _KnownSession.of(stored)
+                return self._sessions[login.name]
+            began = time.monotonic()
+            activity.record("begin login sequence", began=began, seconds=0.0, entity=login.name, result_code="OK")
+            try:
+                cookies = await log_in(login, document.identifier, fetcher=fetcher, headers=self._headers, pace=pace)
+            except LoginFailed as failed:
+                _record_end(activity, login, began=began, code="FAILED", description=str(failed))
+                # Before the gate opens, so that nobody tries the same once more.
+                await shared.pause_job(f"{shared.connection}: the login {login.name} failed: {failed}")
+                activity.wait_for(gate.name, code="LOGIN")
+                return None
+            except LoginInterrupted as interrupted:
+                _record_end(activity, login, began=began, code=interrupted.code)
+                self._retry_or_fail(interrupted.code, document, activity)
+                return None
+            _record_end(activity, login, began=began, code="OK")
+            made = _KnownSession.of(await shared.keep_session(login.name, cookies.stored()))
+            self._sessions[login.name] = made
+            return replace(made, is_own=True)
+
+    async def _ask(
+        self,
+        document: Document,
+        activity: Activity,
+        pace: Pace,
+        fetcher: Fetches,
+        *,
+        login: Login | None = None,
+        session: "_KnownSession | None" = None,
+    ) -> tuple[Response, bool]:
         """The response to a request for the document, and whether that was conditional."""
         headers = {**self._headers, "Accept": self._accept_of(document)}
+        is_wanted: IsWanted = partial(self._is_wanted, document)
+        if login is not None:
+            # Its page may come with any status.
+            is_wanted = _is_text
+            if session is not None and login.may_know(document.identifier):
+                headers = {**headers, **session.headers_for(document.identifier)}
         conditions = _conditions_of(document.validators) if activity.may_be_conditional else {}
         if conditions:
             headers = {**headers, **conditions}
         await pace.before_request()
         activity.record_request()
-        response = await fetcher.fetch(
-            document.identifier, headers=headers, is_wanted=partial(self._is_wanted, document)
-        )
+        response = await fetcher.fetch(document.identifier, headers=headers, is_wanted=is_wanted)
         activity.record_bytes(response.bytes_read)
         return response, bool(conditions)
 
@@ -286,6 +383,38 @@ class WebConnector:
             return canonical(href, document.identifier, limits=self._limits)
         except BadUrl:
             return document.identifier
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownSession:
+    """A session as a worker knows it; `is_own` if this very document has made it."""
+
+    number: int
+    cookies: Cookies
+    is_own: bool = False
+
+    @classmethod
+    def of(cls, stored: Session) -> Self:
+        return cls(stored.number, Cookies.read(stored.value))
+
+    def headers_for(self, url: str) -> dict[str, str]:
+        sent = self.cookies.header_for(url)
+        return {"Cookie": sent} if sent else {}
+
+
+def _record_end(activity: Activity, login: Login, *, began: float, code: str, description: str = "") -> None:
+    activity.record(
+        "end login sequence",
+        began=began,
+        seconds=time.monotonic() - began,
+        entity=login.name,
+        result_code=code,
+        result_description=description,
+    )
+
+
+def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:
+    return kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
 
 
 def _fingerprint(content: Content) -> str:

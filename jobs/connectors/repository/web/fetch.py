@@ -1,5 +1,5 @@
 """
-One GET of one address, which always ends: with a response, or with a `FetchFailed` and its code.
+One request to one address, which always ends: with a response, or with a `FetchFailed` and its code.
 
 Whatever the server does, a request ends by its deadline, holds a bounded amount of memory, and reaches
 only addresses that may be reached. The address is looked at when the socket for it is made, so what was
@@ -65,7 +65,7 @@ class Response:
     What a server answered.
 
     `body` is decoded, and holds only the beginning if the caller wanted no more (`whole` is False).
-    `bytes_read` counts the body as it came over the wire.
+    `bytes_read` counts the body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
     """
 
     status: int
@@ -74,13 +74,20 @@ class Response:
     body: bytes
     bytes_read: int
     whole: bool
+    set_cookies: tuple[str, ...] = ()
 
 
 class Fetches(Protocol):
     """Whatever asks for an address as a `Fetcher` does."""
 
     async def fetch(
-        self, url: str, *, headers: Mapping[str, str], is_wanted: IsWanted, most_bytes: int | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        is_wanted: IsWanted,
+        most_bytes: int | None = None,
+        form: Mapping[str, str] | None = None,
     ) -> Response:
         """
         Raises:
@@ -139,9 +146,10 @@ class Fetcher:
         headers: Mapping[str, str],
         is_wanted: IsWanted,
         most_bytes: int | None = None,
+        form: Mapping[str, str] | None = None,
     ) -> Response:
         """
-        Ask for a canonical address. With `most_bytes`, a longer body is cut there and is no error.
+        Ask for a canonical address, or send it a form. With `most_bytes`, a longer body is cut there and is no error.
 
         Raises:
             FetchFailed
@@ -150,8 +158,10 @@ class Fetcher:
         timer = asyncio.timeout_at(deadline)
         try:
             async with timer:
-                response = await self._session.get(
+                response = await self._session.request(
+                    "GET" if form is None else "POST",
                     URL(url, encoded=True),
+                    data=None if form is None else aiohttp.FormData(form),
                     headers={"Accept-Encoding": decoding.ACCEPTED, **headers},
                     allow_redirects=False,
                 )
@@ -210,6 +220,7 @@ class _Body:
             body=body,
             bytes_read=self._wire,
             whole=whole,
+            set_cookies=tuple(response.headers.getall("Set-Cookie", ())),
         )
 
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:

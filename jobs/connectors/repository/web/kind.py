@@ -10,7 +10,7 @@ from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
 from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern
-from jobs.connectors.repository.web.specification import SCHEMA, WebSpecification
+from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.lifecycle.scan import Model
 
@@ -25,7 +25,7 @@ class WebKind:
     model: Final = Model.ALL
     link_types: Final = ("link", "redirect")
     bins: Final = HOSTS
-    configuration: Final = SCHEMA
+    configuration: Final = CONFIGURATION
     specification: Final = SCHEMA
 
     def canonical(self, typed: str) -> str:
@@ -70,7 +70,8 @@ def specification_of(asked: Asked) -> WebSpecification:
         BadSpecification: an unknown key, or a value that cannot be.
     """
     defaults = {"user_agent": settings.CRAWLCTL_USER_AGENT}
-    return WebSpecification.read({**defaults, **asked.configuration, **asked.specification}, seeds=asked.seeds)
+    own = SCHEMA.read(asked.specification)
+    return WebSpecification.read({**defaults, **asked.configuration, **own}, seeds=asked.seeds)
 
 
 def bad_addresses(typed: Sequence[str]) -> list[str]:

@@ -15,7 +15,13 @@ class RecordedFetches:
         self._activity = activity
 
     async def fetch(
-        self, url: str, *, headers: Mapping[str, str], is_wanted: IsWanted, most_bytes: int | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        is_wanted: IsWanted,
+        most_bytes: int | None = None,
+        form: Mapping[str, str] | None = None,
     ) -> Response:
         """
         Raises:
@@ -23,7 +29,9 @@ class RecordedFetches:
         """
         began = time.monotonic()
         try:
-            response = await self._fetcher.fetch(url, headers=headers, is_wanted=is_wanted, most_bytes=most_bytes)
+            response = await self._fetcher.fetch(
+                url, headers=headers, is_wanted=is_wanted, most_bytes=most_bytes, form=form
+            )
         except FetchFailed as failure:
             self._record(url, began, code=failure.code, description=failure.detail)
             raise

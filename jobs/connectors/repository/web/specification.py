@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.connectors.repository.web.login import LOGINS, Login
 from jobs.connectors.repository.web.scope import Scope, ScopeKind
 from jobs.connectors.repository.web.urls import canonical
 
@@ -63,6 +64,8 @@ ALLOW_PRIVATE_NETWORKS: Final = Field(
     help=_("Also connect to addresses that are not of the public internet, such as 127.0.0.1 or 10.0.0.1."),
 )
 SCHEMA: Final = Schema((SCOPE, INCLUDE, EXCLUDE, MAX_DEPTH, USER_AGENT, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
+# Who one is at a site is said once, for all jobs of a connection.
+CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class WebSpecification:
     user_agent: str = DEFAULT_USER_AGENT
     allow_private_networks: bool = False
     robots_wait: float = 60.0
+    logins: tuple[Login, ...] = ()
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], *, seeds: Sequence[str]) -> Self:
@@ -87,11 +91,16 @@ class WebSpecification:
         Raises:
             BadSpecification: an unknown key, or a value that cannot be.
         """
-        said = SCHEMA.read(stored)
+        said = CONFIGURATION.read(stored)
         if "scope" in said:
             said["scope"] = ScopeKind(said["scope"])
         if "user_agent" in said:
             check_user_agent(said["user_agent"])
+        if "logins" in said:
+            said["logins"] = tuple(Login.read(login) for login in said["logins"])
+            names = [login.name for login in said["logins"]]
+            if len(set(names)) < len(names):
+                raise BadSpecification("logins", "two have the same name")
         return cls(seeds=tuple(seeds), **said)
 
     def scope_around_seeds(self) -> Scope:

@@ -1,0 +1,51 @@
+"""
+Secrets as they are stored: sealed with a key that is made from the one that all machines share.
+
+A sealed text can be stored and shown; only a process that knows `CRAWLCTL_SECRET_KEY` reads it.
+"""
+
+import base64
+from typing import Final
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+
+_MARK: Final = "sealed:"
+
+
+class Unreadable(ValueError):
+    """A sealed text that this machine's key does not open; says nothing of what is in it."""
+
+    def __init__(self) -> None:
+        super().__init__("was sealed with another CRAWLCTL_SECRET_KEY; say it again")
+
+
+def seal(text: str) -> str:
+    """Return the text sealed; one that is sealed already as it is."""
+    return text if is_sealed(text) else _MARK + _cipher().encrypt(text.encode()).decode()
+
+
+def unseal(text: str) -> str:
+    """
+    Return what is in a sealed text; one that is not sealed as it is.
+
+    Raises:
+        Unreadable
+    """
+    if not is_sealed(text):
+        return text
+    try:
+        return _cipher().decrypt(text.removeprefix(_MARK)).decode()
+    except InvalidToken:
+        raise Unreadable from None
+
+
+def is_sealed(text: str) -> bool:
+    return text.startswith(_MARK)
+
+
+def _cipher() -> Fernet:
+    kdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"crawlctl: secrets of connections")
+    return Fernet(base64.urlsafe_b64encode(kdf.derive(settings.SECRET_KEY.encode())))

@@ -1,0 +1,122 @@
+"""
+Cookies of a login: what servers set (RFC 6265, section 5), and which of them go with a request.
+
+When a cookie ends by itself is not kept: a session that is over shows by its login page. A cookie that a
+server takes back is gone.
+"""
+
+import email.utils
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+_MOST_COOKIES: Final = 100
+_MOST_CHARACTERS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """`host` is the name that set it, or the domain that it is for; then `is_for_domain`, names below it get it too."""
+
+    name: str
+    value: str
+    host: str
+    is_for_domain: bool
+    path: str
+    is_secure: bool
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        return self.name, self.host, self.path
+
+    def goes_to(self, *, scheme: str, host: str, path: str) -> bool:
+        """Whether it goes with a request there."""
+        if self.is_secure and scheme != "https":
+            return False
+        if host != self.host and not (self.is_for_domain and host.endswith(f".{self.host}")):
+            return False
+        below = self.path if self.path.endswith("/") else f"{self.path}/"
+        return path == self.path or path.startswith(below)
+
+
+@dataclass(frozen=True, slots=True)
+class Cookies:
+    """Those that were set so far: a value."""
+
+    held: tuple[Cookie, ...] = ()
+
+    @classmethod
+    def read(cls, stored: str) -> Self:
+        """What `stored` wrote."""
+        return cls(tuple(Cookie(**facts) for facts in json.loads(stored)))
+
+    def stored(self) -> str:
+        return json.dumps([asdict(cookie) for cookie in self.held])
+
+    def with_those_of(self, url: str, headers: Iterable[str]) -> "Cookies":
+        """With what the answer from this address set; `headers` are the values of its Set-Cookie."""
+        held = {cookie.identity: cookie for cookie in self.held}
+        for header in headers:
+            cookie, is_over = _cookie_in(header, url)
+            if cookie is not None:
+                held.pop(cookie.identity, None)
+                if not is_over and len(held) < _MOST_COOKIES:
+                    held[cookie.identity] = cookie
+        return Cookies(tuple(held.values()))
+
+    def header_for(self, url: str) -> str:
+        """The value of the header Cookie of a request; "" if none goes there. Longer paths come first."""
+        parts = urlsplit(url)
+        chosen = [
+            cookie
+            for cookie in self.held
+            if cookie.goes_to(scheme=parts.scheme, host=parts.hostname or "", path=parts.path or "/")
+        ]
+        chosen.sort(key=lambda cookie: -len(cookie.path))
+        return "; ".join(f"{cookie.name}={cookie.value}" for cookie in chosen)
+
+
+def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
+    """The cookie of one Set-Cookie, None if it is not to be kept, and whether it is taken back."""
+    first, *attributes = header.split(";")
+    name, is_pair, value = first.partition("=")
+    name, value = name.strip(), value.strip()
+    if not is_pair or not name or len(first) > _MOST_CHARACTERS or not first.isprintable() or not first.isascii():
+        return None, False
+    said = {key.strip().lower(): text.strip() for key, _, text in (part.partition("=") for part in attributes)}
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    domain = said.get("domain", "").lower().removeprefix(".")
+    if domain and domain != host and (_is_address(host) or not host.endswith(f".{domain}")):
+        return None, False
+    path = said.get("path", "")
+    cookie = Cookie(
+        name=name,
+        value=value,
+        host=domain or host,
+        is_for_domain=bool(domain) and not _is_address(host),
+        path=path if path.startswith("/") else _directory_of(parts.path),
+        is_secure="secure" in said,
+    )
+    return cookie, _is_over(said)
+
+
+def _is_address(host: str) -> bool:
+    """Whether it is an IP address as a canonical address has it: nothing is below it."""
+    return ":" in host or host.replace(".", "").isdigit()
+
+
+def _directory_of(path: str) -> str:
+    return path[: path.rfind("/")] or "/"
+
+
+def _is_over(said: dict[str, str]) -> bool:
+    if (age := said.get("max-age", "")).lstrip("-").isdigit():
+        return int(age[:12]) <= 0
+    try:
+        # The clocks of servers are not ours: only a moment long past takes a cookie back.
+        return email.utils.parsedate_to_datetime(said.get("expires", "")).year < 2000
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return False

@@ -1,0 +1,245 @@
+"""
+Logins: which pages need one, how its page is known, and how it is done.
+
+A login is asked for when a page that needs one answers with the login page: a redirect to its address, a
+form that leads to a certain place, or a text. Then the login page is fetched, its form filled in and sent
+with all that it holds (hidden fields too), and redirects are followed. It has succeeded if what comes is not
+the login page again and, where that is said, looks as it should.
+
+Nothing is sent, no field and no cookie, to a host that the login does not name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from django.utils.translation import gettext_lazy as _
+
+from jobs.connectors.repository.kind import Pace
+from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.connectors.repository.web.cookies import Cookies
+from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
+from jobs.connectors.repository.web.forms import Form, forms_of
+from jobs.connectors.repository.web.scope import BadPattern, Pattern, compile_pattern
+from jobs.connectors.repository.web.text import Kind, decoded, kind_of
+from jobs.connectors.repository.web.urls import BadUrl, canonical, host_and_port
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+# Like every 5xx, they may pass by themselves.
+_PASSING: Final = frozenset({408, 425, 429})
+_MOST_REDIRECTS: Final = 10
+_MOST_NAME: Final = 100
+
+FORM_FIELDS: Final = Schema(
+    (
+        Field(name="name", kind=FieldKind.TEXT, label=_("Name of the form's field"), is_required=True),
+        Field(name="value", kind=FieldKind.TEXT, label=_("Value")),
+        Field(name="secret", kind=FieldKind.SECRET, label=_("Secret value, such as a password")),
+    )
+)
+LOGINS: Final = Field(
+    name="logins",
+    kind=FieldKind.RECORDS,
+    label=_("Logins"),
+    help=_("The first whose pages match an address is the one that it needs. Expressions are RE2."),
+    records=Schema(
+        (
+            Field(name="name", kind=FieldKind.TEXT, label=_("Name"), is_required=True),
+            Field(name="pages", kind=FieldKind.TEXT, label=_("Addresses that need it"), is_required=True),
+            Field(name="hosts", kind=FieldKind.LINES, label=_("Hosts that get its cookies"), is_required=True),
+            Field(name="page", kind=FieldKind.TEXT, label=_("The login page by its address")),
+            Field(name="form", kind=FieldKind.TEXT, label=_("The login page by where its form leads")),
+            Field(name="text", kind=FieldKind.TEXT, label=_("The login page by what is in it")),
+            Field(name="fields", kind=FieldKind.RECORDS, label=_("What is filled in"), records=FORM_FIELDS),
+            Field(name="success", kind=FieldKind.TEXT, label=_("What is on the page after a login that succeeded")),
+        )
+    ),
+)
+
+
+class LoginFailed(Exception):
+    """A login did not succeed, and will not without a person; the phrase tells why, and no secret."""
+
+
+class LoginInterrupted(Exception):
+    """A login could not be done now. `code` is the result code of the request that failed."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """
+    One login of a connection. `values` are what is filled in, secrets too.
+
+    The login page is known by any of `page`, `form` and `text`; None is not looked at.
+    """
+
+    name: str
+    pages: Pattern
+    hosts: frozenset[str]
+    page: Pattern | None
+    form: Pattern | None
+    text: Pattern | None
+    success: Pattern | None
+    values: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Self:
+        """
+        Make a login of what `LOGINS` has read.
+
+        Raises:
+            BadSpecification: no pattern, or nothing by which its page could be known.
+        """
+        name = said["name"]
+        patterns: dict[str, Pattern | None] = {}
+        for about in ("pages", "page", "form", "text", "success"):
+            try:
+                patterns[about] = compile_pattern(said[about]) if said.get(about) else None
+            except BadPattern as error:
+                raise BadSpecification("logins", f"{name}: {about}: {error}") from None
+        pages = patterns.pop("pages")
+        if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
+            raise BadSpecification("logins", f"a name must be printable and have 1 to {_MOST_NAME} characters")
+        if pages is None or not said["hosts"]:
+            raise BadSpecification("logins", f"{name}: pages and hosts must not be empty")
+        if not (patterns["page"] or patterns["form"] or patterns["text"]):
+            raise BadSpecification("logins", f"{name}: one of page, form and text must say how its page is known")
+        return cls(
+            name=name,
+            pages=pages,
+            hosts=frozenset(host.strip().lower() for host in said["hosts"]),
+            values={given["name"]: given.get("secret") or given.get("value", "") for given in said.get("fields", ())},
+            **patterns,
+        )
+
+    def guards(self, url: str) -> bool:
+        """Whether the page of this address needs it; its own page does not."""
+        return self.pages.search(url) is not None and not self._is_its_page(url)
+
+    def is_asked_for(self, url: str, response: Response) -> bool:
+        """Whether this is the login page, or leads to it."""
+        if (target := _target_of(url, response)) is not None:
+            return self._is_its_page(target)
+        if self._is_its_page(url):
+            return True
+        if self.form is None and self.text is None:
+            return False
+        html = _text_of(response)
+        if self.text is not None and self.text.search(html):
+            return True
+        return self.form is not None and any(self._is_its_form(form, url) for form in forms_of(html))
+
+    def may_know(self, url: str) -> bool:
+        """Whether cookies and fields may be sent to this address."""
+        return host_and_port(url)[0] in self.hosts
+
+    def form_on(self, url: str, html: str) -> Form:
+        """
+        The form to be filled in.
+
+        Raises:
+            LoginFailed: there is none.
+        """
+        forms = forms_of(html)
+        for form in forms:
+            if self._is_its_form(form, url) or (
+                self.form is None and form.is_posted and self.values.keys() & form.values
+            ):
+                return form
+        raise LoginFailed("there is no form on its page that could be filled in")
+
+    def _is_its_page(self, url: str) -> bool:
+        return self.page is not None and self.page.search(url) is not None
+
+    def _is_its_form(self, form: Form, url: str) -> bool:
+        return self.form is not None and self.form.search(_resolved(form.action, url)) is not None
+
+
+async def log_in(login: Login, url: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> Cookies:
+    """
+    Log in on behalf of the page at `url`, and return the cookies of the new session.
+
+    Raises:
+        LoginFailed: the login page came again, or something else than was expected.
+        LoginInterrupted: a request failed; trying again may help.
+    """
+    browser = _Browser(login, fetcher, headers, pace)
+    at, response = await browser.open(url)
+    form = login.form_on(at, _text_of(response))
+    if not form.is_posted:
+        raise LoginFailed("its form is not sent by POST")
+    at, response = await browser.open(_resolved(form.action, at), form={**form.values, **login.values})
+    if login.is_asked_for(at, response):
+        raise LoginFailed("the login page came again; is the password right?")
+    if not 200 <= response.status < 400:
+        raise LoginFailed(f"it was answered {response.status}")
+    if login.success is not None and not login.success.search(_text_of(response)):
+        raise LoginFailed("the page that came does not look as it should")
+    if not browser.cookies.held:
+        raise LoginFailed("no cookie was set")
+    return browser.cookies
+
+
+class _Browser:
+    """Opens addresses of a login, one after the other in the pace of the document, with the cookies so far."""
+
+    def __init__(self, login: Login, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> None:
+        self._login, self._fetcher, self._headers, self._pace = login, fetcher, headers, pace
+        self.cookies = Cookies()
+
+    async def open(self, url: str, *, form: Mapping[str, str] | None = None) -> tuple[str, Response]:
+        """The answer, after redirects, and its address."""
+        for _hop in range(_MOST_REDIRECTS):
+            if not url:
+                raise LoginFailed("its form leads to no web address")
+            if not self._login.may_know(url):
+                raise LoginFailed(f"it leads to {host_and_port(url)[0]}, which is none of its hosts")
+            cookies = self.cookies.header_for(url)
+            await self._pace.before_request()
+            try:
+                response = await self._fetcher.fetch(
+                    url,
+                    headers={**self._headers, **({"Cookie": cookies} if cookies else {})},
+                    is_wanted=lambda _status, found, first: (
+                        kind_of(found.get("Content-Type", ""), first) is not Kind.OTHER
+                    ),
+                    form=form,
+                )
+            except FetchFailed as failure:
+                raise LoginInterrupted(failure.code) from failure
+            if response.status in _PASSING or 500 <= response.status < 600:
+                raise LoginInterrupted(str(response.status))
+            self.cookies = self.cookies.with_those_of(url, response.set_cookies)
+            target = _target_of(url, response)
+            if target is None:
+                return url, response
+            if response.status not in {307, 308}:
+                form = None
+            url = target
+        raise LoginFailed("it redirects for ever")
+
+
+def _target_of(url: str, response: Response) -> str | None:
+    """Where a redirect leads; None if it is none."""
+    if response.status not in _REDIRECTS or not (location := response.headers.get("Location")):
+        return None
+    try:
+        return canonical(location, url)
+    except BadUrl:
+        return None
+
+
+def _resolved(action: str, url: str) -> str:
+    """The address that a form leads to; "" if that is no web address."""
+    try:
+        return canonical(action, url) if action else url
+    except BadUrl:
+        return ""
+
+
+def _text_of(response: Response) -> str:
+    return decoded(response.body, response.headers.get("Content-Type", ""))

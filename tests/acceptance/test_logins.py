@@ -1,0 +1,90 @@
+"""A login form protects a hundred pages: ManifoldCF's SessionTester, with two workers."""
+
+import pytest
+
+from jobs import connections, control
+from jobs.control import SeedWanted
+from jobs.models import Job, RepositoryConnection
+from tests.factories import NOON, make_output, make_policy
+from tests.guarded import PAGES, PASSWORD, serve_guarded
+from tests.processes import held_by, wait_for
+
+
+@pytest.fixture
+def site():
+    with serve_guarded() as served:
+        yield served
+
+
+@pytest.fixture
+def daemons(cluster):
+    cluster.start("runmanager", "runworker", "runworker")
+    return cluster
+
+
+def make_job(cluster, site, *, password=PASSWORD):
+    fields = [{"name": "user", "value": "ali"}, {"name": "password", "secret": password}]
+    connection = connections.create(
+        RepositoryConnection,
+        name="treasury",
+        connector="web",
+        configuration={"allow_private_networks": True, "logins": [{**site.login, "fields": fields}]},
+    )
+    return control.create_job(
+        name="treasure",
+        repository=connection,
+        outputs=[make_output(cluster.output)],
+        seeds=[SeedWanted((site.url("/index"),), make_policy(open_requests=4))],
+        specification={},
+        made_by="a test",
+        now=NOON,
+    ).job
+
+
+def all_of(site):
+    return {site.url("/index"), *(site.url(f"/page/{n}") for n in range(PAGES))}
+
+
+def test_one_document_logs_in_for_a_hundred_and_the_second_run_needs_no_login(daemons, site):
+    job = make_job(daemons, site)
+
+    assert daemons.run(job) == "finished"
+    assert held_by(daemons.output) == all_of(site)
+    assert daemons.database.documents() == {(2, "200"): PAGES + 1}
+    assert len(site.logins) == 1
+    assert sorted(site.pages) == sorted(f"/page/{n}" for n in range(PAGES))
+    told = daemons.database.rows(
+        "SELECT activity, result_code FROM jobs_activity WHERE activity LIKE '%% login sequence'"
+    )
+    assert sorted(told) == [("begin login sequence", "OK"), ("end login sequence", "OK")]
+
+    assert daemons.run(job) == "finished"
+    assert len(site.logins) == 1
+
+
+def test_a_session_that_the_site_ends_is_renewed_once(daemons, site):
+    site.ends_after = 40
+
+    assert daemons.run(make_job(daemons, site)) == "finished"
+    assert held_by(daemons.output) == all_of(site)
+    assert len(site.logins) == 2
+
+
+def test_a_wrong_password_pauses_the_job_after_one_attempt_and_says_why(daemons, site):
+    job = make_job(daemons, site, password="hunter2")
+
+    daemons.start_job(job)
+    wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
+
+    job.refresh_from_db()
+    assert job.reason == "treasury: the login the door failed: the login page came again; is the password right?"
+    assert [sent["password"] for sent in site.logins] == ["hunter2"]
+    for table in ("jobs_repositoryconnection", "jobs_session", "jobs_activity", "jobs_jobevent", "jobs_queueitem"):
+        assert daemons.database.value(f"SELECT count(*) FROM {table} AS row WHERE row::text LIKE '%%hunter2%%'") == 0
+
+    # Who resumes it has it tried once more, and nothing was lost.
+    control.resume(job.pk, made_by="a test", now=NOON)
+    wait_for(
+        lambda: len(site.logins) == 2 and Job.objects.get(pk=job.pk).pause == "paused", saying="it was tried once more"
+    )
+    assert daemons.database.documents() == {(2, "200"): 1, (0, ""): PAGES}

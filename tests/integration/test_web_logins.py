@@ -1,0 +1,197 @@
+"""Logins of the web connector, document by document: who logs in, who waits, and what goes where."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.shared import Session, ShutGate
+from jobs.connectors.repository.web.connector import WebConnector
+from jobs.connectors.repository.web.cookies import Cookie, Cookies
+from jobs.connectors.repository.web.fetch import Fetcher
+from jobs.connectors.repository.web.kind import specification_of
+from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsTable
+from tests.guarded import serve_guarded
+
+GATE = "login the door"
+
+
+class Alone:
+    """What is shared, with nobody."""
+
+    connection = "treasury"
+
+    def __init__(self):
+        self.sessions, self.shut_gates, self.reasons = {}, set(), []
+
+    @asynccontextmanager
+    async def shut(self, name):
+        is_mine = name not in self.shut_gates
+        self.shut_gates.add(name)
+        try:
+            yield ShutGate(name, is_mine)
+        finally:
+            if is_mine:
+                self.shut_gates.remove(name)
+
+    async def session(self, name):
+        return self.sessions.get(name)
+
+    async def keep_session(self, name, value):
+        known = self.sessions.get(name)
+        self.sessions[name] = Session(known.number + 1 if known else 1, value)
+        return self.sessions[name]
+
+    async def pause_job(self, reason):
+        assert self.shut_gates, "somebody else could try meanwhile"
+        self.reasons.append(reason)
+
+
+class Pace:
+    requests = 0
+
+    async def before_request(self):
+        self.requests += 1
+
+
+class Visitor:
+    """A job of one worker, and what it shares; `process` gives the outcome for one path."""
+
+    def __init__(self, site, fetcher, **login):
+        self.site, self.shared, self.pace = site, Alone(), Pace()
+        configuration = {"allow_private_networks": True, "logins": [{**site.login, **login}]}
+        robots = RobotsTable()
+        robots.learn(site.origin, ALLOW_ALL, lives_for=3600.0)
+        self.connector = WebConnector(
+            specification_of(Asked(configuration, seeds=[site.url("/index")])), fetcher=fetcher, robots=robots
+        )
+
+    async def process(self, path, *, failures=0):
+        url = self.site.url(path)
+        document = Document(
+            hash=hash_of(url),
+            identifier=url,
+            depth=1,
+            redirects=0,
+            version="",
+            validators="",
+            failures=failures,
+            failing_for=0.0,
+        )
+        activity = Activity(document, "1", shared=self.shared)
+        await self.connector.process(document, activity, self.pace)
+        return activity.outcome
+
+    def session_of(self, value):
+        cookie = Cookie("session", value, "127.0.0.1", is_for_domain=False, path="/", is_secure=False)
+        return Cookies((cookie,)).stored()
+
+
+@pytest.fixture
+def site():
+    with serve_guarded() as served:
+        yield served
+
+
+@pytest.fixture
+async def visitor(site):
+    async with Fetcher(allow_private_networks=True) as fetcher:
+        yield Visitor(site, fetcher)
+
+
+async def test_every_request_of_a_login_is_in_the_pace_of_its_document(visitor):
+    outcome = await visitor.process("/page/1")
+
+    assert (outcome.ending, outcome.code) == (Ending.INDEXED, "200")
+    # The page, its redirect to the form, the form filled in, the welcome, the page again.
+    assert [path for path, _ in visitor.site.told] == ["/page/1", "/page/1", "/login", "/welcome", "/page/1"]
+    assert visitor.pace.requests == len(visitor.site.told) + len(visitor.site.logins)
+
+
+async def test_the_form_is_sent_with_what_it_holds_and_with_what_is_filled_in(visitor):
+    await visitor.process("/page/1")
+
+    (sent,) = visitor.site.logins
+    assert set(sent) == {"token", "user", "password", "go"}
+
+
+async def test_a_page_that_needs_no_login_is_asked_for_without_a_session(visitor):
+    await visitor.process("/page/1")
+    visitor.site.told.clear()
+
+    await visitor.process("/index")
+
+    assert visitor.site.told == [("/index", None)]
+
+
+async def test_who_finds_the_gate_shut_waits_behind_it(visitor):
+    visitor.shared.shut_gates.add(GATE)
+
+    outcome = await visitor.process("/page/1")
+
+    assert (outcome.ending, outcome.gate, visitor.site.logins) == (Ending.WAITING, GATE, [])
+
+
+async def test_a_session_that_somebody_else_made_meanwhile_is_used_without_a_login(visitor):
+    await visitor.process("/page/1")
+    visitor.site.sessions = {"another"}
+    await visitor.shared.keep_session("the door", visitor.session_of("another"))
+
+    outcome = await visitor.process("/page/2")
+
+    assert (outcome.code, len(visitor.site.logins)) == ("200", 1)
+
+
+async def test_a_page_that_no_login_helps_with_fails_alone(visitor):
+    visitor.site.forbidden = frozenset({"/page/1"})
+
+    outcome = await visitor.process("/page/1")
+
+    assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "LOGIN", False)
+    assert visitor.shared.reasons == []
+    assert (await visitor.process("/page/2")).code == "200"
+    assert len(visitor.site.logins) == 1
+
+
+async def test_a_login_that_cannot_be_done_now_is_tried_again(visitor):
+    visitor.site.is_closed = True
+
+    first, last = await visitor.process("/page/1"), await visitor.process("/page/1", failures=2)
+
+    assert (first.ending, first.code) == (Ending.RETRY, "503")
+    assert (last.ending, last.code, last.removes) == (Ending.FAILED, "503", False)
+    assert visitor.shared.reasons == []
+    assert [(record.activity, record.result_code) for record in first.records if "login" in record.activity] == [
+        ("begin login sequence", "OK"),
+        ("end login sequence", "503"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("login", "reason"),
+    [
+        ({"hosts": ["elsewhere.example"]}, "it leads to 127.0.0.1, which is none of its hosts"),
+        ({"fields": [{"name": "user", "value": "nobody"}]}, "the login page came again; is the password right?"),
+        ({"fields": [{"name": "name", "value": "ali"}]}, "there is no form on its page that could be filled in"),
+        ({"success": "Hello"}, "the page that came does not look as it should"),
+    ],
+)
+async def test_a_login_that_fails_pauses_the_job_and_says_why(visitor, site, login, reason):
+    visitor = Visitor(site, visitor.connector._fetcher, **login)
+
+    outcome = await visitor.process("/page/1")
+
+    assert outcome.ending == Ending.WAITING
+    assert visitor.shared.reasons == [f"treasury: the login the door failed: {reason}"]
+    assert visitor.shared.sessions == {}
+
+
+@pytest.mark.parametrize("known_by", [{"page": "", "form": "/login$"}, {"page": "", "text": "type=password"}])
+async def test_a_login_page_is_known_by_its_form_or_its_text_too(visitor, site, known_by):
+    """Where it comes in place of the page itself."""
+    visitor = Visitor(site, visitor.connector._fetcher, pages="/login$", **known_by)
+
+    await visitor.process("/login")
+
+    assert len(site.logins) == 1

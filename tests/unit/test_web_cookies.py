@@ -1,0 +1,67 @@
+"""Which cookies are kept, and where they go."""
+
+import pytest
+
+from jobs.connectors.repository.web.cookies import Cookies
+
+SET_BY = "https://www.site.example/shop/cart"
+
+
+def sent(header, url, *, by=SET_BY):
+    return Cookies().with_those_of(by, [header]).header_for(url)
+
+
+@pytest.mark.parametrize(
+    ("header", "url"),
+    [
+        ("a=1", "https://www.site.example/shop/other"),
+        ("a=1; Path=/", "https://www.site.example/"),
+        ("a=1; Path=/shop", "https://www.site.example/shop"),
+        ("a=1; Domain=site.example; Path=/", "https://site.example/"),
+        ("a=1; Domain=.Site.example; Path=/", "https://other.site.example/"),
+        ("a=1; Secure; Path=/; HttpOnly; Max-Age=60", "https://www.site.example/"),
+        ("a=1; Path=/; Expires=Wed, 21 Oct 2099 07:28:00 GMT", "https://www.site.example/"),
+        ("a=1; Path=/", "https://www.site.example:8443/x"),
+    ],
+)
+def test_a_cookie_goes_where_it_was_set_for(header, url):
+    assert sent(header, url) == "a=1"
+
+
+@pytest.mark.parametrize(
+    ("header", "url"),
+    [
+        ("a=1", "https://www.site.example/"),
+        ("a=1; Path=/shop", "https://www.site.example/shopping"),
+        ("a=1; Path=/", "https://other.site.example/"),
+        ("a=1; Path=/", "https://evil-www.site.example/"),
+        ("a=1; Domain=site.example; Path=/", "https://evilsite.example/"),
+        ("a=1; Domain=elsewhere.example; Path=/", "https://elsewhere.example/"),
+        ("a=1; Secure; Path=/", "http://www.site.example/"),
+        ("a; Path=/", "https://www.site.example/"),
+        ("=1; Path=/", "https://www.site.example/"),
+        ("a=1\x00; Path=/", "https://www.site.example/"),
+        (f"a={'1' * 5000}; Path=/", "https://www.site.example/"),
+    ],
+)
+def test_a_cookie_goes_nowhere_else(header, url):
+    assert sent(header, url) == ""
+
+
+def test_an_address_has_nothing_below_it():
+    assert sent("a=1; Domain=0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == ""
+    assert sent("a=1; Domain=127.0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == "a=1"
+
+
+@pytest.mark.parametrize("end", ["Max-Age=0", "Max-Age=-1", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_a_cookie_that_is_taken_back_or_replaced_is_gone(end):
+    held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/", "b=3; Path=/"])
+
+    assert held.with_those_of(SET_BY, [f"a=; Path=/; {end}"]).header_for(SET_BY) == "b=3"
+
+
+def test_cookies_are_stored_and_read_again_and_longer_paths_come_first():
+    held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/shop"])
+
+    assert Cookies.read(held.stored()) == held
+    assert held.header_for(SET_BY) == "b=2; a=1"

@@ -1,0 +1,100 @@
+"""What may be said of logins, how secrets of a configuration are kept, and what of a form is sent."""
+
+import pytest
+
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.schema import BadSpecification
+from jobs.connectors.repository.sealing import seal, unseal
+from jobs.connectors.repository.web.forms import Form, forms_of
+from jobs.connectors.repository.web.kind import WEB, specification_of
+from jobs.connectors.repository.web.specification import CONFIGURATION
+
+LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}
+SECRET = {"name": "password", "secret": "sesame"}
+
+
+def problems_of(*logins):
+    return WEB.check(Asked(configuration={"logins": list(logins)})).problems
+
+
+def test_a_login_is_taken():
+    assert problems_of({**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}) == {}
+
+
+@pytest.mark.parametrize(
+    ("login", "words"),
+    [
+        ({**LOGIN, "pages": "("}, "missing"),
+        ({**LOGIN, "pages": ""}, "must not be empty"),
+        ({**LOGIN, "hosts": []}, "must not be empty"),
+        ({**LOGIN, "page": ""}, "must say how its page is known"),
+        ({**LOGIN, "name": " "}, "must be printable"),
+        ({**LOGIN, "text": "(?=x)"}, "not possible in linear time"),
+        ({**LOGIN, "door": "x"}, "unknown"),
+        ({**LOGIN, "fields": [{"value": "x"}]}, "name: missing"),
+        ({**LOGIN, "fields": [{"name": "a", "secret": 1}]}, "must be a text"),
+        ({**LOGIN, "fields": [{"name": "a", "secret": "sealed:nonsense"}]}, "say it again"),
+        ({**LOGIN, "fields": ["user"]}, "list of objects"),
+        ({"name": "door"}, "missing"),
+    ],
+)
+def test_a_login_that_could_not_be_done_is_refused(login, words):
+    assert words in str(problems_of(login))
+
+
+def test_two_logins_of_one_name_are_refused():
+    assert "the same name" in str(problems_of(LOGIN, LOGIN))
+
+
+def test_a_job_has_no_logins_of_its_own():
+    with pytest.raises(BadSpecification, match="logins: unknown"):
+        specification_of(Asked(specification={"logins": [LOGIN]}))
+
+
+def test_secrets_are_sealed_once_and_read_as_they_were_said():
+    said = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
+
+    stored = CONFIGURATION.sealed(said)
+
+    assert "sesame" not in str(stored)
+    assert CONFIGURATION.sealed(stored) == stored
+    assert CONFIGURATION.read(stored)["logins"][0]["fields"][1]["secret"] == "sesame"
+    assert "sesame" not in repr(specification_of(Asked(configuration=stored)))
+
+
+def test_what_another_key_sealed_cannot_be_read(settings):
+    sealed = seal("sesame")
+    assert unseal(sealed) == "sesame"
+    settings.SECRET_KEY = "another"
+
+    with pytest.raises(ValueError, match="another CRAWLCTL_SECRET_KEY") as refused:
+        unseal(sealed)
+    assert "sesame" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("inside", "values"),
+    [
+        ("<input name=a value=1><input name=b><input value=3>", {"a": "1", "b": ""}),
+        ("<input type=hidden name=a value='x &amp; y'>", {"a": "x & y"}),
+        (
+            "<input type=checkbox name=a><input type=radio name=b value=1><input type=radio name=b value=2 checked>",
+            {"b": "2"},
+        ),
+        ("<input type=checkbox name=a checked>", {"a": "on"}),
+        ("<input type=submit name=a value=1><button name=b value=2>", {"a": "1"}),
+        ("<button type=button name=a></button><input type=reset name=b><input type=file name=c>", {}),
+        ("<input name=a value=1 disabled>", {}),
+        ("<select name=a><option value=1>x<option selected>two</select>", {"a": "two"}),
+        ("<select name=a><option value=1>x<option>two</select>", {"a": "1"}),
+        ("<textarea name=a>words</textarea>", {"a": "words"}),
+    ],
+)
+def test_of_a_form_is_sent_what_a_browser_would_send(inside, values):
+    assert forms_of(f"<form method=POST action=/to>{inside}</form>") == [
+        Form(action="/to", is_posted=True, values=values)
+    ]
+
+
+def test_a_form_is_sent_to_its_own_page_by_get_if_it_says_nothing():
+    assert forms_of("<form></form><p>") == [Form(action="", is_posted=False, values={})]
