@@ -1,0 +1,145 @@
+"""The duty of windows, stepped through a day: who starts, who waits until when, and who goes on."""
+
+import datetime as dt
+
+import pytest
+
+from jobs import control
+from jobs.duties.finish import end_runs
+from jobs.duties.pass_on import pass_on
+from jobs.duties.windows import mind_windows
+from jobs.lifecycle.job import Phase
+from jobs.lifecycle.schedule import Window
+from jobs.models import Job, JobEvent
+from tests.cluster import NOON
+from tests.factories import make_job
+from tests.stepping import Main
+
+HOUR = dt.timedelta(hours=1)
+EVENING = Window(hours=(18,), duration=2 * HOUR)
+NIGHT = Window(hours=(20,), duration=2 * HOUR, minimal=True)
+
+
+class Day:
+    """A job with a schedule, and a main whose clock a test sets."""
+
+    def __init__(self, connection, *windows, start_method="window_begin"):
+        self.main = Main(connection)
+        self.job = make_job(windows=windows, start_method=start_method)
+
+    def at(self, hour, minute=0):
+        """Mind the windows at this time of the day; returns the job."""
+        self.main.now = NOON.replace(hour=hour, minute=minute)
+        self.main.step(mind_windows)
+        self.job.refresh_from_db()
+        return self.job
+
+    def runs(self):
+        """The run that was asked for has begun."""
+        Job.objects.filter(pk=self.job.pk).update(phase=Phase.ACTIVE)
+
+    def ends(self):
+        Job.objects.filter(pk=self.job.pk).update(phase=Phase.READY_FOR_NOTIFY)
+        self.main.step(pass_on)
+
+    def asks(self, verb):
+        control.VERBS[verb].perform(self.job.pk, made_by="a test", now=self.main.now)
+
+
+@pytest.fixture
+def day(connection):
+    return lambda *windows, **facts: Day(connection, *windows, **facts)
+
+
+def status(job):
+    return job.manifoldcf_status
+
+
+def test_a_window_starts_a_job_once_when_it_opens(day):
+    scheduled = day(EVENING)
+
+    assert status(scheduled.at(17, 59)) == "INACTIVE"
+    assert status(scheduled.at(18, 30)) == "READYFORSTARTUP"
+    assert scheduled.job.window_ends_at == NOON.replace(hour=20)
+    scheduled.runs()
+    scheduled.ends()
+    assert status(scheduled.at(19)) == "INACTIVE"
+
+
+def test_inside_of_a_window_a_job_starts_again_and_again(day):
+    scheduled = day(EVENING, start_method="window_inside")
+    scheduled.at(18)
+    scheduled.runs()
+    scheduled.ends()
+
+    assert status(scheduled.at(19)) == "READYFORSTARTUP"
+
+
+def test_a_start_that_was_missed_while_the_job_ran_is_not_made_up_for(day):
+    scheduled = day(EVENING)
+    scheduled.main.now = NOON
+    scheduled.asks("start")
+    scheduled.runs()
+    assert status(scheduled.at(18, 30)) == "ACTIVE"
+    scheduled.ends()
+
+    assert status(scheduled.at(18, 31)) == "INACTIVE"
+
+
+def test_a_job_that_was_started_by_hand_never_waits(day):
+    scheduled = day(EVENING)
+    scheduled.at(17)
+    scheduled.asks("start")
+    scheduled.runs()
+
+    assert status(scheduled.at(23)) == "ACTIVE"
+
+
+def test_a_job_waits_when_its_window_is_over_says_until_when_and_goes_on_in_the_next(day):
+    scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
+    scheduled.at(18)
+    scheduled.runs()
+
+    job = scheduled.at(20)
+    assert (status(job), job.reason) == ("ACTIVEWAITING", "outside its window until Tue 1 Jan 2030 22:00 UTC")
+    scheduled.main.step(end_runs)
+    assert status(scheduled.at(21)) == "ACTIVEWAIT"
+    assert status(scheduled.at(22)) == "RESUMING"
+    scheduled.main.step(pass_on)
+    job = scheduled.at(22, 1)
+    assert (status(job), job.reason, job.window_ends_at) == ("ACTIVE", "", NOON.replace(hour=23))
+
+
+def test_a_window_that_follows_at_once_lets_the_job_go_on_without_a_rest(day):
+    scheduled = day(EVENING, NIGHT)
+    scheduled.at(18)
+    scheduled.runs()
+
+    job = scheduled.at(20)
+
+    assert (status(job), job.window_ends_at, job.minimal) == ("ACTIVE", NOON.replace(hour=22), False)
+    assert not JobEvent.objects.filter(job=job, kind="wait").exists()
+
+
+def test_a_window_says_that_its_runs_are_minimal(day):
+    assert status(day(EVENING, NIGHT).at(20)) == "READYFORSTARTUPMINIMAL"
+
+
+def test_a_job_that_is_paused_when_its_window_is_over_waits_too_and_stays_paused_in_the_next(day):
+    scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
+    scheduled.at(18)
+    scheduled.runs()
+    scheduled.asks("pause")
+    scheduled.main.step(end_runs)
+
+    assert status(scheduled.at(20)) == "PAUSEDWAIT"
+    assert status(scheduled.at(22)) == "PAUSED"
+
+
+def test_a_schedule_whose_job_cannot_run_says_why_and_does_not_try_for_ever(day):
+    scheduled = day(EVENING)
+    scheduled.job.outputs.clear()
+
+    job = scheduled.at(18)
+
+    assert (status(job), "no output" in job.reason, job.schedule_checked_at) == ("INACTIVE", True, scheduled.main.now)
