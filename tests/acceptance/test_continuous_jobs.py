@@ -1,0 +1,188 @@
+"""Jobs that look at documents again by themselves, let them expire, and end when nothing is left to wait for."""
+
+import datetime as dt
+import json
+
+import pytest
+
+from jobs import connections
+from jobs.connectors.repository.base import RetryLimit, ScheduleBounds
+from jobs.lifecycle.job import Kind
+from jobs.lifecycle.scan import Model
+from jobs.models import Job, OutputConnection, QueueItem
+from tests.factories import make_output
+from tests.processes import held_by, wait_for
+
+SHORTLY = dt.timedelta(seconds=1)
+CONTINUOUS = {"kind": Kind.CONTINUOUS}
+
+
+@pytest.fixture
+def daemons(world, cluster):
+    """A manager and a worker that know the scriptable connector."""
+    cluster.start("runmanager", "runworker")
+    return cluster
+
+
+def texts_in(lines):
+    return {json.loads(line).get("text") for line in lines.read_text().splitlines()}
+
+
+def begin(daemons, world, **facts):
+    job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)], **(CONTINUOUS | facts))
+    daemons.start_job(job)
+    return job
+
+
+def test_a_document_is_read_again_after_its_interval_and_a_change_reaches_the_output(daemons, world):
+    world.put("a", text="old")
+    begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)
+
+    wait_for(lambda: world.asked("a") >= 2, saying="the document was read again")
+    world.put("a", text="new")
+
+    wait_for(lambda: "new" in texts_in(daemons.output), saying="the change arrived")
+    assert Job.objects.get().manifoldcf_status == "ACTIVE"
+
+
+def test_what_is_gone_is_found_when_it_is_looked_at_again(daemons, world):
+    world.put("a", links=["b"])
+    world.put("b")
+    begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)
+    wait_for(lambda: len(held_by(daemons.output)) == 2, saying="both were indexed")
+
+    world.remove("b")
+
+    wait_for(lambda: held_by(daemons.output) == {world.url("a")}, saying="what is gone has left")
+
+
+def test_everything_expires_and_then_the_job_ends_by_itself(daemons, world):
+    world.put("a", links=["b", "c", "d"])
+    for name, links in (("b", ["e", "f"]), ("c", []), ("d", ["g"]), ("e", []), ("f", []), ("g", [])):
+        world.put(name, links=links)
+
+    job = begin(daemons, world, expire_after=dt.timedelta(seconds=2))
+
+    wait_for(lambda: len(set(world.processed())) == 7, saying="all were read")
+    assert daemons.wait_for_end(job) == "finished"
+    assert held_by(daemons.output) == set()
+    assert not QueueItem.objects.exists()
+
+
+def test_a_source_may_ask_to_be_looked_at_sooner_than_the_job_would(daemons, world):
+    world.put("a", bounds=ScheduleBounds(recrawl_most=0.5))
+    begin(daemons, world, recrawl_after=dt.timedelta(days=1))
+
+    wait_for(lambda: world.asked("a") >= 2, saying="the document was read again")
+
+
+# --- Scans by the connector's model --------------------------------------------------------------
+
+
+def test_a_source_that_names_only_what_was_added_has_everything_known_looked_at_again(daemons, world):
+    world.put("a", links=["b"])
+    world.put("b")
+    job = world.make_job(seeds=["a"], model=Model.ADD, outputs=[make_output(daemons.output)])
+    daemons.run(job)
+
+    # No longer linked, but there: such a source has to say itself that it is gone.
+    world.put("a")
+    daemons.run(job)
+    assert held_by(daemons.output) == {world.url("a"), world.url("b")}
+    assert world.asked("b") == 2
+
+    world.remove("b")
+    daemons.run(job)
+    assert held_by(daemons.output) == {world.url("a")}
+
+
+def test_a_source_that_names_all_changes_has_nothing_else_looked_at(daemons, world):
+    world.put("a")
+    world.put("b")
+    world.seeding(names=["b"], version="1")
+    job = world.make_job(seeds=["a"], model=Model.ADD_CHANGE_DELETE, outputs=[make_output(daemons.output)])
+    daemons.run(job)
+
+    world.seeding(version="2")
+    daemons.run(job)
+
+    assert world.asked("b") == 1
+    assert held_by(daemons.output) == {world.url("a"), world.url("b")}
+
+
+def test_after_reset_seeding_such_a_source_is_read_whole(daemons, world):
+    from django.utils import timezone
+
+    from jobs import control
+
+    world.put("a")
+    world.put("b")
+    world.seeding(names=["b"])
+    job = world.make_job(seeds=["a"], model=Model.ADD_CHANGE_DELETE)
+    daemons.run(job)
+    world.seeding()
+
+    control.reset_seeding(job.pk, made_by="a test", now=timezone.now())
+    daemons.run(job)
+
+    assert world.asked("b") == 2
+
+
+# --- Limits of trying again ----------------------------------------------------------------------
+
+
+def test_a_document_that_failed_often_enough_is_skipped_and_the_job_goes_on(daemons, world):
+    world.put("a", links=["b"])
+    world.put("b", interruptions=-1, limit=RetryLimit(attempts=2))
+    job = world.make_job(seeds=["a"])
+
+    assert daemons.run(job) == "finished"
+    assert world.asked("b") == 2
+    assert QueueItem.objects.get(identifier=world.url("b")).outcome == 3
+
+
+def test_a_document_that_failed_often_enough_may_end_the_run_with_the_reason(daemons, world):
+    world.put("a", links=["b"])
+    world.put("b", interruptions=-1, limit=RetryLimit(attempts=2, aborts_job=True))
+    job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])
+
+    assert daemons.run(job) == "error"
+    assert world.url("b") in Job.objects.get().reason
+    # What ended with an error removes nothing.
+    assert held_by(daemons.output) == {world.url("a")}
+
+
+# --- Outputs -------------------------------------------------------------------------------------
+
+
+def test_an_output_is_cleared_by_a_worker_and_the_next_run_brings_everything_back(daemons, world):
+    from jobs.queries.clock import read_clock
+
+    world.put("a", links=["b"])
+    world.put("b")
+    job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])
+    daemons.run(job)
+
+    output = OutputConnection.objects.get(connector="jsonl")
+    connections.clear(output.pk, now=read_clock())
+    wait_for(lambda: held_by(daemons.output) == set(), saying="the output is empty")
+
+    assert daemons.run(job) == "finished"
+    assert held_by(daemons.output) == {world.url("a"), world.url("b")}
+
+
+def test_a_new_output_of_a_job_gets_everything_at_the_next_run(daemons, world, tmp_path):
+    from django.utils import timezone
+
+    from jobs import control
+
+    world.put("a", links=["b"])
+    world.put("b")
+    first, second = make_output(daemons.output), make_output(tmp_path / "second.jsonl")
+    job = world.make_job(seeds=["a"], outputs=[first])
+    daemons.run(job)
+
+    control.change_job(job.pk, outputs=[first, second], made_by="a test", now=timezone.now())
+    daemons.run(job)
+
+    assert held_by(tmp_path / "second.jsonl") == {world.url("a"), world.url("b")}
