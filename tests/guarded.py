@@ -21,7 +21,7 @@ class GuardedSite:
     `logins` are what was sent to the form, `pages` those that were shown, `told` the headers Cookie of all requests.
 
     After `ends_after` pages it forgets its sessions. `forbidden` pages lead everybody to the form; while it is
-    `is_closed`, the form is answered 503.
+    `is_closed`, the form is answered 503. It answers a form only once `answers` is set, as it is in the beginning.
     """
 
     def __init__(self):
@@ -30,6 +30,8 @@ class GuardedSite:
         self.logins, self.pages, self.told = [], [], []
         self.ends_after = None
         self.forbidden, self.is_closed = frozenset(), False
+        self.answers = threading.Event()
+        self.answers.set()
 
     @property
     def login(self):
@@ -103,6 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
             session = uuid.uuid4().hex
             if is_right:
                 site.sessions.add(session)
+        site.answers.wait(60)
         if site.is_closed:
             self.reply("", status=503)
         elif is_right:

@@ -13,7 +13,19 @@ from psycopg.errors import QueryCanceled
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Carried, hash_of
 from jobs.lifecycle.document import Stage
-from jobs.models import Bin, CarryDown, HopCount, IndexedDocument, Job, Lane, Outcome, OutLinks, QueueItem
+from jobs.models import (
+    Bin,
+    CarryDown,
+    Gate,
+    GatedDocument,
+    HopCount,
+    IndexedDocument,
+    Job,
+    Lane,
+    Outcome,
+    OutLinks,
+    QueueItem,
+)
 from jobs.queue.carried import merged
 
 _A_PAGE: Final = 50
@@ -200,6 +212,8 @@ class DocumentStory:
     hops: Mapping[str, int | None]
     # What its parents pass to it.
     carried: Carried
+    # The gate behind which it waits.
+    gate: Gate | None
 
     @property
     def is_of_this_run(self) -> bool:
@@ -241,7 +255,15 @@ def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
         is_redirect=out.is_redirect if out else False,
         hops=_read_hops(item.job, document),
         carried=_read_carried(item.job, document),
+        gate=_read_gate(item),
     )
+
+
+def _read_gate(item: QueueItem) -> Gate | None:
+    if item.stage != Stage.PENDING or item.seq is not None or item.check_time is not None:
+        return None
+    names = GatedDocument.objects.filter(hash=item.hash, job_id=item.job_id).values("gate_id")
+    return Gate.objects.filter(pk__in=names).select_related("node").first()
 
 
 def _read_hops(job: Job, document: uuid.UUID) -> Mapping[str, int | None]:

@@ -138,6 +138,12 @@ def _why_it_waits(story: DocumentStory, *, now: dt.datetime) -> str:
     job, host = story.job, story.host
     if job.phase != Phase.ACTIVE or not job.state.may_be_stuffed:
         return _("It waits, because the job is “%(status)s”.") % {"status": job.status}
+    if story.gate is not None:
+        return _("It waits until “%(gate)s” opens, which %(worker)s shut %(age)s.") % {
+            "gate": story.gate.name,
+            "worker": story.gate.node.name,
+            "age": words.age(story.gate.shut_at, now=now),
+        }
     if host.back_off_until and host.back_off_until > now:
         return _("It waits, because %(host)s asked to be left alone; next try %(when)s.") % {
             "host": host.name,

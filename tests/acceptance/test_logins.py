@@ -70,6 +70,22 @@ def test_a_session_that_the_site_ends_is_renewed_once(daemons, site):
     assert len(site.logins) == 2
 
 
+def test_the_gate_of_a_worker_that_dies_while_it_logs_in_opens_and_another_logs_in(cluster, site):
+    _, *workers = cluster.start("runmanager", "runworker", "runworker")
+    site.answers.clear()
+    job = make_job(cluster, site)
+    cluster.start_job(job)
+    wait_for(lambda: site.logins, saying="somebody logs in")
+    node_id = cluster.database.value("SELECT node_id FROM jobs_gate")
+
+    next(worker for worker in workers if cluster.node_of(worker).id == node_id).kill()
+    site.answers.set()
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert held_by(cluster.output) == all_of(site)
+    assert len(site.logins) == 2
+
+
 def test_a_wrong_password_pauses_the_job_after_one_attempt_and_says_why(daemons, site):
     job = make_job(daemons, site, password="hunter2")
 

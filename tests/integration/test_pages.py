@@ -19,6 +19,8 @@ from jobs.models import (
     Bin,
     CarryDown,
     Counter,
+    Gate,
+    GatedDocument,
     HopCount,
     IndexedDocument,
     Job,
@@ -486,6 +488,16 @@ def test_the_story_of_a_waiting_document_says_what_it_waits_for():
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
 
     assert "It waits, because the job is “Not running”." in _story(document)
+
+
+def test_the_story_of_a_document_behind_a_gate_says_who_shut_it():
+    job = make_job()
+    set_phase(job, phase=Phase.ACTIVE)
+    document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
+    gate = Gate.objects.create(name="connection 1: login", key=uuid.uuid4(), node=make_node(name="w1"), shut_at=NOON)
+    GatedDocument.objects.create(hash=document.hash, job=job, gate=gate)
+
+    assert "It waits until “connection 1: login” opens, which w1 shut" in _story(document)
 
 
 def test_the_story_shows_links_and_those_the_job_does_not_know():

@@ -82,7 +82,8 @@ def status_of(facts: Facts, *, now: dt.datetime) -> Status:
         case Stage.ACTIVE:
             return Status.EXPIRING if expires else Status.PROCESSING
         case Stage.PENDING | Stage.DONE if _is_queued(facts):
-            if not facts.has_number and facts.check_time is None:
+            # What is pending and has no time waits behind a gate.
+            if not facts.has_number and facts.check_time is None and facts.stage == Stage.DONE:
                 return Status.WAITING_FOREVER
             if facts.has_number or (facts.check_time is not None and facts.check_time <= now):
                 return Status.READY_FOR_EXPIRATION if expires else Status.READY_FOR_PROCESSING
@@ -123,7 +124,9 @@ _RECURS: Final = f"{_DONE} AND item.run_no = job.run_no AND job.kind = '{Kind.CO
 # Pending and part of a run, or waiting for its next time.
 QUEUED: Final = f"({_PENDING} AND NOT ({_STANDS_BY}) OR {_RECURS}) AND NOT {_DELETED}"
 _READY: Final = f"{QUEUED} AND (item.seq IS NOT NULL OR item.check_time <= %(now)s)"
-_WAITING: Final = f"{QUEUED} AND item.seq IS NULL AND item.check_time > %(now)s"
+_WAITING: Final = (
+    f"{QUEUED} AND item.seq IS NULL AND (item.check_time > %(now)s OR item.check_time IS NULL AND {_PENDING})"
+)
 
 STATE_CONDITIONS: Final = {
     State.NEVER_PROCESSED: f"item.stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d}) AND NOT item.indexed_before AND NOT {_REMOVED}",
@@ -142,6 +145,6 @@ STATUS_CONDITIONS: Final = {
     Status.READY_FOR_EXPIRATION: f"{_READY} AND {_EXPIRES}",
     Status.WAITING_FOR_PROCESSING: f"{_WAITING} AND {_PROCESSED}",
     Status.WAITING_FOR_EXPIRATION: f"{_WAITING} AND {_EXPIRES}",
-    Status.WAITING_FOREVER: f"{QUEUED} AND item.seq IS NULL AND item.check_time IS NULL",
+    Status.WAITING_FOREVER: f"{QUEUED} AND item.seq IS NULL AND item.check_time IS NULL AND {_DONE}",
     Status.HOPCOUNT_EXCEEDED: _OUT_OF_SCOPE,
 }
