@@ -22,6 +22,8 @@ from jobs.queue.rows import named_rows
 # Documents of one clean-up batch, and of all batches of a lane in one pass: one lane may hold a whole job.
 _REMOVALS_A_BATCH: Final = 100
 _REMOVALS_A_LANE: Final = 1000
+# When a lane is asked again of whose documents none could be had.
+_ASK_AGAIN: Final = dt.timedelta(milliseconds=250)
 _EVERY_RUN: Final = 2**31 - 1
 _NO_RUN: Final = 0
 
@@ -87,8 +89,23 @@ UPDATE jobs_queueitem AS item
   FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 """
-# Lanes that have nothing to be removed. Locks: nothing more, they are held.
-_PARK: Final[LiteralString] = "UPDATE jobs_lane SET ready_at = NULL, served_at = %(now)s WHERE id = ANY(%(lanes)s)"
+# Lanes that gave nothing sleep, but for those of whose documents none could be had: another job holds them just
+# now, or a flush. Locks: nothing more, the lanes are held.
+_PARK: Final[LiteralString] = f"""
+UPDATE jobs_lane AS lane
+   SET served_at = %(now)s,
+       ready_at = CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
+                                     WHERE item.lane_id = empty.lane_id AND item.run_no < empty.before
+                                       AND item.stage IN (0, 2, 5))
+                         OR (empty.takes_out AND EXISTS (
+                             SELECT FROM jobs_queueitem AS item
+                              WHERE item.lane_id = empty.lane_id AND item.run_no = empty.run_no
+                                AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before))
+                       THEN %(soon)s::timestamptz END
+  FROM unnest(%(lanes)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
+       AS empty(lane_id, before, run_no, takes_out)
+ WHERE lane.id = empty.lane_id
+"""
 
 
 @retried
@@ -200,7 +217,18 @@ def _offer_removals(
         _offer(cursor, held, rows, kind=kind, stage=stage, now=now),
         _offer(cursor, held, outside, kind=kind, stage=stage, action=Action.LEAVE, now=now),
     ]
-    cursor.execute(_PARK, {"lanes": [lane.id for lane in lanes if lane.id not in given], "now": now})
+    empty = [lane for lane in lanes if lane.id not in given]
+    cursor.execute(
+        _PARK,
+        {
+            "lanes": [lane.id for lane in empty],
+            "before": [_before(kind, jobs[lane.job_id]) for lane in empty],
+            "runs": [jobs[lane.job_id].run_no for lane in empty],
+            "take_out": [kind == Batch.Kind.CLEAN and jobs[lane.job_id].takes_out for lane in empty],
+            "now": now,
+            "soon": now + _ASK_AGAIN,
+        },
+    )
     return Stuffed(documents=sum(one.documents for one in stuffed), batches=sum(one.batches for one in stuffed))
 
 
