@@ -158,6 +158,18 @@ def test_a_run_is_not_over_while_a_document_waits(crawl):
     assert is_over(crawl)
 
 
+def test_a_run_that_has_used_up_its_documents_waits_for_those_behind_a_gate(connection):
+    crawl = OneWorker(connection, max_documents=1)
+    crawl.term = elect_main(connection, crawl.running.manager)
+    make_documents(crawl.lane, ["a", "b"])
+    shut_for(crawl)
+    crawl.flush(crawl.claim()["a"], **WAITS)
+
+    assert not is_over(crawl)
+    open_gate(crawl.connection, gate=GATE, key=KEY)
+    assert set(crawl.claim()) == {"a"}
+
+
 def test_what_a_new_run_names_meanwhile_does_not_wait_and_the_gate_leaves_it_alone(crawl):
     make_documents(crawl.lane, ["page", "other"])
     shut_for(crawl)

@@ -5,8 +5,10 @@ import pytest
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.sealing import seal, unseal
+from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.forms import Form, forms_of
 from jobs.connectors.repository.web.kind import WEB, specification_of
+from jobs.connectors.repository.web.login import LoginFailed, log_in
 from jobs.connectors.repository.web.specification import CONFIGURATION
 
 LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}
@@ -98,3 +100,37 @@ def test_of_a_form_is_sent_what_a_browser_would_send(inside, values):
 
 def test_a_form_is_sent_to_its_own_page_by_get_if_it_says_nothing():
     assert forms_of("<form></form><p>") == [Form(action="", is_posted=False, values={})]
+
+
+class OverTls:
+    """Answers as a site would whose form page is secure and whose form leads elsewhere; what was sent is kept."""
+
+    def __init__(self, action):
+        self.page, self.sent = f"<form method=post action='{action}'><input name=password></form>".encode(), []
+
+    async def fetch(self, url, *, headers, is_wanted, most_bytes=None, form=None):
+        self.sent.append((url, form))
+        return Response(200, {"Content-Type": "text/html"}, (), self.page, len(self.page), whole=True)
+
+
+class NoPace:
+    async def before_request(self):
+        return
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ("http://a.example/login", "without TLS"),
+        ("https://b.example/login", "none of its hosts"),
+        ("mailto:me@a.example", "no web address"),
+    ],
+)
+async def test_a_form_is_not_sent_where_its_secrets_would_be_lost(action, reason):
+    site = OverTls(action)
+    (login,) = specification_of(Asked(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
+
+    with pytest.raises(LoginFailed, match=reason):
+        await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=NoPace())
+
+    assert site.sent == [("https://a.example/in/", None)]

@@ -8,7 +8,7 @@ server takes back is gone.
 import email.utils
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ class Cookie:
     """`host` is the name that set it, or the domain that it is for; then `is_for_domain`, names below it get it too."""
 
     name: str
-    value: str
+    value: str = field(repr=False)
     host: str
     is_for_domain: bool
     path: str

@@ -190,6 +190,8 @@ class _Browser:
     def __init__(self, login: Login, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> None:
         self._login, self._fetcher, self._headers, self._pace = login, fetcher, headers, pace
         self.cookies = Cookies()
+        # What has once been asked for over TLS sends its form over nothing less.
+        self._is_secure = False
 
     async def open(self, url: str, *, form: Mapping[str, str] | None = None) -> tuple[str, Response]:
         """The answer, after redirects, and its address."""
@@ -198,6 +200,9 @@ class _Browser:
                 raise LoginFailed("its form leads to no web address")
             if not self._login.may_know(url):
                 raise LoginFailed(f"it leads to {host_and_port(url)[0]}, which is none of its hosts")
+            self._is_secure = self._is_secure or url.startswith("https:")
+            if form is not None and self._is_secure and not url.startswith("https:"):
+                raise LoginFailed("its form would be sent without TLS")
             cookies = self.cookies.header_for(url)
             await self._pace.before_request()
             try:
