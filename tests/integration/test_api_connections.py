@@ -4,8 +4,8 @@ import pytest
 
 from crawlctl.roles import ADMINISTRATOR, VIEWER
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
-from tests.api import assert_problem, client_of, make_job, make_world, set_phase
+from jobs.models import Job, OutputConnection, RepositoryConnection, Session, ThrottlePolicy
+from tests.api import NOON, assert_problem, client_of, make_job, make_world, set_phase
 
 pytestmark = pytest.mark.django_db
 
@@ -159,3 +159,14 @@ def test_a_secret_is_given_back_sealed_and_may_be_sent_back_as_it_is(administrat
     assert "sesame" not in made.content.decode()
     assert shown["logins"][0]["fields"][0]["secret"].startswith("sealed:")
     assert same.json()["configuration"] == RepositoryConnection.objects.get().configuration == shown
+
+
+def test_a_session_goes_when_its_connection_says_something_else(administrator):
+    connection = RepositoryConnection.objects.create(name="guarded", connector="web")
+    Session.objects.create(repository=connection, name="door", sealed="sealed:x", made_at=NOON)
+    address = f"{REPOSITORIES}{connection.pk}/"
+
+    administrator.patch(address, {"name": "another name"})
+    assert Session.objects.exists()
+    administrator.patch(address, {"configuration": {"user_agent": "us/2"}})
+    assert not Session.objects.exists()
