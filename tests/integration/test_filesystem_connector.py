@@ -310,14 +310,13 @@ async def test_a_known_document_that_the_rules_leave_out_by_now_leaves_the_outpu
     assert (await crawl.process("old", exclude=["old"])).code == "EXCLUDED"
 
 
-async def test_children_of_a_directory_share_a_bin_of_their_root(crawl):
-    for name in ("a", "b", "c"):
-        crawl.write(name)
+async def test_a_large_directory_is_spread_over_a_few_bins_of_its_root(crawl):
+    for number in range(100):
+        crawl.write(str(number))
 
     bins = {reference.bin for reference in (await crawl.process(crawl.root)).references}
 
-    assert len(bins) == 1
-    assert bins.pop().startswith(f"{crawl.root}:")
+    assert bins == {f"{crawl.root}:{part}" for part in range(8)}
 
 
 # --- What may be asked -----------------------------------------------------------------------------

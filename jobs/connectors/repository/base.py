@@ -83,6 +83,12 @@ class Content:
     content_type: str
     language: str
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells this content from another, wherever it was read."""
+        parts = (self.title, self.description, self.text, self.content_type, self.language)
+        return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:

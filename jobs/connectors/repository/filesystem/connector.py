@@ -25,7 +25,6 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from hashlib import blake2b
 from typing import Final
 from zlib import crc32
 
@@ -50,8 +49,8 @@ _PARTS: Final = 8
 
 
 def bin_of(path: bytes, root: bytes) -> str:
-    """The bin of a path: one of a few of its root, the same for all that is in one directory."""
-    return f"{shown(root)}:{crc32(path.rpartition(b'/')[0]) % _PARTS}"
+    """The bin of a path: one of a few of its root, so that large directories are spread too."""
+    return f"{shown(root)}:{crc32(path) % _PARTS}"
 
 
 class FileConnector:
@@ -147,7 +146,7 @@ class FileConnector:
             activity.no_document(code="NOT_TEXT")
             return
         content = _content_of(found.body, kind, path, document)
-        version = activity.version_of(_fingerprint(content))
+        version = activity.version_of(content.fingerprint)
         if activity.needs_indexing(version):
             activity.ingest(content, code="OK", version=version, validators=found.signature)
         else:
@@ -170,8 +169,3 @@ def _content_of(body: bytes, kind: Kind, path: bytes, document: Document) -> Con
     # What a page asks of web crawlers is not asked of who was told to read this directory.
     page = read_page(text, token="")
     return Content(document.identifier, page.title or name, page.description, page.text, "text/html", page.language)
-
-
-def _fingerprint(content: Content) -> str:
-    parts = (content.title, content.description, content.text, content.content_type, content.language)
-    return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()

@@ -28,7 +28,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 from typing import Final, Self
 
 from jobs.connectors.repository.base import Activity, Content, Document, hash_of
@@ -342,7 +341,7 @@ class WebConnector:
         if wishes.noindex:
             activity.no_document(code="NOINDEX")
             return
-        version = activity.version_of(_fingerprint(content))
+        version = activity.version_of(content.fingerprint)
         validators = _validators_of(response)
         if activity.needs_indexing(version):
             activity.ingest(content, code=str(status), version=version, validators=validators)
@@ -415,11 +414,6 @@ def _record_end(activity: Activity, login: Login, *, began: float, code: str, de
 
 def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:
     return kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
-
-
-def _fingerprint(content: Content) -> str:
-    parts = (content.title, content.description, content.text, content.content_type, content.language)
-    return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def _validators_of(response: Response) -> str:
