@@ -504,18 +504,19 @@ class Worker:
             self._flush_due.within(self._settings.flush_after.total_seconds())
 
     async def _remove(self, claims: list[Claimed]) -> None:
-        """Take documents out of the outputs and out of the queue."""
-        jobs = {claimed.job_id: job.facts for claimed in claims if (job := self._jobs.find(claimed)) is not None}
-        known = [claimed for claimed in claims if claimed.job_id in jobs]
-        try:
-            await self._database.run(partial(self._writer.remove, claims=known, jobs=jobs))
-        except OutputError as error:
-            logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
-            for job_id in jobs:
-                await self._stop_job(job_id, str(error))
-            self._given_back.extend(claims)
-            self._flush_due.now()
-            return
+        """Take documents out of the outputs and out of the queue; what is not let go is tried again later."""
+        by_job: dict[int, list[Claimed]] = {}
+        for claimed in claims:
+            by_job.setdefault(claimed.job_id, []).append(claimed)
+        for of_job in by_job.values():
+            job = self._jobs.find(of_job[0])
+            if job is None:
+                continue
+            try:
+                await self._database.run(partial(self._writer.remove, claims=of_job, jobs={job.facts.id: job.facts}))
+            except OutputError as error:
+                logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
+                await self._database.run(partial(self._writer.put_off, claims=of_job, reason=str(error)))
         for claimed in claims:
             self._settle(claimed)
         self._flush_due.now()

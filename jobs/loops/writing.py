@@ -34,6 +34,10 @@ logger = logging.getLogger(__name__)
 # Wake-ups are merged to so many a second for each process.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.2
 _LANES_HELD: Final = 100_000
+# When a removal that an output refused is tried again.
+_REMOVED_AGAIN: Final = dt.timedelta(seconds=10)
+_SAY_WHY: Final = "UPDATE jobs_job SET reason = %s WHERE id = %s"
+_SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason = %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,8 @@ class Writer:
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
     _unknown_lanes: set[int] = field(default_factory=set)
+    # Jobs whose removals an output refused last, and what it said.
+    _refused: dict[int, str] = field(default_factory=dict)
     _woken_at: float = 0.0
     _owes_wake_up: bool = False
 
@@ -138,8 +144,23 @@ class Writer:
             now=now,
         )
         close.close_turns(connection, filled=dropped.lanes, now=now)
+        for job_id in self._refused.keys() & jobs.keys():
+            connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
         self._owes_wake_up = True
         self._wake_managers(connection)
+
+    def put_off(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
+        """
+        Give back documents that an output did not let go, for a while, and show why.
+
+        Raises:
+            FenceRefused: the worker was marked failed.
+        """
+        release.put_off(connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN)
+        job_id = claims[0].job_id
+        if self._refused.get(job_id) != reason:
+            self._refused[job_id] = reason
+            connection.execute(_SAY_WHY, (reason, job_id))
 
     def _flush(self, connection: psycopg.Connection[Any], ended: Sequence[Ended], *, now: dt.datetime) -> flush.Flushed:
         lanes = self._open_lanes(connection, ended)

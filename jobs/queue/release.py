@@ -70,6 +70,18 @@ WITH back AS (
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
 {_COUNT_BACK}"""
+# Documents that no output let go: those of a run's end stand as they stood, what has expired is due again later.
+_PUT_OFF: Final[LiteralString] = _GIVE_BACK.replace(
+    "batch_id = NULL,", f"batch_id = NULL, check_time = CASE WHEN action = {Action.EXPIRE:d} THEN %(until)s END,"
+)
+# Locks: Lane by id. Where documents are processed too, these do not wait.
+_PUT_OFF_LANES: Final[LiteralString] = """
+UPDATE jobs_lane SET ready_at = CASE WHEN locked.is_processed THEN least(ready_at, %(until)s) ELSE %(until)s END
+  FROM (SELECT lane.id, job.phase = 'active' AS is_processed
+          FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
+         WHERE lane.id = ANY(%(lanes)s) ORDER BY lane.id FOR NO KEY UPDATE OF lane) AS locked
+ WHERE jobs_lane.id = locked.id
+"""
 _LOSE: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
@@ -174,6 +186,27 @@ def give_back(
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
         _return(cursor, rows, _GIVE_BACK)
     _wake(connection, rows, now=now)
+    return len(rows)
+
+
+@retried
+def put_off(
+    connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], until: dt.datetime
+) -> int:
+    """
+    A worker gives back documents that an output did not let go, to be tried again at `until`; returns how many.
+
+    Raises:
+        FenceRefused: the worker was marked failed.
+    """
+    batches = sorted({claim.batch_id for claim in claims})
+    with connection.transaction(), named_rows(connection) as cursor:
+        hold_node(connection, worker)
+        hashes = [claim.document.hash for claim in claims]
+        rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
+        _return(cursor, rows, _PUT_OFF, until=until)
+    lanes = sorted({row.lane_id for row in rows})
+    connection.execute(_PUT_OFF_LANES, {"lanes": lanes, "until": until})
     return len(rows)
 
 
@@ -289,7 +322,7 @@ def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:
     connection.execute(_CLOSE_TURNS, {"batches": [row[0] for row in rows], "used": True})
 
 
-def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString) -> None:
+def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString, **facts: object) -> None:
     for stage in sorted({row.stage for row in rows}):
         of_stage = [row for row in rows if row.stage == stage]
         cursor.execute(
@@ -298,6 +331,7 @@ def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: Literal
                 "hashes": [row.hash for row in of_stage],
                 "jobs": [row.job_id for row in of_stage],
                 "claimed": int(stage),
+                **facts,
             },
         )
 

@@ -171,6 +171,26 @@ def test_an_output_is_cleared_by_a_worker_and_the_next_run_brings_everything_bac
     assert held_by(daemons.output) == {world.url("a"), world.url("b")}
 
 
+def test_what_an_output_does_not_let_go_is_tried_again_until_it_does(daemons, world):
+    world.put("a", links=["b"])
+    world.put("b")
+    job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)])
+    daemons.run(job)
+    world.put("a")
+
+    # No output can append to a directory.
+    kept = daemons.output.rename(daemons.output.with_suffix(".kept"))
+    daemons.output.mkdir()
+    daemons.start_job(job)
+    wait_for(lambda: Job.objects.get().phase == "shutting_down" and Job.objects.get().reason, saying="it says why")
+    daemons.output.rmdir()
+    kept.rename(daemons.output)
+
+    assert daemons.wait_for_end(job) == "finished"
+    assert held_by(daemons.output) == {world.url("a")}
+    assert Job.objects.get().reason == ""
+
+
 def test_a_new_output_of_a_job_gets_everything_at_the_next_run(daemons, world, tmp_path):
     from django.utils import timezone
 
