@@ -38,3 +38,6 @@ class HopCount(models.Model):
     link_type = models.TextField()
     distance = models.IntegerField()
     via = models.UUIDField()
+
+    class Meta:
+        indexes = (models.Index(fields=["job", "via"], name="hop_count_via"),)

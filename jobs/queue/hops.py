@@ -68,11 +68,7 @@ SELECT DISTINCT known.via AS source, known.hash AS target
    AND NOT EXISTS (SELECT FROM jobs_link AS link
                     WHERE link.job_id = %(job)s AND link.source = known.via AND link.target = known.hash)
 """
-_DROP_OLD_ROOTS: Final[LiteralString] = """
-DELETE FROM jobs_link
- WHERE job_id = %(job)s AND source < %(root)s AND link_type = ''
-RETURNING source, target
-"""
+_STRIP: Final[LiteralString] = "DELETE FROM jobs_link WHERE job_id = %(job)s AND source = ANY(%(silent)s::uuid[])"
 _TARGETS: Final[LiteralString] = (
     "SELECT DISTINCT target FROM jobs_link WHERE job_id = %(job)s AND source = ANY(%(sources)s::uuid[])"
 )
@@ -109,18 +105,20 @@ SELECT %(job)s, offered.hash, offered.link_type, offered.distance, offered.via
 ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = excluded.distance, via = excluded.via
 RETURNING hash, link_type, distance
 """
-# What came by links that are gone, with the trees below.
+# What came by links that are gone, or from documents that link to nothing any more, with the trees below.
 _FALL: Final[LiteralString] = """
 WITH RECURSIVE fallen AS (
-    SELECT known.hash, known.link_type
-      FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[]) AS gone(source, target)
-      JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = gone.target AND known.via = gone.source
+    (SELECT known.hash, known.link_type
+       FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[]) AS gone(source, target)
+       JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = gone.target AND known.via = gone.source
+      UNION ALL
+     SELECT known.hash, known.link_type
+       FROM jobs_hopcount AS known WHERE known.job_id = %(job)s AND known.via = ANY(%(silent)s::uuid[]))
     UNION
     SELECT below.hash, below.link_type
       FROM fallen
-      JOIN jobs_link AS link ON link.job_id = %(job)s AND link.source = fallen.hash
-      JOIN jobs_hopcount AS below ON below.job_id = %(job)s AND below.hash = link.target
-           AND below.link_type = fallen.link_type AND below.via = fallen.hash
+      JOIN jobs_hopcount AS below ON below.job_id = %(job)s AND below.via = fallen.hash
+           AND below.link_type = fallen.link_type
 )
 DELETE FROM jobs_hopcount AS known
  USING fallen
@@ -130,17 +128,16 @@ RETURNING known.hash, known.link_type
 # What fell takes the best of the links that are left to it from those that did not fall.
 _RISE: Final[LiteralString] = f"""
 INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
-SELECT %(job)s, fallen.hash, fallen.link_type, best.distance, best.via
+SELECT DISTINCT ON (fallen.hash, fallen.link_type)
+       %(job)s, fallen.hash, fallen.link_type,
+       coalesce(known.distance, 0) + (link.link_type = fallen.link_type)::int, link.source
   FROM unnest(%(hashes)s::uuid[], %(link_types)s::text[]) AS fallen(hash, link_type)
   JOIN {_LIMITS} USING (link_type)
- CROSS JOIN LATERAL (
-       SELECT coalesce(known.distance, 0) + (link.link_type = fallen.link_type)::int AS distance, link.source AS via
-         FROM jobs_link AS link
-         LEFT JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = link.source
-              AND known.link_type = fallen.link_type
-        WHERE link.job_id = %(job)s AND link.target = fallen.hash
-          AND (known.distance + (link.link_type = fallen.link_type)::int <= allowed.most OR link.link_type = '')
-        ORDER BY 1, 2 LIMIT 1) AS best
+  JOIN jobs_link AS link ON link.job_id = %(job)s AND link.target = fallen.hash
+  LEFT JOIN jobs_hopcount AS known ON known.job_id = %(job)s AND known.hash = link.source
+       AND known.link_type = fallen.link_type
+ WHERE known.distance + (link.link_type = fallen.link_type)::int <= allowed.most OR link.link_type = ''
+ ORDER BY fallen.hash, fallen.link_type, 4, link.source
 RETURNING hash, link_type, distance
 """
 _WITHIN: Final[LiteralString] = f"""
@@ -199,7 +196,7 @@ class HopGraph:
     def uproot(self, *, run_no: int) -> None:
         """What only runs before this one had for a seed is none any more."""
         if self.rules.is_accurate:
-            self._settle(self._execute(_DROP_OLD_ROOTS, {"root": _root_of(run_no)}))
+            self._silence([_root_of(older).hex for older in range(1, run_no)])
 
     def read(self, links: Mapping[str, Collection[Target]], *, unread: Collection[str] = ()) -> None:
         """
@@ -216,21 +213,20 @@ class HopGraph:
             self._offer_from(ready)
         if self.rules.is_accurate:
             gone = self._execute(_DROP_LINKS, {"read": list(links), **_columns(links)})
-            self._settle(gone + self._execute(_HOLLOW, {"hashes": list(links)}))
+            self._settle(gone=gone + self._execute(_HOLLOW, {"hashes": list(links)}))
 
     def drop(self, documents: Collection[str]) -> None:
         """These documents are gone, and their links with them."""
-        gone = self._execute(_DROP_LINKS, {"read": list(documents), **_columns({})})
         if self.rules.is_accurate:
             # Their own counts are those of the links that others still have to them; without any, they fall.
-            self._settle(gone)
+            self._silence(documents)
         else:
-            self._execute(_FORGET, {"hashes": list(documents)})
+            self.forget(documents)
         self.touched.difference_update(documents)
 
     def forget(self, documents: Collection[str]) -> None:
         """These documents are gone, and so will be all others."""
-        self._execute(_DROP_LINKS, {"read": list(documents), **_columns({})})
+        self._execute(_STRIP, {"silent": list(documents)})
         self._execute(_FORGET, {"hashes": list(documents)})
 
     def targets_of(self, documents: Collection[str]) -> set[str]:
@@ -263,16 +259,32 @@ class HopGraph:
         }
         return self._execute(_OFFER, given)
 
-    def _settle(self, gone: list[Any]) -> None:
-        """Work out what links that are gone mean, and those of whoever left the limits with them."""
-        while gone:
-            links = {"sources": [row.source for row in gone], "targets": [row.target for row in gone]}
-            fallen = self._execute(_FALL, links)
+    def _silence(self, documents: Collection[str]) -> None:
+        """These link to nothing any more."""
+        self._execute(_STRIP, {"silent": list(documents)})
+        self._settle(silent=documents)
+
+    def _settle(self, *, gone: Collection[Any] = (), silent: Collection[str] = ()) -> None:
+        """
+        Work out what it means that links are gone, and all those of the `silent` documents.
+
+        Whoever leaves the limits with them links to nothing any more either.
+        """
+        while gone or silent:
+            fallen = self._execute(
+                _FALL,
+                {
+                    "sources": [row.source for row in gone],
+                    "targets": [row.target for row in gone],
+                    "silent": list(silent),
+                },
+            )
             documents = {row.hash.hex for row in fallen}
             self.touched |= documents
             counts = {"hashes": [row.hash for row in fallen], "link_types": [row.link_type for row in fallen]}
             self._offer_on(self._execute(_RISE, counts))
-            gone = self._execute(_DROP_LINKS, {"read": list(documents - self.within(documents)), **_columns({})})
+            gone, silent = (), documents - self.within(documents)
+            self._execute(_STRIP, {"silent": list(silent)})
 
     def _execute(self, statement: LiteralString, facts: Mapping[str, Any]) -> list[Any]:
         limits = self.rules.limits

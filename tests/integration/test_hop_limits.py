@@ -372,6 +372,27 @@ def test_a_job_without_limits_stores_no_links(connection):
     assert not HopCount.objects.exists()
 
 
+def test_of_two_flushes_at_once_one_that_takes_a_link_and_one_that_gives_it_both_count(
+    crawl, connection, other_connection, rival
+):
+    crawl.begin("a", "d")
+    crawl.read_all({"a": [("b", "link")]})
+    QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)
+    claims = crawl.claim()
+    takes, gives = (
+        make_result(claims[name], crawl.facts, lanes=[crawl.lane], names=names)
+        for name, names in (("a", ()), ("d", ["b"]))
+    )
+
+    with connection.transaction():
+        flush(connection, worker=crawl.worker.id, results=[takes], now=NOON)
+        rival.waits_in(flush, other_connection, worker=crawl.worker.id, results=[gives], now=NOON)
+    rival.result()
+
+    assert HopCount.objects.get(hash=hash_of("b")).via == hash_of("d")
+    assert crawl.stage("b") == Stage.PENDING
+
+
 # --- Properties ----------------------------------------------------------------------------------
 
 LIMITS = st.fixed_dictionaries({"link": st.integers(0, 3)}, optional={"redirect": st.integers(0, 2)})
