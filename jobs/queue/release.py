@@ -19,6 +19,7 @@ from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed
+from jobs.queue.wake import sweep_lanes
 from nodes.fences import TermHeld, hold_node, hold_term
 
 # A document that was lost with its worker so often ends as WORKER_LOST: twice with others, thrice alone.
@@ -165,6 +166,7 @@ SELECT DISTINCT follower.batch_id
   JOIN jobs_batch AS batch ON batch.id = follower.batch_id AND batch.state = 'available'
  WHERE turn.batch_id = ANY(%(batches)s)
 """
+_GROUPS: Final[LiteralString] = "SELECT DISTINCT group_id FROM jobs_batch WHERE id = ANY(%(batches)s)"
 
 
 @retried
@@ -304,7 +306,10 @@ def _lose(connection: psycopg.Connection[Any], *, batches: list[int], term: Term
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _LOSE)
+        groups = [row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})]
     _wake(connection, rows, now=now)
+    # A flush wakes the lanes that it filled after its commit: its worker may have died in between.
+    sweep_lanes(connection, groups=groups, within=None, now=now)
     if followers:
         withdraw(connection, batches=followers, now=now)
     return len(rows)

@@ -14,7 +14,7 @@ import psycopg
 
 from jobs.queue.order import FIRST_FRESH
 
-# Lanes that went dormant not long ago and hold something all the same: a wake-up was lost.
+# Lanes that went dormant not long ago (or whenever) and hold something all the same: a wake-up was lost.
 _SWEEP: Final[LiteralString] = """
 WITH lost AS MATERIALIZED (
     SELECT lane.id
@@ -23,7 +23,7 @@ WITH lost AS MATERIALIZED (
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
      WHERE seed.group_id = ANY(%(groups)s) AND lane.ready_at IS NULL
-       AND coalesce(lane.served_at, %(now)s) > %(now)s - %(within)s
+       AND (%(within)s::interval IS NULL OR coalesce(lane.served_at, %(now)s) > %(now)s - %(within)s)
        AND (EXISTS (SELECT FROM jobs_queueitem AS item
                      WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NOT NULL
                        AND (budget.job_id IS NULL OR item.seq < %(first_fresh)s))
@@ -47,9 +47,9 @@ UPDATE jobs_lane SET ready_at = %(now)s, head = 0
 
 
 def sweep_lanes(
-    connection: psycopg.Connection[Any], *, groups: Sequence[int], within: dt.timedelta, now: dt.datetime
+    connection: psycopg.Connection[Any], *, groups: Sequence[int], within: dt.timedelta | None, now: dt.datetime
 ) -> int:
-    """Wake lanes of these groups that went dormant `within` this time though something is left in them."""
+    """Wake lanes of these groups that went dormant `within` this time (or ever) though something is left in them."""
     return connection.execute(
         _SWEEP, {"groups": list(groups), "within": within, "now": now, "first_fresh": FIRST_FRESH}
     ).rowcount

@@ -400,7 +400,7 @@ def test_an_outcome_after_its_release_changes_nothing(connection, writing, worke
     result = make_result(claimed, writing.facts, names=["found"], lanes=[lane])
     flushed = flush_all(connection, worker, [result], outputs=JobOutputs())
 
-    assert (flushed.written, flushed.refused, flushed.lanes) == (0, 1, frozenset())
+    assert (flushed.written, flushed.refused) == (0, 1)
     assert _everything(connection) == before
     assert not (tmp_path / "out.jsonl").exists()
     assert not IndexedDocument.objects.exists()
@@ -430,15 +430,19 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the
     assert flush_all(connection, heir, [make_result(claimed, writing.facts)]).written == 1
 
 
-def test_an_outcome_counts_once(connection, running, worker):
+def test_an_outcome_counts_once_and_names_the_lanes_that_it_filled_each_time(connection, running, worker):
+    """A worker that does not hear of its commit flushes again: only then it wakes whom it has filled."""
     make_documents(make_lane(running.seed), ["once"])
+    found = make_lane(running.seed, "b.example", ready_at=None)
     stuff_all(connection, running)
     (claimed,) = take_all(connection, worker)
-    result = make_result(claimed, running.facts)
+    new = make_reference("found", host="b.example")
+    result = make_result(claimed, running.facts, names=[new], lanes=[found])
 
     flushes = [flush_all(connection, worker, [result]) for _ in range(2)]
 
     assert [(flushed.written, flushed.refused) for flushed in flushes] == [(1, 0), (0, 1)]
+    assert [found.pk in flushed.lanes for flushed in flushes] == [True, True]
 
 
 def _everything(connection):

@@ -6,13 +6,14 @@ from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, Bin, Lane, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.factories import make_documents, make_lane, make_policy, make_reference, make_result, make_running_job
 
 
 @pytest.fixture
@@ -83,6 +84,20 @@ def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken)
     assert set(QueueItem.objects.values_list("stage", "failures", "failing_since", "losses")) == {
         (Stage.PENDING, 0, None, 0)
     }
+
+
+def test_what_a_worker_found_is_handed_out_when_it_died_before_it_could_tell(connection, running, worker, taken):
+    """It wakes lanes after its flush; this one has slept too long to be looked at because it fell asleep lately."""
+    term = elect_main(connection, running.manager)
+    found = make_lane(running.seed, "b.example", ready_at=None, served_at=NOON - seconds(3600))
+    claimed = taken.turns[0].documents[0]
+    result = make_result(claimed, running.facts, lanes=[found], names=[make_reference("new", host="b.example")])
+    flush(connection, worker=worker.id, results=[result], now=NOON)
+    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+
+    release_of_lost_workers(connection, scope=worker.scope, term=term, now=NOON)
+
+    assert Lane.objects.get(pk=found.pk).ready_at == NOON
 
 
 def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, taken):
