@@ -46,8 +46,9 @@ _POLL: Final = 0.5
 _CLOSING_WAITS: Final = 0.15
 # A bin that nobody is served in is freed so soon.
 _FREEING_WAITS: Final = 0.1
-# Documents that are taken only when there is room for about as many.
+# Documents that are taken only when there is room for about as many; so many where the last take was a while ago.
 _WORTH_TAKING: Final = 128
+_LITTLE: Final = 32
 # How long a worker that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
 # Seconds for which a host without a turn is remembered.
@@ -136,6 +137,7 @@ class Worker:
         # A host said something of itself that must be stored before its turn is closed.
         self._hosts_spoke = False
         self._found_nothing = False
+        self._took_at = float("-inf")
         self._indexes = False
 
     # --- Its life --------------------------------------------------------------------------------
@@ -287,9 +289,8 @@ class Worker:
     async def _taking(self) -> None:
         while True:
             room = self._settings.capacity - self._claimed
-            if (room >= min(_WORTH_TAKING, self._settings.capacity) or not self._claimed) and (
-                self._heart.trust.may_begin
-            ):
+            if (room >= self._least_room or not self._claimed) and self._heart.trust.may_begin:
+                self._took_at = self._loop.time()
                 await self._take(room)
             self._something_to_take.clear()
             try:
@@ -297,6 +298,12 @@ class Worker:
                     await self._something_to_take.wait()
             except TimeoutError:
                 continue
+
+    @property
+    def _least_room(self) -> int:
+        """How much room is worth a look: what is read fast comes in large takes, what has a pace in small ones."""
+        lately = self._loop.time() - self._took_at < _POLL / 2
+        return min(_WORTH_TAKING if lately else _LITTLE, self._settings.capacity)
 
     async def _take(self, room: int) -> None:
         idle = not self._claimed
@@ -468,7 +475,7 @@ class Worker:
             self._settle(claimed)
         # Where nothing was found it is looked again when somebody tells, or when little is left.
         patient = self._found_nothing and self._claimed > self._settings.capacity // 4
-        if self._claimed <= self._settings.capacity - _WORTH_TAKING and not patient:
+        if self._claimed <= self._settings.capacity - self._least_room and not patient:
             self._something_to_take.set()
 
     async def _write_by_job(self, given: ToWrite, error: OutputError) -> Written:
