@@ -250,6 +250,13 @@ CRAWLCTL_DRAIN_TIMEOUT = env.seconds("CRAWLCTL_DRAIN_TIMEOUT", default=10)
 
 # Claimed and not yet flushed: what is fetched again at most when a worker is killed.
 CRAWLCTL_CLAIMED_PER_WORKER = env.integer("CRAWLCTL_CLAIMED_PER_WORKER", default=256, least=1)
+# Documents of a kind that a worker takes at once; 0 leaves the kind to other workers. Of what is read it has no more
+# than it may have claimed. Whether it tells outputs of the ends of runs.
+CRAWLCTL_PROCESSED_AT_ONCE = env.integer("CRAWLCTL_PROCESSED_AT_ONCE", default=256)
+CRAWLCTL_EXPIRED_AT_ONCE = env.integer("CRAWLCTL_EXPIRED_AT_ONCE", default=256)
+CRAWLCTL_CLEANED_AT_ONCE = env.integer("CRAWLCTL_CLEANED_AT_ONCE", default=256)
+CRAWLCTL_DELETED_AT_ONCE = env.integer("CRAWLCTL_DELETED_AT_ONCE", default=256)
+CRAWLCTL_TELLS_OUTPUTS = env.flag("CRAWLCTL_TELLS_OUTPUTS", default=True)
 # Results wait at most so long before they are written.
 CRAWLCTL_FLUSH_AFTER = env.seconds("CRAWLCTL_FLUSH_AFTER", default=0.2)
 

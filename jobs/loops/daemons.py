@@ -15,6 +15,7 @@ from django.db import connection as django_connection
 from jobs.loops.database import database_dsn
 from jobs.loops.manager import Manager, ManagerSettings
 from jobs.loops.worker import Worker, WorkerSettings
+from jobs.models import Batch
 from nodes.attachment import call_when_orphaned
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
@@ -44,6 +45,9 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
         ),
         settings=WorkerSettings(
             capacity=settings.CRAWLCTL_CLAIMED_PER_WORKER,
+            # The workers of a one-shot have nobody to leave a kind to.
+            pools=_pools() if scope == CLUSTER_SCOPE else {},
+            tells=settings.CRAWLCTL_TELLS_OUTPUTS or scope != CLUSTER_SCOPE,
             flush_after=settings.CRAWLCTL_FLUSH_AFTER,
             drain_timeout=settings.CRAWLCTL_DRAIN_TIMEOUT,
             heartbeat=settings.CRAWLCTL_HEARTBEAT_INTERVAL,
@@ -52,6 +56,15 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
         ),
     )
     uvloop.run(_run_worker(worker, attached=attached))
+
+
+def _pools() -> dict[str, int]:
+    return {
+        Batch.Kind.PROCESS: settings.CRAWLCTL_PROCESSED_AT_ONCE,
+        Batch.Kind.EXPIRE: settings.CRAWLCTL_EXPIRED_AT_ONCE,
+        Batch.Kind.CLEAN: settings.CRAWLCTL_CLEANED_AT_ONCE,
+        Batch.Kind.DELETE: settings.CRAWLCTL_DELETED_AT_ONCE,
+    }
 
 
 async def _run_worker(worker: Worker, *, attached: bool) -> None:

@@ -9,7 +9,7 @@ here: `_take` puts its turn into a bin's queue, `_dispatch` begins it when the b
 import asyncio
 import datetime as dt
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -59,9 +59,15 @@ _INDEX_POLL: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What an operator may set of a worker. `capacity` is in documents, claimed and not yet flushed."""
+    """
+    What an operator may set of a worker. `capacity` is in documents, claimed and not yet flushed.
+
+    `pools` say how many documents it takes at once of each kind of removal, and `tells` whether it tells outputs.
+    """
 
     capacity: int
+    pools: Mapping[str, int]
+    tells: bool
     flush_after: dt.timedelta
     drain_timeout: dt.timedelta
     heartbeat: dt.timedelta
@@ -309,7 +315,12 @@ class Worker:
         idle = not self._claimed
         taken = await self._database.run(
             lambda connection: take.take(
-                connection, worker=self._me.id, room=room, idle=idle, now=self._clock.now(connection)
+                connection,
+                worker=self._me.id,
+                room=room,
+                idle=idle,
+                pools=self._settings.pools,
+                now=self._clock.now(connection),
             )
         )
         self._found_nothing = not taken.documents
@@ -586,6 +597,9 @@ class Worker:
                 self._close_turns(queue)
 
     async def _telling(self) -> None:
+        if not self._settings.tells:
+            await self._stop.wait()
+            return
         await tell_outputs(
             self._database,
             worker=self._me.id,

@@ -7,7 +7,9 @@ whose answer is lost finds its batches again when it compares them with the data
 
 import datetime as dt
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -27,13 +29,15 @@ _TAKE: Final[LiteralString] = """
 WITH node AS MATERIALIZED (
     SELECT id, scope FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
 ), kept AS MATERIALIZED (
-    SELECT id, documents FROM jobs_batch
+    SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id = %(worker)s
+       AND kind <> ALL(%(not_mine)s)
      ORDER BY id LIMIT 64
        FOR NO KEY UPDATE SKIP LOCKED
 ), open AS MATERIALIZED (
-    SELECT id, documents FROM jobs_batch
+    SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL
+       AND kind <> ALL(%(not_mine)s)
      ORDER BY id
      LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, (
                    SELECT count(*) FROM nodes_node AS other, node
@@ -42,9 +46,15 @@ WITH node AS MATERIALIZED (
              WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL)
        FOR NO KEY UPDATE SKIP LOCKED
 ), offered AS (
-    SELECT 0 AS turn, id, documents FROM kept UNION ALL SELECT 1, id, documents FROM open
+    SELECT 0 AS turn, id, documents, kind FROM kept UNION ALL SELECT 1, id, documents, kind FROM open
+), within AS (
+    -- Of each kind as much as its pool holds; one batch always.
+    SELECT turn, id, documents
+      FROM (SELECT *, sum(documents) OVER (PARTITION BY kind ORDER BY turn, id) AS of_kind FROM offered) AS running
+      LEFT JOIN unnest(%(kinds)s::text[], %(pools)s::int[]) AS pool(limited, size) ON pool.limited = kind
+     WHERE size IS NULL OR of_kind <= size OR of_kind = documents
 ), fitting AS (
-    SELECT id FROM (SELECT id, documents, sum(documents) OVER (ORDER BY turn, id) AS total FROM offered) AS running
+    SELECT id FROM (SELECT id, documents, sum(documents) OVER (ORDER BY turn, id) AS total FROM within) AS running
      WHERE total <= %(room)s OR (%(idle)s AND total = documents)
 ), taken AS (
     UPDATE jobs_batch AS batch
@@ -143,16 +153,36 @@ class Taken:
         return sum(len(turn.documents) for turn in self.turns) + sum(len(found) for found in self.removals.values())
 
 
-def take(connection: psycopg.Connection[Any], *, worker: uuid.UUID, room: int, idle: bool, now: dt.datetime) -> Taken:
+def take(
+    connection: psycopg.Connection[Any],
+    *,
+    worker: uuid.UUID,
+    room: int,
+    idle: bool,
+    pools: Mapping[str, int] = MappingProxyType({}),
+    now: dt.datetime,
+) -> Taken:
     """
     Take the oldest batches that fit into `room` documents; one at least when the worker is `idle`.
+
+    `pools` say of kinds of batches how many documents of the kind are taken at once; 0 is none.
 
     Raises:
         FenceRefused: the worker was marked failed, or has stopped.
     """
     with named_rows(connection, binary=True) as cursor:
         rows = cursor.execute(
-            _TAKE, {"worker": worker, "room": room, "idle": idle, "deadline": _DEADLINE, "now": now}
+            _TAKE,
+            {
+                "worker": worker,
+                "room": room,
+                "idle": idle,
+                "kinds": list(pools),
+                "pools": list(pools.values()),
+                "not_mine": [kind for kind, size in pools.items() if not size],
+                "deadline": _DEADLINE,
+                "now": now,
+            },
         ).fetchall()
     if not rows[0].nodes:
         raise FenceRefused("node", node=worker)

@@ -285,3 +285,37 @@ def test_without_a_limit_it_is_tried_for_ever(crawl):
     retry(crawl, crawl.claim()["page"], None)
 
     assert document("page").stage == Stage.PENDING
+
+
+# --- Pools of work -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cleaning(crawl):
+    """Two batches of documents that the run did not reach."""
+    make_documents(crawl.lane, 150, stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
+    begin_a_run(crawl, Scan.FULL)
+    Job.objects.update(phase=Phase.SHUTTING_DOWN)
+    Lane.objects.update(ready_at=NOON)
+    stuff_removals(crawl.connection, manager=crawl.running.manager.id, group=crawl.running.group, room=1000, now=NOON)
+    assert Batch.objects.filter(kind="clean").count() == 2
+    return crawl
+
+
+def taken_with(crawl, **pools):
+    taken = take(crawl.connection, worker=crawl.worker.id, room=1000, idle=True, pools=pools, now=NOON)
+    return sum(len(claims) for claims in taken.removals.values())
+
+
+def test_a_worker_takes_of_each_kind_what_its_pool_holds(cleaning):
+    assert taken_with(cleaning, clean=100) == 100
+    assert taken_with(cleaning, clean=100) == 50
+
+
+def test_a_pool_that_is_smaller_than_a_batch_still_gets_one(cleaning):
+    assert taken_with(cleaning, clean=1) == 100
+
+
+def test_a_kind_of_which_a_worker_takes_none_is_left_to_others(cleaning):
+    assert taken_with(cleaning, clean=0) == 0
+    assert taken_with(cleaning, expire=0) == 150
