@@ -2,6 +2,7 @@
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -144,7 +145,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
 
 def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser, web, machine):
     database = machine.database
-    fill(database)
+    fill()
     phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "java_script_enabled": False}
 
     with visitor(browser, web, **phone) as page:
@@ -160,7 +161,7 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
 
 def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, machine):
     database = machine.database
-    key = fill(database)
+    key = fill()
 
     with visitor(browser, web) as page:
         for address in (
@@ -181,7 +182,7 @@ def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, mach
 
 
 def test_reports_draw_pictures_of_their_tables(browser, web, machine):
-    fill(machine.database)
+    fill()
     with visitor(browser, web) as page:
         for address in (*REPORTS[:3], "/reports/queue/?identifier_class=(.*)"):
             page.goto(address)
@@ -198,7 +199,7 @@ def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine
     second = machine.start("serve", "--port", 8350)
     address = _address(second)
     with visitor(browser, address) as page:
-        fill(machine.database)
+        fill()
         expect(page.get_by_role("link", name=re.compile("alert"))).to_be_visible(timeout=3000)
 
         second.kill()
@@ -212,83 +213,49 @@ def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine
         expect(page.locator("#banner")).to_be_hidden()
 
 
-# --- A small world, written over a plain connection: the browser's loop runs in this thread --------
+# --- A small world: the browser's loop runs in this thread, so the ORM works in another ------------
 
 
-def fill(database):
+def fill():
     """A job and one document, both with hostile names; returns the document's key."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_fill).result()
+
+
+def _fill():
+    from django.db import connection
+    from django.utils import timezone
+
     from jobs.connectors.repository.base import hash_of
+    from jobs.models import Activity, Bin, Job, Lane, OutputConnection, QueueItem, RepositoryConnection, Seed
 
     url = f"http://hostile.test/{HOSTILE}"
     key = hash_of(url)
-    (repository,) = database.rows(
-        "INSERT INTO jobs_repositoryconnection (name, connector, configuration) VALUES ('web of fill', 'web', '{}') RETURNING id"
-    )
-    (output,) = database.rows(
-        "INSERT INTO jobs_outputconnection (name, connector, configuration) VALUES ('index of fill', 'search', '{}') RETURNING id"
-    )
-    (job,) = database.rows(
-        """
-        INSERT INTO jobs_job (name, repository_id, specification, specification_version, priority, node_scope, phase, pause,
-                              "window", stop_request, resuming, seeding, minimal, connectors_ready, run_no, scan, run_end,
-                              reason, created_at, kind, hop_mode, hop_limits, start_method, failures, from_the_beginning,
-                              schedule_checked_at)
-        VALUES (%s, %s, '{}', 1, 5, 'cluster', 'inactive', 'no', 'inside', 'none', false, false, false, true, 0, 'full', '',
-                %s, now(), 'once', 'accurate', '{}', 'manual', 0, true, now()) RETURNING id
-        """,
-        HOSTILE,
-        repository.id,
-        HOSTILE,
-    )
-    database.rows(
-        "INSERT INTO jobs_job_outputs (job_id, outputconnection_id) VALUES (%s, %s) RETURNING id", job.id, output.id
-    )
-    (seed,) = database.rows(
-        "INSERT INTO jobs_seed (job_id, urls, seeded_run, seeding_version) VALUES (%s, ARRAY[%s], 0, '') RETURNING id",
-        job.id,
-        url,
-    )
-    (bin_,) = database.rows(
-        """
-        INSERT INTO jobs_bin (namespace, name, interval, is_known, open_turns, open_requests)
-        VALUES ('web', %s, 0, true, 0, 0) RETURNING id
-        """,
-        HOSTILE,
-    )
-    (lane,) = database.rows(
-        "INSERT INTO jobs_lane (seed_id, bin_id, head) VALUES (%s, %s, 0) RETURNING id", seed.id, bin_.id
-    )
-    database.rows(
-        """
-        INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth,
-                                    outcome, result_code)
-        VALUES (%s, %s, %s, %s, 2, false, false, 0, 0, 0, 1, '200') RETURNING hash
-        """,
-        key,
-        job.id,
-        lane.id,
-        url,
-    )
-    database.rows(
-        """
-        INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language, fetched_at,
-                                         written_at, vector)
-        VALUES (%s, %s, %s, %s, '', %s, 'text/html', 'en', now(), now(), to_tsvector('simple', 'hostile')) RETURNING hash
-        """,
-        output.id,
-        key,
-        url,
-        HOSTILE,
-        f"hostile {HOSTILE}",
-    )
-    database.rows(
-        """
-        INSERT INTO jobs_activity (started_at, repository_id, activity, entity, result_code)
-        VALUES (now(), %s, 'fetch', %s, '200') RETURNING id
-        """,
-        repository.id,
-        url,
-    )
+    try:
+        repository = RepositoryConnection.objects.create(name="web of fill", connector="web")
+        output = OutputConnection.objects.create(name="index of fill", connector="search")
+        job = Job.objects.create(name=HOSTILE, repository=repository, reason=HOSTILE)
+        job.outputs.set([output])
+        lane = Lane.objects.create(
+            seed=Seed.objects.create(job=job, urls=[url]), bin=Bin.objects.create(namespace="web", name=HOSTILE)
+        )
+        QueueItem.objects.create(
+            hash=key, job=job, lane=lane, identifier=url, stage=2, run_no=0, outcome=1, result_code="200"
+        )
+        Activity.objects.create(
+            started_at=timezone.now(), repository_id=repository.pk, activity="fetch", entity=url, result_code="200"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """
+                INSERT INTO jobs_searchdocument (output_id, hash, url, title, description, text, content_type, language,
+                                                 fetched_at, written_at, vector)
+                VALUES (%s, %s, %s, %s, '', %s, 'text/html', 'en', now(), now(), to_tsvector('simple', 'hostile'))
+                """,
+                [output.pk, key, url, HOSTILE, f"hostile {HOSTILE}"],
+            )
+    finally:
+        connection.close()
     return key
 
 
