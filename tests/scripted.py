@@ -355,7 +355,8 @@ class ScriptedKind:
     configuration: Final = Schema(
         (Field(name="world", kind=FieldKind.TEXT, label="World", help="A directory.", is_required=True),)
     )
-    specification: Final = Schema(())
+    # It changes nothing but the specification itself.
+    specification: Final = Schema((Field(name="edition", kind=FieldKind.TEXT, label="Edition"),))
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -1,0 +1,438 @@
+"""
+Random histories of a small cluster, each against an oracle that knows nothing but the site.
+
+Operators ask for whatever comes to their minds, documents are interrupted and fail, the site changes, and nodes
+die between any two steps. Then a full run of each job is let alone, and the outputs must hold exactly what follows
+from the site as it is: who is reached, within the hop limit of his job, with the text that he has and the values
+that are carried to him. What has to hold all the time is looked at after each step.
+
+For long, and with other histories each time: `CRAWLCTL_TEST_HISTORIES=1000 pytest --timeout 0 tests/integration/test_against_an_oracle.py`
+"""
+
+import itertools
+import json
+import os
+import sys
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from jobs import control
+from jobs.connectors.repository.base import hash_of
+from jobs.lifecycle.job import Phase as JobPhase
+from jobs.lifecycle.job import RunEnd, Scan
+from jobs.lifecycle.scan import Model
+from jobs.models import Job, OutputConnection
+from tests.scripted import World, url_of
+from tests.stepped_cluster import SteppedCluster
+
+PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
+# How many histories to try, each time other ones; without it they are few, and always the same.
+HISTORIES = int(os.environ.get("CRAWLCTL_TEST_HISTORIES", "0"))
+# Rounds in which everybody works, after which what is let alone must have come to its end.
+_ENOUGH = 150
+
+_which = st.integers(0, 1)
+_pages = st.sampled_from(PAGES)
+_links = st.lists(_pages, max_size=3, unique=True).map(tuple)
+_seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
+_verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
+_troubles = st.sampled_from([{"interruptions": 1}, {"interruptions": 3}, {"fails": "BROKEN"}])
+# What somebody does, by number, after each thing that happens: a history is more than what happens to it.
+_ACTS = {
+    "a run is started": lambda crawls, which: crawls.ask("start", which),
+    "manage": lambda crawls, which: crawls.cluster.managers[which].work(),
+    "manage what it took for its own": lambda crawls, which: crawls.cluster.managers[which].perform(),
+    "take": lambda crawls, which: crawls.cluster.workers[which].take(),
+    "take a little": lambda crawls, which: crawls.cluster.workers[which].take(2),
+    "take without hearing of it": lambda crawls, which: crawls.cluster.workers[which].lose_take(),
+    "process": lambda crawls, which: crawls.cluster.workers[which].process(),
+    "process a little": lambda crawls, which: crawls.cluster.workers[which].process(2),
+    "write": lambda crawls, which: crawls.cluster.workers[which].write(),
+    "give back": lambda crawls, which: crawls.cluster.workers[which].give_back(),
+    "everybody works": lambda crawls, _which: crawls.cluster.work(),
+}
+_acts = st.lists(st.sampled_from([*itertools.product(_ACTS, (0, 1))]), max_size=12)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the oracle knows of a page; one without a text has nothing to index, one that carries names itself to all."""
+
+    text: str | None
+    links: tuple[str, ...]
+    carries: bool = False
+
+
+@dataclass
+class Wanted:
+    """A job as the oracle sees it: where it begins, how many links it goes, and which outputs it writes to."""
+
+    id: int
+    seeds: list[str]
+    most_hops: int | None
+    outputs: list[int]
+
+    def reached(self, site):
+        """The pages of a site that are found, whether or not they are there."""
+        found, border, hops = set(self.seeds), set(self.seeds), 0
+        while border and (self.most_hops is None or hops < self.most_hops):
+            border = {link for name in border & site.keys() for link in site[name].links} - found
+            found, hops = found | border, hops + 1
+        return found
+
+    def index(self, site):
+        """What it brings into its outputs: page → (text, what is carried to it)."""
+        read = self.reached(site) & site.keys()
+        carried = {name: sorted(by for by in read if site[by].carries and name in site[by].links) for name in read}
+        return {
+            name: (site[name].text, json.dumps({"by": by}) if by else "")
+            for name, by in carried.items()
+            if site[name].text
+        }
+
+
+class Crawls(RuleBasedStateMachine):
+    """Two jobs with an output in common, over one site; the second has another output of its own."""
+
+    connection = None
+    directories = None
+
+    # --- How it begins ---------------------------------------------------------------------------
+
+    @initialize(
+        links=st.lists(_links, min_size=len(PAGES), max_size=len(PAGES)),
+        model=st.sampled_from([Model.ALL, Model.CHAINED_ADD]),
+        most_hops=st.sampled_from([None, 1, 2]),
+    )
+    def begin(self, links, model, most_hops):
+        empty_the_tables(self.connection)
+        self.world = World(next(self.directories))
+        self.numbers = itertools.count(1)
+        self.site = {}
+        # Pages that have not been there, with a text, all the time: they may leave an output at any moment.
+        self.fleeting = set()
+        # Pages that were in trouble some time.
+        self.weak = set()
+        for name, targets in zip(PAGES, links, strict=True):
+            self._put(name, Page(self._text(), targets))
+        self.cluster = SteppedCluster(self.connection)
+        one, two = (OutputConnection.objects.create(name=name, connector="search") for name in ("one", "two"))
+        self.jobs = [
+            self._make_job(["a"], most_hops, outputs=[one], model=Model.ALL),
+            self._make_job(["b"], None, outputs=[one, two], model=model),
+        ]
+        self.indexed = set()
+        self.was_removing = False
+        for which in range(len(self.jobs)):
+            assert self.ask("start", which)
+
+    # --- What happens ----------------------------------------------------------------------------
+
+    @rule(name=_pages, links=_links, has_text=st.booleans(), carries=st.booleans(), then=_acts)
+    def a_page_is_put(self, name, links, has_text, carries, then):
+        if not has_text:
+            self.fleeting.add(name)
+        self._put(name, Page(self._text() if has_text else None, links, carries))
+        self._act(then)
+
+    @rule(name=_pages, then=_acts)
+    def a_page_goes(self, name, then):
+        if self.site.pop(name, None):
+            self.fleeting.add(name)
+            self.world.remove(name)
+        self._act(then)
+
+    @rule(name=_pages, trouble=_troubles, then=_acts)
+    def a_page_gets_into_trouble(self, name, trouble, then):
+        if name in self.site:
+            self.weak.add(name)
+            self._put(name, self.site[name], **trouble)
+        self._act(then)
+
+    @rule(which=_which, verb=_verbs, then=_acts)
+    def an_operator_asks(self, which, verb, then):
+        self.ask(verb, which)
+        self._act(then)
+
+    @rule(which=_which, verb=st.sampled_from(["start", "start-minimal"]), then=_acts)
+    def a_job_is_started(self, which, verb, then):
+        self.an_operator_asks(which, verb, then)
+
+    @rule(which=_which, seeds=_seeds, then=_acts)
+    def the_seeds_are_edited(self, which, seeds, then):
+        if self._edit(which, seeds=[control.SeedWanted(tuple(url_of(name) for name in seeds))]):
+            self.jobs[which].seeds = seeds
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def the_specification_is_edited_before_a_run(self, which, then):
+        self._edit(which, specification={"edition": str(next(self.numbers))})
+        self.an_operator_asks(which, "start", then)
+
+    @rule(then=_acts)
+    def the_second_job_is_deleted(self, then):
+        self.ask("delete", 1)
+        self._act(then)
+
+    @rule(amount=st.sampled_from([0.2, 2, 60]), then=_acts)
+    def time_passes(self, amount, then):
+        self.cluster.let_pass(amount)
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def a_worker_dies(self, which, then):
+        self.cluster.fail_worker(self.cluster.workers[which])
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def a_worker_dies_between_its_flush_and_what_follows_it(self, which, then):
+        self.cluster.workers[which].flush_unheard()
+        self.a_worker_dies(which, then)
+
+    @rule(which=_which, then=_acts)
+    def a_worker_does_not_hear_of_its_flush_and_does_it_again(self, which, then):
+        self.cluster.workers[which].flush_unheard()
+        self.cluster.workers[which].write()
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def a_manager_dies(self, which, then):
+        self.cluster.fail_manager(self.cluster.managers[which])
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def a_manager_loses_its_groups(self, which, then):
+        self.cluster.drain_manager(self.cluster.managers[which])
+        self._act(then)
+
+    @rule(then=_acts)
+    def who_was_replaced_goes_on(self, then):
+        self.cluster.lay_ghosts()
+        self._act(then)
+
+    # --- What always holds -----------------------------------------------------------------------
+
+    @invariant()
+    def claims_and_counts_are_sound(self):
+        for what, query in UNSOUND.items():
+            assert self.connection.execute(query).fetchall() == [], what
+
+    @invariant()
+    def only_the_source_or_a_run_that_may_removes(self):
+        indexed = {(output, name) for output, held in self._held().items() for name in held}
+        removing = Job.objects.filter(phase=JobPhase.SHUTTING_DOWN, scan=Scan.FULL) | Job.objects.filter(
+            phase=JobPhase.DELETING
+        )
+        is_removing = removing.exists()
+        gone = {name for _, name in self.indexed - indexed} - self.fleeting
+        assert not gone or self.was_removing or is_removing or self.jobs[0].most_hops is not None
+        self.indexed, self.was_removing = indexed, is_removing
+
+    # --- How it ends -----------------------------------------------------------------------------
+
+    def teardown(self):
+        # Not after a failure: it is the first that counts.
+        if sys.exc_info()[0] is None:
+            self.a_full_run_that_is_let_alone_brings_what_follows_from_the_site()
+
+    def a_full_run_that_is_let_alone_brings_what_follows_from_the_site(self):
+        for name, page in self.site.items():
+            self._put(name, page)
+        self.cluster.lay_ghosts()
+        for which in range(len(self.jobs)):
+            self.ask("resume", which)
+        self._work_until_all_is_at_rest()
+        self.jobs = [job for job in self.jobs if Job.objects.filter(pk=job.id).exists()]
+        for which in range(len(self.jobs)):
+            assert self.ask("reset-seeding", which)
+            assert self.ask("start", which)
+        self._work_until_all_is_at_rest()
+
+        assert set(Job.objects.values_list("run_end", flat=True)) == {RunEnd.FINISHED}
+        self._outputs_hold_what_follows_from_the_site()
+
+        # Nor does a run take anything away in which pages fail, or one that is minimal.
+        for name in self.weak & self.site.keys():
+            self._put(name, self.site[name], fails="BROKEN")
+        for which, verb in enumerate(["start", "start-minimal"][: len(self.jobs)]):
+            assert self.ask(verb, which)
+        self._work_until_all_is_at_rest()
+
+        self._outputs_hold_what_follows_from_the_site()
+
+    # --- Its own means ---------------------------------------------------------------------------
+
+    def _text(self):
+        return f"text {next(self.numbers)}"
+
+    def _put(self, name, page, **trouble):
+        self.site[name] = page
+        carry = {link: {"by": [name]} for link in page.links} if page.carries else {}
+        self.world.put(name, text=page.text, links=list(page.links), carry=carry, **trouble)
+
+    def _make_job(self, seeds, most_hops, *, outputs, model):
+        hop_limits = {} if most_hops is None else {"link": most_hops}
+        name = f"job {next(self.numbers)}"
+        job = self.world.make_job(name, seeds=seeds, model=model, outputs=outputs, hop_limits=hop_limits)
+        return Wanted(job.pk, seeds, most_hops, [output.pk for output in outputs])
+
+    def _edit(self, which, **change):
+        try:
+            control.change_job(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at, **change)
+        except (control.InvalidJob, control.JobUnknown):
+            return False
+        return True
+
+    def ask(self, verb, which):
+        """Ask for something of a job; whether it may be asked for now."""
+        try:
+            control.VERBS[verb].perform(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at)
+        except (control.TransitionRefused, control.JobUnknown):
+            return False
+        return True
+
+    def _act(self, acts):
+        for name, which in acts:
+            _ACTS[name](self, which)
+            self._check()
+
+    def _check(self):
+        self.claims_and_counts_are_sound()
+        self.only_the_source_or_a_run_that_may_removes()
+
+    def _work_until_all_is_at_rest(self):
+        for _ in range(_ENOUGH):
+            if not Job.objects.exclude(phase=JobPhase.INACTIVE).exists():
+                return
+            self.cluster.work()
+            self._check()
+        jobs = [(job.name, job.manifoldcf_status, job.reason) for job in Job.objects.all()]
+        pytest.fail(f"no end: {jobs} {self.connection.execute(_SCENE).fetchall()}")
+
+    def _outputs_hold_what_follows_from_the_site(self):
+        for what, query in LEFT_OVER.items():
+            assert self.connection.execute(query).fetchall() == [], what
+        held = self._held()
+        # What jobs that write to one output make of a page may differ: who read it last is right.
+        made = {output: {} for output in held}
+        for job in self.jobs:
+            for name, content in job.index(self.site).items():
+                for output in job.outputs:
+                    made[output].setdefault(name, {})[self._version(job, *content)] = content
+        assert {output: pages.keys() for output, pages in held.items()} == {
+            output: pages.keys() for output, pages in made.items()
+        }
+        versions = self._versions()
+        assert versions.keys() == {(output, name) for output, pages in held.items() for name in pages}
+        for (output, name), version in versions.items():
+            assert made[output][name].get(version) == held[output][name], (output, name, version)
+
+    def _held(self):
+        """What each output holds: {output: {page: (text, what is carried to it)}}."""
+        held = {output: {} for output in OutputConnection.objects.values_list("pk", flat=True)}
+        for output, name, *content in self.connection.execute(_HELD).fetchall():
+            held[output][name] = tuple(content)
+        return held
+
+    def _version(self, job, text, carried):
+        """The specification of the job by number, and what its source calls the version."""
+        return str(Job.objects.get(pk=job.id).specification_version), text + carried
+
+    def _versions(self):
+        """The version that is recorded of each (output, page), without what sums up the values that are carried."""
+        pages = {hash_of(url_of(name)): name for name in PAGES}
+        versions = {}
+        for output, document, version in self.connection.execute(_RECORDED).fetchall():
+            circumstances, _, of_source = version.partition(":")
+            versions[output, pages[document.hex]] = (circumstances.partition("+")[0], of_source)
+        return versions
+
+
+# What must not be at any moment, as a query for it.
+UNSOUND = {
+    "claimed without a batch that is out": """
+        SELECT item.identifier, item.stage, batch.state
+          FROM jobs_queueitem AS item LEFT JOIN jobs_batch AS batch ON batch.id = item.batch_id
+         WHERE item.stage IN (1, 3, 4) AND batch.state IS DISTINCT FROM 'available' AND batch.state IS DISTINCT FROM 'sent'
+        """,
+    "claimed in two jobs at once": """
+        SELECT hash FROM jobs_queueitem WHERE stage IN (1, 3, 4) GROUP BY hash HAVING count(*) > 1
+        """,
+    "counted otherwise than it stands": """
+        SELECT job_id, lane_id, run_no, stage, outcome, code, sum(amount)
+          FROM (SELECT job_id, lane_id, run_no, stage, outcome, code, amount FROM jobs_counter WHERE measure = 'stage'
+                 UNION ALL
+                SELECT job_id, lane_id, run_no, stage, outcome, code, amount FROM jobs_counterdelta WHERE measure = 'stage'
+                 UNION ALL
+                SELECT job_id, lane_id, run_no, stage, CASE WHEN stage = 2 THEN outcome ELSE 0 END,
+                       CASE WHEN stage = 2 THEN result_code ELSE '' END, -1 FROM jobs_queueitem) AS moved
+         GROUP BY job_id, lane_id, run_no, stage, outcome, code HAVING sum(amount) <> 0
+        """,
+    "places of a bin that no turn has": """
+        SELECT bin.name, bin.open_turns, bin.open_requests, count(turn.id), sum(turn.requests)
+          FROM jobs_bin AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.id AND turn.closed_at IS NULL
+         GROUP BY bin.id HAVING (bin.open_turns, bin.open_requests) <> (count(turn.id), coalesce(sum(turn.requests), 0))
+        """,
+    "asleep with something to hand out": """
+        SELECT lane.id, item.identifier
+          FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+          JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
+          JOIN jobs_queueitem AS item ON item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0
+         WHERE lane.ready_at IS NULL
+           -- Who died after a flush leaves it to the main to wake what it filled.
+           AND NOT EXISTS (SELECT FROM jobs_batch AS batch JOIN nodes_node AS node ON node.id = batch.worker_id
+                            WHERE batch.state = 'sent' AND node.status = 'failed')
+        """,
+}
+# What must not be when everything has come to rest.
+LEFT_OVER = {
+    "claimed": "SELECT identifier FROM jobs_queueitem WHERE stage IN (1, 3, 4)",
+    "offered or out": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",
+    "open in a bin": "SELECT name FROM jobs_bin WHERE (open_turns, open_requests) <> (0, 0)",
+    "not at its end": """
+        SELECT item.identifier FROM jobs_queueitem AS item LEFT JOIN jobs_job AS job ON job.id = item.job_id
+         WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
+        """,
+}
+_RECORDED = "SELECT output_id, hash, version FROM jobs_indexeddocument"
+_HELD = "SELECT output_id, title, text, description FROM jobs_searchdocument"
+_SCENE = """
+SELECT item.job_id, item.identifier, item.stage, item.run_no, item.seq, item.check_time, lane.ready_at, batch.id, batch.state,
+       batch.kind
+  FROM jobs_queueitem AS item JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  LEFT JOIN jobs_batch AS batch ON batch.id = item.batch_id
+"""
+
+
+def empty_the_tables(connection):
+    """Forget what an earlier history left, faster than by truncating."""
+    tables = connection.execute(
+        "SELECT quote_ident(relname) FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
+        " AND relnamespace = 'public'::regnamespace AND relname ~ '^(jobs|nodes)_'"
+    ).fetchall()
+    with connection.transaction():
+        connection.execute("SET LOCAL session_replication_role = replica")
+        for (table,) in tables:
+            connection.execute(f"DELETE FROM {table}")
+
+
+def test_random_histories_end_as_the_oracle_says(connection, world, tmp_path):
+    directories = (tmp_path / str(number) for number in itertools.count())
+
+    run_state_machine_as_test(
+        type("Histories", (Crawls,), {"connection": connection, "directories": directories}),
+        settings=settings(
+            max_examples=HISTORIES or 30,
+            stateful_step_count=12,
+            derandomize=not HISTORIES,
+            deadline=None,
+            database=None,
+            # A history of a dozen steps can be read as it is, and to look for a shorter one takes many minutes.
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,311 @@
+"""
+A cluster that is stepped by hand, in one process and on a clock of its own.
+
+Nothing happens by itself: a manager performs the duties that are called for when it is told to, a worker takes,
+processes and writes when it is told to, and whoever has failed may be stepped all the same, as a *ghost* that has
+not noticed yet. The code is that of the daemons, down to their SQL; only their loops are left out.
+"""
+
+import contextlib
+import copy
+import itertools
+import uuid
+
+from jobs.connectors.repository.base import Activity
+from jobs.duties.context import Pass
+from jobs.loops.bin_queue import BinQueue
+from jobs.loops.loop import calls
+from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.loops.worker_jobs import JobTable, read_job
+from jobs.loops.writing import Ended, ToWrite, Writer
+from jobs.queue import release
+from jobs.queue.hold import GroupHeld
+from jobs.queue.take import take
+from nodes import membership
+from nodes.fences import FenceRefused
+from nodes.lifecycle import CLUSTER_SCOPE
+from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
+
+_GROUPS = "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id"
+_CALLS = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
+_CAPACITY = 1000
+
+
+class SteppedClock:
+    """The database's time, as all of the cluster reads it."""
+
+    def __init__(self):
+        self.at = NOON
+
+    def now(self, _connection):
+        return self.at
+
+
+class SteppedCluster:
+    """Two managers, the first of them main, and two workers."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self._numbers = itertools.count(1)
+        self.clock = SteppedClock()
+        self.managers = [SteppedManager(self), SteppedManager(self)]
+        self.workers = [SteppedWorker(self), SteppedWorker(self)]
+        self.ghosts = []
+        self.term = elect_main(connection, self.managers[0].identity)
+
+    @property
+    def main(self):
+        return next(manager for manager in self.managers if manager.identity.id == self.term.main_id)
+
+    def register(self, kind, **facts):
+        """Enter a node; their ids grow, so that one history is the same each time that it is stepped."""
+        return register_node(self.connection, kind, id=uuid.UUID(int=next(self._numbers)), **facts)
+
+    def let_pass(self, amount):
+        """Let so many seconds pass."""
+        self.clock.at += seconds(amount)
+
+    def work(self):
+        """Everybody does all that there is to do for him, once; a second passes."""
+        for manager in self.managers:
+            manager.work()
+        for worker in self.workers:
+            worker.take()
+            worker.process()
+            worker.write()
+        self.let_pass(1)
+
+    def fail_manager(self, manager):
+        """It falls silent and is marked failed; if it was main, another one takes its office."""
+        verdict = fall_silent(self.connection, manager.identity)
+        others = [other for other in self.managers if other is not manager]
+        if manager is self.main:
+            self.term = membership.elect(
+                self.connection,
+                node_id=others[0].identity.id,
+                scope=CLUSTER_SCOPE,
+                seen_term=self.term.term,
+                replaces=verdict,
+            )
+            assert self.term is not None
+        else:
+            assert membership.mark_failed(self.connection, verdict=verdict, term=self.term)
+        self.managers = [*others, SteppedManager(self)]
+        self.ghosts.append(manager)
+
+    def drain_manager(self, manager):
+        """It is asked to stop: its office and its groups go to others, and it has not noticed yet."""
+        self.managers = [other for other in self.managers if other is not manager]
+        membership.begin_draining(self.connection, node_id=manager.identity.id, reason="asked to stop")
+        if manager.identity.id == self.term.main_id:
+            membership.resign(self.connection, term=self.term)
+            self.term = membership.elect(
+                self.connection, node_id=self.managers[0].identity.id, scope=CLUSTER_SCOPE, seen_term=self.term.term
+            )
+            assert self.term is not None
+        self.managers.append(SteppedManager(self))
+        self.ghosts.append(manager)
+
+    def fail_worker(self, worker):
+        """It falls silent and is marked failed, with all that it holds."""
+        assert membership.mark_failed(
+            self.connection, verdict=fall_silent(self.connection, worker.identity), term=self.term
+        )
+        self.workers = [SteppedWorker(self) if other is worker else other for other in self.workers]
+        self.ghosts.append(worker)
+
+    def lay_ghosts(self):
+        """Let whoever was replaced do what it still wants to do, and go; what a fence guards is refused."""
+        for ghost in self.ghosts:
+            ghost.haunt()
+        self.ghosts = []
+
+
+class SteppedManager:
+    """A manager; `groups` are those that it takes for its own, as of its last look."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self.identity = cluster.register("manager")
+        self.groups = ()
+        self._term = None
+
+    def look(self):
+        """See which groups are its own, and whether it is main."""
+        cluster = self._cluster
+        self.groups = tuple(
+            GroupHeld(*group) for group in cluster.connection.execute(_GROUPS, [self.identity.id]).fetchall()
+        )
+        self._term = cluster.term if cluster.term.main_id == self.identity.id else None
+
+    def work(self):
+        """One pass of a manager that knows what is its own."""
+        self.look()
+        self.perform()
+
+    def perform(self):
+        """Perform each duty that is called for once; returns how much was moved."""
+        facts = {"scope": CLUSTER_SCOPE, "now": self._at.now, "me": self.identity.id}
+        answers = self._cluster.connection.execute(_CALLS, facts).fetchone()
+        rows = (OWNER_DUTIES, MAIN_DUTIES if self._term else ())
+        called = [
+            duty
+            for duties, asked in zip(rows, answers, strict=True)
+            for duty, is_called in zip(duties, asked, strict=False)
+            if is_called
+        ]
+        return sum(duty.run(self._at) for duty in called)
+
+    def haunt(self):
+        with contextlib.suppress(FenceRefused):
+            self.perform()
+
+    @property
+    def _at(self):
+        return Pass(
+            connection=self._cluster.connection,
+            me=self.identity.id,
+            scope=CLUSTER_SCOPE,
+            now=self._cluster.clock.at,
+            term=self._term,
+            groups=self.groups,
+        )
+
+
+class _NoPace:
+    async def before_request(self):
+        return
+
+
+class SteppedWorker:
+    """A worker: what it has taken, what it has processed, and what it has not written yet."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self.identity = cluster.register("worker", capacity=_CAPACITY)
+        self._jobs = JobTable()
+        self._writer = Writer(self.identity, cluster.clock)
+        self._bins = {}
+        self._removals = []
+        self._ended = []
+        self._given_back = []
+        self._closed = []
+        self._left_in_batch = {}
+        self._done_batches = []
+
+    def take(self, room=_CAPACITY):
+        """Take batches of about so many documents."""
+        for turn, claims in self._take(room):
+            for claimed in claims:
+                self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
+                self._know(claimed)
+            if turn is None:
+                self._removals.append(claims)
+            else:
+                queue = self._bins.setdefault(turn.bin_id, BinQueue(turn.bin_id))
+                self._given_back += queue.add(turn, now=self._seconds)
+        self._close()
+
+    def lose_take(self):
+        """Take batches by a statement whose answer is lost, and find that out."""
+        self._take(_CAPACITY)
+        there = release.batches_of(self._cluster.connection, worker=self.identity.id)
+        strange = there - self._left_in_batch.keys() - set(self._done_batches)
+        release.give_back_batches(
+            self._cluster.connection, worker=self.identity.id, batches=strange, now=self._cluster.clock.at
+        )
+
+    def process(self, most=_CAPACITY):
+        """Begin and end so many documents, at most; also those that are to be removed."""
+        for queue in self._bins.values():
+            while most and queue.may_begin:
+                self._process(queue)
+                most -= 1
+        if most:
+            removals, self._removals = self._removals, []
+            for claims in removals:
+                self._remove(claims)
+        self._close()
+
+    def give_back(self):
+        """Give back all that has not begun."""
+        for queue in self._bins.values():
+            self._given_back += queue.drop_waiting(lambda _claimed: True)
+        self._close()
+
+    def write(self):
+        """Flush what has ended, give back what was given up, and close turns and batches."""
+        given = ToWrite(self._ended, self._given_back, self._closed, self._done_batches)
+        if given.is_empty:
+            return
+        self._ended, self._given_back, self._closed, self._done_batches = [], [], [], []
+        self._writer.write(self._cluster.connection, given)
+        for claimed in (*(one.claimed for one in given.ended), *given.given_back):
+            self._settle(claimed)
+
+    def flush_unheard(self):
+        """Flush what has ended, and come no further: the answer is lost."""
+        known = copy.deepcopy(self._writer._known)
+        if self._ended:
+            self._writer._flush(self._cluster.connection, self._ended, now=self._cluster.clock.at)
+        self._writer._known = known
+
+    def haunt(self):
+        with contextlib.suppress(FenceRefused):
+            self.process()
+            self.write()
+
+    @property
+    def _seconds(self):
+        return (self._cluster.clock.at - NOON).total_seconds()
+
+    def _take(self, room):
+        taken = take(
+            self._cluster.connection,
+            worker=self.identity.id,
+            room=room,
+            idle=not self._left_in_batch,
+            now=self._cluster.clock.at,
+        )
+        return [*((turn, turn.documents) for turn in taken.turns), *((None, some) for some in taken.removals.values())]
+
+    def _know(self, claimed):
+        if self._jobs.find(claimed) is None:
+            row = read_job(self._cluster.connection, job_id=claimed.job_id)
+            if row is not None:
+                self._jobs.add(row)
+
+    def _process(self, queue):
+        turn, claimed = queue.begin(now=self._seconds)
+        job = self._jobs.find(claimed)
+        queue.end(turn)
+        if job is None:
+            self._given_back.append(claimed)
+            return
+        activity = Activity(claimed.document, configuration=job.configuration)
+        _run(job.connector.process(claimed.document, activity, _NoPace()))
+        self._ended.append(Ended(claimed, job, activity.outcome))
+
+    def _remove(self, claims):
+        jobs = {claimed.job_id: job.facts for claimed in claims if (job := self._jobs.find(claimed)) is not None}
+        known = [claimed for claimed in claims if claimed.job_id in jobs]
+        self._writer.remove(self._cluster.connection, claims=known, jobs=jobs)
+        for claimed in claims:
+            self._settle(claimed)
+
+    def _close(self):
+        for queue in self._bins.values():
+            self._closed += queue.close_ended(now=self._seconds)
+
+    def _settle(self, claimed):
+        self._left_in_batch[claimed.batch_id] -= 1
+        if not self._left_in_batch[claimed.batch_id]:
+            del self._left_in_batch[claimed.batch_id]
+            self._done_batches.append(claimed.batch_id)
+
+
+def _run(coroutine):
+    """Run a coroutine that waits for nothing but its next turn: it needs no event loop."""
+    with contextlib.suppress(StopIteration):
+        while True:
+            coroutine.send(None)
