@@ -305,6 +305,7 @@ def test_what_is_no_longer_reached_leaves_while_the_job_shuts_down(walk):
 
     walk.ask("start")
     walk.reaches("SHUTTINGDOWN")
+    wait_for(lambda: walk.sink.waits("remove"), saying="a removal is under way")
     walk.ask("abort")
     walk.reaches("ABORTINGSHUTTINGDOWN")
     walk.sink.let_go("remove")
