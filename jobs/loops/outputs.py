@@ -51,12 +51,13 @@ SELECT DISTINCT wanted.output_id, wanted.hash
  WHERE (item.hash, item.job_id) NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[]))
 """
 
-# Documents whose claim was lost with a worker since they last had an outcome.
-_LOST: Final[LiteralString] = """
+# Documents of which their job thinks that an output may hold them: a claim that was lost with its worker is why,
+# where no account says so. What has become of the document since then does not matter.
+_PERHAPS_HELD: Final[LiteralString] = """
 SELECT item.hash, item.job_id
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS leaving(hash, job_id)
   JOIN jobs_queueitem AS item ON item.hash = leaving.hash AND item.job_id = leaving.job_id
- WHERE item.losses > 0
+ WHERE item.indexed_before
 """
 
 # Locks: IndexedDocument by (output, hash).
@@ -212,8 +213,8 @@ class JobOutputs(OutputWriter):
             "hashes": [document.hash for document in documents],
             "jobs": [document.job.id for document in documents],
         }
-        lost = {row.hash.hex for row in cursor.execute(_LOST, facts)}
-        return {key for key in logged if key[1] in lost}
+        perhaps = {row.hash.hex for row in cursor.execute(_PERHAPS_HELD, facts)}
+        return {key for key in logged if key[1] in perhaps}
 
     def _tell(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
         # Those that cannot be rolled back come last: what may still fail has been done by then.

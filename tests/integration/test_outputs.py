@@ -69,12 +69,12 @@ class JobWithOutputs:
             outputs=holding,
         )
 
-    def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, losses: int = 0) -> Claimed:
-        """Put the document into a batch, as stuff and take would; what it was is kept."""
+    def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, was_lost: bool = False) -> Claimed:
+        """Put the document into a batch, as stuff and take would; what it was is kept, but for an earlier loss."""
         batch = Batch.objects.create(
             group=self.group, node_scope="cluster", state=Batch.State.SENT, documents=1, created_at=NOON
         )
-        claim = {"stage": stage, "batch": batch, "losses": losses}
+        claim = {"stage": stage, "batch": batch} | ({"losses": 1, "indexed_before": True} if was_lost else {})
         mine = QueueItem.objects.filter(hash=hash_of(url), job=self.row)
         if not mine.update(**claim):
             QueueItem.objects.create(hash=hash_of(url), job=self.row, lane=self.lane, identifier=url, run_no=3, **claim)
@@ -105,8 +105,8 @@ class JobWithOutputs:
     def gone(self, url: str, code: str = "404", ending: Ending = Ending.FAILED, **claim) -> Result:
         return self.ended(url, ending, code, references=[], removes=True, **claim)
 
-    def ended(self, url: str, ending: Ending, code: str, *, losses: int = 0, **facts) -> Result:
-        claimed = self.claim(url, losses=losses)
+    def ended(self, url: str, ending: Ending, code: str, *, was_lost: bool = False, **facts) -> Result:
+        claimed = self.claim(url, was_lost=was_lost)
         return Result(claimed=claimed, job=self.facts, outcome=Outcome(claimed.document, ending, code, **facts))
 
     def deleted(self) -> int:
@@ -298,10 +298,19 @@ def job_turn(job: JobWithOutputs, batch: int) -> None:
 def test_a_removal_is_logged_when_a_lost_worker_may_have_logged_the_text(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
 
-    flushed(job.gone(PAGE, losses=1))
+    flushed(job.gone(PAGE, was_lost=True))
 
     assert actions(lines) == [("delete", PAGE)]
     assert job.deleted() == 0
+
+
+def test_a_removal_is_logged_also_when_the_document_was_tried_in_vain_since_it_was_lost(lines, flushed):
+    job = JobWithOutputs("job", lines)
+    flushed(job.ended(PAGE, Ending.FAILED, "500", was_lost=True))
+
+    flushed(job.gone(PAGE))
+
+    assert actions(lines) == [("delete", PAGE)]
 
 
 def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn, connection, worker, tmp_path):

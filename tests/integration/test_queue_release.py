@@ -4,7 +4,7 @@ import pytest
 
 from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.document import Stage
-from jobs.models import Batch, Bin, Lane, QueueItem, Turn
+from jobs.models import Batch, Bin, IndexedDocument, Lane, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw_kept_in_vain
@@ -13,7 +13,15 @@ from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
 from nodes import membership
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
-from tests.factories import make_documents, make_lane, make_policy, make_reference, make_result, make_running_job
+from tests.factories import (
+    make_documents,
+    make_lane,
+    make_output,
+    make_policy,
+    make_reference,
+    make_result,
+    make_running_job,
+)
 
 
 @pytest.fixture
@@ -125,6 +133,26 @@ def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at
 
     assert handed_out == [3, 3, *9 * [1]]
     assert set(QueueItem.objects.values_list("stage", "result_code")) == {(Stage.DONE, "WORKER_LOST")}
+
+
+def test_a_document_that_was_lost_is_indexed_anew_though_it_may_be_as_it_was(connection, tmp_path):
+    """A log may hold what its lost worker wrote and never committed."""
+    output = make_output(tmp_path / "out.jsonl")
+    running = make_running_job(register_node(connection, "manager"), policy=make_policy(), output=output)
+    (page,) = make_documents(make_lane(running.seed), ["page"], version="1:v1", indexed_before=True)
+    IndexedDocument.objects.create(output=output, hash=page.hash, version="1:v1", indexed_at=NOON)
+    term = elect_main(connection, running.manager)
+    versions = []
+
+    for _ in range(2):
+        Lane.objects.update(ready_at=NOON)
+        stuff_all(connection, running)
+        worker = register_node(connection, "worker")
+        versions.append(take_all(connection, worker).turns[0].documents[0].document.version)
+        membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+        release_of_lost_workers(connection, scope="cluster", term=term, now=NOON)
+
+    assert versions == ["1:v1", ""]
 
 
 # --- Batches that are kept for one worker --------------------------------------------------------
