@@ -172,6 +172,21 @@ class SteppedManager:
         )
 
 
+class _Died(Exception):
+    """A worker is no more."""
+
+
+class _Dying:
+    """Outputs after which their worker dies."""
+
+    def __init__(self, outputs):
+        self._outputs = outputs
+
+    def write(self, cursor, **facts):
+        self._outputs.write(cursor, **facts)
+        raise _Died
+
+
 class _NoPace:
     async def before_request(self):
         return
@@ -249,6 +264,15 @@ class SteppedWorker:
         if self._ended:
             self._writer._flush(self._cluster.connection, self._ended, now=self._cluster.clock.at)
         self._writer._known = known
+
+    def flush_in_vain(self):
+        """Flush what has ended, and come no further than to the commit: outputs that cannot be rolled back have it."""
+        real = self._writer._outputs
+        self._writer._outputs = _Dying(real)
+        with contextlib.suppress(_Died):
+            if self._ended:
+                self._writer._flush(self._cluster.connection, self._ended, now=self._cluster.clock.at)
+        self._writer._outputs = real
 
     def haunt(self):
         with contextlib.suppress(FenceRefused):

@@ -9,11 +9,13 @@ that are carried to him. What has to hold all the time is looked at after each s
 For long, and with other histories each time: `CRAWLCTL_TEST_HISTORIES=1000 pytest --timeout 0 tests/integration/test_against_an_oracle.py`
 """
 
+import contextlib
 import itertools
 import json
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -26,7 +28,8 @@ from jobs.lifecycle.job import Phase as JobPhase
 from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
 from jobs.models import Job, OutputConnection
-from tests.scripted import World, url_of
+from tests.factories import make_output
+from tests.scripted import World, name_of, url_of
 from tests.stepped_cluster import SteppedCluster
 
 PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
@@ -37,6 +40,8 @@ _ENOUGH = 150
 
 _which = st.integers(0, 1)
 _pages = st.sampled_from(PAGES)
+# Few, so that a page may become again what it was.
+_texts = st.sampled_from(["once", "twice", "thrice", None])
 _links = st.lists(_pages, max_size=3, unique=True).map(tuple)
 _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
 _verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
@@ -118,12 +123,13 @@ class Crawls(RuleBasedStateMachine):
         # Pages that were in trouble some time.
         self.weak = set()
         for name, targets in zip(PAGES, links, strict=True):
-            self._put(name, Page(self._text(), targets))
+            self._put(name, Page("once", targets))
         self.cluster = SteppedCluster(self.connection)
         one, two = (OutputConnection.objects.create(name=name, connector="search") for name in ("one", "two"))
+        self.file = make_output(self.world.directory / "out.jsonl")
         self.jobs = [
             self._make_job(["a"], most_hops, outputs=[one], model=Model.ALL),
-            self._make_job(["b"], None, outputs=[one, two], model=model),
+            self._make_job(["b"], None, outputs=[one, two, self.file], model=model),
         ]
         self.indexed = set()
         self.was_removing = False
@@ -132,11 +138,11 @@ class Crawls(RuleBasedStateMachine):
 
     # --- What happens ----------------------------------------------------------------------------
 
-    @rule(name=_pages, links=_links, has_text=st.booleans(), carries=st.booleans(), then=_acts)
-    def a_page_is_put(self, name, links, has_text, carries, then):
-        if not has_text:
+    @rule(name=_pages, text=_texts, links=_links, carries=st.booleans(), then=_acts)
+    def a_page_is_put(self, name, text, links, carries, then):
+        if text is None:
             self.fleeting.add(name)
-        self._put(name, Page(self._text() if has_text else None, links, carries))
+        self._put(name, Page(text, links, carries))
         self._act(then)
 
     @rule(name=_pages, then=_acts)
@@ -191,6 +197,11 @@ class Crawls(RuleBasedStateMachine):
     @rule(which=_which, then=_acts)
     def a_worker_dies_between_its_flush_and_what_follows_it(self, which, then):
         self.cluster.workers[which].flush_unheard()
+        self.a_worker_dies(which, then)
+
+    @rule(which=_which, then=_acts)
+    def a_worker_dies_between_its_outputs_and_its_commit(self, which, then):
+        self.cluster.workers[which].flush_in_vain()
         self.a_worker_dies(which, then)
 
     @rule(which=_which, then=_acts)
@@ -266,9 +277,6 @@ class Crawls(RuleBasedStateMachine):
 
     # --- Its own means ---------------------------------------------------------------------------
 
-    def _text(self):
-        return f"text {next(self.numbers)}"
-
     def _put(self, name, page, **trouble):
         self.site[name] = page
         carry = {link: {"by": [name]} for link in page.links} if page.carries else {}
@@ -336,6 +344,12 @@ class Crawls(RuleBasedStateMachine):
         held = {output: {} for output in OutputConnection.objects.values_list("pk", flat=True)}
         for output, name, *content in self.connection.execute(_HELD).fetchall():
             held[output][name] = tuple(content)
+        with contextlib.suppress(FileNotFoundError):
+            for line in map(json.loads, Path(self.file.configuration["path"]).read_text().splitlines()):
+                # The last line of an address is what is true.
+                held[self.file.pk].pop(name_of(line["url"]), None)
+                if line["action"] == "add":
+                    held[self.file.pk][name_of(line["url"])] = (line["text"], line["description"])
         return held
 
     def _version(self, job, text, carried):
