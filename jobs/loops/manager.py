@@ -64,7 +64,7 @@ _LOOK: Final = 1.0
 _ASK: Final = 0.3
 # A pass that offered more documents than it looked at lanes gave the workers enough for a longer breath.
 _PLENTY: Final = LANES_A_PASS + 1
-_LONG_BREATH: Final = 0.35
+_LONG_BREATH: Final = 0.2
 
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
