@@ -102,6 +102,7 @@ def test_a_start_under_way_can_be_aborted_and_restarted(walk):
     walk.let_go()
     walk.ask("start")
     walk.reaches("STARTINGUP")
+    wait_for(walk.world.seedings, saying="seeding is under way")
 
     walk.ask("restart")
     walk.reaches("ABORTINGSTARTINGUPFORRESTART")
