@@ -92,7 +92,7 @@ WITH back AS (
            outcome = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 3 ELSE outcome END,
            result_code = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 'WORKER_LOST'
                               ELSE result_code END,
-           batch_id = NULL, rescan = false, action = {_ACTION_AFTER}, indexed_before = true, version = '', validators = '', losses = losses + 1,
+           batch_id = NULL, rescan = false, action = {_ACTION_AFTER}, indexed_before = true, validators = '', losses = losses + 1,
            seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT}
                       WHEN stage <> {Stage.ACTIVE:d} AND rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)

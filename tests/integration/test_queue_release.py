@@ -135,24 +135,24 @@ def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at
     assert set(QueueItem.objects.values_list("stage", "result_code")) == {(Stage.DONE, "WORKER_LOST")}
 
 
-def test_a_document_that_was_lost_is_indexed_anew_though_it_may_be_as_it_was(connection, tmp_path):
-    """A log may hold what its lost worker wrote and never committed."""
+def test_a_document_that_was_lost_is_read_whole_and_written_only_if_it_changed(connection, tmp_path):
     output = make_output(tmp_path / "out.jsonl")
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(), output=output)
-    (page,) = make_documents(make_lane(running.seed), ["page"], version="1:v1", indexed_before=True)
+    (page,) = make_documents(make_lane(running.seed), ["page"], version="1:v1", validators="etag", indexed_before=True)
     IndexedDocument.objects.create(output=output, hash=page.hash, version="1:v1", indexed_at=NOON)
     term = elect_main(connection, running.manager)
-    versions = []
+    known = []
 
     for _ in range(2):
         Lane.objects.update(ready_at=NOON)
         stuff_all(connection, running)
         worker = register_node(connection, "worker")
-        versions.append(take_all(connection, worker).turns[0].documents[0].document.version)
+        document = take_all(connection, worker).turns[0].documents[0].document
+        known.append((document.version, document.validators))
         membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
         release_of_lost_workers(connection, scope="cluster", term=term, now=NOON)
 
-    assert versions == ["1:v1", ""]
+    assert known == [("1:v1", "etag"), ("1:v1", "")]
 
 
 # --- Batches that are kept for one worker --------------------------------------------------------
