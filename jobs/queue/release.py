@@ -60,21 +60,19 @@ CASE WHEN rescan THEN {Stage.PENDING:d}
      WHEN action = {Action.LEAVE:d} THEN {Stage.HOPCOUNT_REMOVED:d}
      ELSE {Stage.DONE:d} END"""
 _ACTION_AFTER: Final = f"CASE WHEN action = {Action.LEAVE:d} THEN {Action.PROCESS:d} ELSE action END"
+# What has expired is due again at `until`, if that is given.
 _GIVE_BACK: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
        SET stage = CASE WHEN stage = {Stage.ACTIVE:d} THEN {Stage.PENDING:d} ELSE {_NOT_REMOVED} END,
            batch_id = NULL, rescan = false, action = {_ACTION_AFTER},
+           check_time = CASE WHEN action = {Action.EXPIRE:d} THEN coalesce(%(until)s, check_time) ELSE check_time END,
            seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} WHEN rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
      WHERE item.hash = given.hash AND item.job_id = given.job_id
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
 {_COUNT_BACK}"""
-# Documents that no output let go: those of a run's end stand as they stood, what has expired is due again later.
-_PUT_OFF: Final[LiteralString] = _GIVE_BACK.replace(
-    "batch_id = NULL,", f"batch_id = NULL, check_time = CASE WHEN action = {Action.EXPIRE:d} THEN %(until)s END,"
-)
 # Locks: Lane by id. Where documents are processed too, these do not wait.
 _PUT_OFF_LANES: Final[LiteralString] = """
 UPDATE jobs_lane SET ready_at = CASE WHEN locked.is_processed THEN least(ready_at, %(until)s) ELSE %(until)s END
@@ -181,12 +179,7 @@ def give_back(
     """
     if not claims:
         return 0
-    batches = sorted({claim.batch_id for claim in claims})
-    with connection.transaction(), named_rows(connection) as cursor:
-        hold_node(connection, worker)
-        hashes = [claim.document.hash for claim in claims]
-        rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
-        _return(cursor, rows, _GIVE_BACK)
+    rows = _return_claims(connection, worker=worker, claims=claims)
     _wake(connection, rows, now=now)
     return len(rows)
 
@@ -201,15 +194,27 @@ def put_off(
     Raises:
         FenceRefused: the worker was marked failed.
     """
+    rows = _return_claims(connection, worker=worker, claims=claims, until=until)
+    lanes = sorted({row.lane_id for row in rows})
+    connection.execute(_PUT_OFF_LANES, {"lanes": lanes, "until": until})
+    return len(rows)
+
+
+def _return_claims(
+    connection: psycopg.Connection[Any],
+    *,
+    worker: uuid.UUID,
+    claims: Sequence[Claimed],
+    until: dt.datetime | None = None,
+) -> Sequence[Any]:
+    """Let documents stand again where they stood before they were claimed; returns the rows whose claim still held."""
     batches = sorted({claim.batch_id for claim in claims})
     with connection.transaction(), named_rows(connection) as cursor:
         hold_node(connection, worker)
         hashes = [claim.document.hash for claim in claims]
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
-        _return(cursor, rows, _PUT_OFF, until=until)
-    lanes = sorted({row.lane_id for row in rows})
-    connection.execute(_PUT_OFF_LANES, {"lanes": lanes, "until": until})
-    return len(rows)
+        _return(cursor, rows, _GIVE_BACK, until=until)
+    return rows
 
 
 def batches_of(connection: psycopg.Connection[Any], *, worker: uuid.UUID) -> set[int]:
@@ -327,7 +332,9 @@ def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:
     connection.execute(_CLOSE_TURNS, {"batches": [row[0] for row in rows], "used": True})
 
 
-def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString, **facts: object) -> None:
+def _return(
+    cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString, *, until: dt.datetime | None = None
+) -> None:
     for stage in sorted({row.stage for row in rows}):
         of_stage = [row for row in rows if row.stage == stage]
         cursor.execute(
@@ -336,7 +343,7 @@ def _return(cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: Literal
                 "hashes": [row.hash for row in of_stage],
                 "jobs": [row.job_id for row in of_stage],
                 "claimed": int(stage),
-                **facts,
+                "until": until,
             },
         )
 
