@@ -44,7 +44,6 @@ class Rhythm(Generic[_C]):
 
     duties: tuple[Duty[_C], ...]
     _due_at: dict[str, float] = field(default_factory=dict)
-    _moved: dict[str, int] = field(default_factory=dict)
 
     def called(self, answers: list[bool]) -> frozenset[str]:
         """The names of the duties that are called for, from what `calls` of them came to."""
@@ -53,10 +52,6 @@ class Rhythm(Generic[_C]):
     def hasten(self) -> None:
         """Something happened: every duty is due."""
         self._due_at.clear()
-
-    def moved(self, run: Callable[[_C], int]) -> int:
-        """How much a duty moved in the last pass."""
-        return self._moved.get(run.__name__, 0)
 
     def perform(self, context: _C, *, called: AbstractSet[str]) -> int:
         """
@@ -69,7 +64,6 @@ class Rhythm(Generic[_C]):
             psycopg.OperationalError: the connection broke; the pass is over.
         """
         moved = 0
-        self._moved.clear()
         for duty in self.duties:
             if duty.name not in called or self._due_at.get(duty.name, 0.0) > time.monotonic():
                 continue
@@ -81,7 +75,6 @@ class Rhythm(Generic[_C]):
             except Exception:
                 logger.exception("duty %s failed", duty.name)
             moved += done
-            self._moved[duty.name] = done
             self._due_at[duty.name] = time.monotonic() + (0.0 if done else duty.every.total_seconds())
         return moved
 

@@ -231,8 +231,9 @@ class Manager:
         self._stuffed += moved
         if self._term is None:
             return moved
+        moved_as_main = 0
         try:
-            moved += self._main.perform(at, called=self._called)
+            moved_as_main = self._main.perform(at, called=self._called)
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise
@@ -240,10 +241,10 @@ class Manager:
             logger.warning("no longer main: %s", refused)
             count_refused(connection, self._me.id)
             self._term = None
-        if any(self._main.moved(duty.run) for duty in MAIN_DUTIES):
-            # Groups were given, perhaps to this manager, or a run waits for its seeds.
+        if moved_as_main or self._term is None:
+            # Groups were given, perhaps to this manager, or a run waits for its seeds; or somebody else gives them.
             self._asked_at = float("-inf")
-        return moved
+        return moved + moved_as_main
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """What calls for duties, and which groups are this manager's."""
