@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
 from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.runtime import WebRuntime
-from jobs.connectors.repository.web.scope import BadPattern
+from jobs.connectors.repository.web.scope import BadPattern, Scope
 from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.lifecycle.scan import Model
@@ -18,15 +18,26 @@ from jobs.lifecycle.scan import Model
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
 
 
-class WebKind:
-    name: Final = "web"
-    label: Final = _("Web")
+class AddressKind:
+    """What the kinds have in common whose documents are addresses of the web."""
+
     # Seeds name only roots: whatever a full run does not reach is gone.
     model: Final = Model.ALL
     link_types: Final = ("link", "redirect")
     bins: Final = HOSTS
-    configuration: Final = CONFIGURATION
-    specification: Final = SCHEMA
+
+    def wanted(self, asked: Asked) -> WebSpecification:
+        """
+        What a job asks of the web.
+
+        Raises:
+            BadSpecification: an unknown key, or a value that cannot be.
+        """
+        raise NotImplementedError
+
+    def warnings(self, scope: Scope, seeds: Sequence[str]) -> Sequence[str]:
+        """What is legal about these seeds, and probably not meant."""
+        return ()
 
     def canonical(self, typed: str) -> str:
         return canonical(typed)
@@ -36,19 +47,12 @@ class WebKind:
         if problems:
             return Checked({"seeds": problems})
         try:
-            scope = specification_of(asked).scope_around_seeds()
+            scope = self.wanted(asked).scope_around_seeds()
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
         except BadPattern as error:
             return Checked({"specification": [str(error)]})
-        reasons = {url: scope.why_not(canonical(url)) for url in asked.seeds}
-        return Checked(
-            warnings=[
-                f"The seed {url} is out of its own scope: {why}. It is fetched; nothing that it names may be."
-                for url, why in reasons.items()
-                if why is not None
-            ]
-        )
+        return Checked(warnings=self.warnings(scope, asked.seeds))
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         """There is no one place that could be asked."""
@@ -57,6 +61,24 @@ class WebKind:
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
         name_addresses(asked.seeds, seeding)
         return ""
+
+
+class WebKind(AddressKind):
+    name: Final = "web"
+    label: Final = _("Web")
+    configuration: Final = CONFIGURATION
+    specification: Final = SCHEMA
+
+    def wanted(self, asked: Asked) -> WebSpecification:
+        return specification_of(asked)
+
+    def warnings(self, scope: Scope, seeds: Sequence[str]) -> Sequence[str]:
+        reasons = {url: scope.why_not(canonical(url)) for url in seeds}
+        return [
+            f"The seed {url} is out of its own scope: {why}. It is fetched; nothing that it names may be."
+            for url, why in reasons.items()
+            if why is not None
+        ]
 
     def runtime(self) -> WebRuntime:
         return WebRuntime(specification_of)
