@@ -1,0 +1,147 @@
+"""The proxy that tests cut lines with does what they believe of it."""
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from tests.cluster import wait_until
+from tests.proxy import Direction, Proxy
+
+
+@pytest.fixture
+def proxy(dsn):
+    with Proxy.of_database(dsn) as running:
+        yield running
+
+
+@pytest.fixture
+def through(proxy, dsn):
+    """A connection through the proxy, and a thread to use it from."""
+    with psycopg.connect(proxy.dsn(dsn), autocommit=True) as opened, ThreadPoolExecutor(1) as thread:
+        yield lambda query: thread.submit(lambda: opened.execute(query).fetchone())
+        proxy.heal()
+
+
+def count(connection, name):
+    return connection.execute("SELECT count(*) FROM nodes_mainterm WHERE scope = %s", [name]).fetchone()[0]
+
+
+def hangs(future):
+    """Whether it is not over when much quicker things are."""
+    time.sleep(0.2)
+    return not future.done()
+
+
+def test_it_hands_on_to_the_database_and_counts_who_is_connected(proxy, through):
+    assert through("SELECT 'là'").result(10) == ("là",)
+    assert proxy.connections == 1
+
+
+def test_a_connection_through_a_cut_line_hangs_until_it_is_mended(proxy, through):
+    proxy.cut()
+    asked = through("SELECT 1")
+    assert hangs(asked)
+
+    proxy.heal()
+
+    assert asked.result(10) == (1,)
+
+
+def test_a_new_connection_to_a_cut_line_hangs_too(proxy, dsn):
+    proxy.cut()
+
+    with pytest.raises(psycopg.errors.ConnectionTimeout):
+        psycopg.connect(proxy.dsn(dsn), connect_timeout=2)
+
+    proxy.heal()
+    psycopg.connect(proxy.dsn(dsn)).close()
+
+
+def test_a_cut_line_can_refuse_new_connections_at_the_same_port_that_it_later_has_again(proxy, through, dsn):
+    proxy.cut(refuses=True)
+
+    with pytest.raises(psycopg.OperationalError, match="refused"):
+        psycopg.connect(proxy.dsn(dsn))
+    assert hangs(asked := through("SELECT 1"))
+
+    proxy.heal()
+
+    assert asked.result(10) == (1,)
+    psycopg.connect(proxy.dsn(dsn)).close()
+
+
+def test_where_only_answers_are_cut_the_server_does_what_it_is_asked_for(proxy, through, connection):
+    proxy.cut(Direction.ANSWERED)
+
+    asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
+
+    wait_until(lambda: count(connection, "one-way") == 1)
+    assert hangs(asked)
+
+
+def test_where_only_questions_are_cut_the_server_hears_nothing(proxy, through, connection):
+    proxy.cut(Direction.ASKED)
+
+    asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")
+
+    assert hangs(asked)
+    assert count(connection, "one-way") == 0
+
+
+def test_killing_resets_what_is_open_and_lets_new_ones_in(proxy, through, dsn):
+    assert through("SELECT 1").result(10) == (1,)
+
+    assert proxy.kill() == 1
+
+    with pytest.raises(psycopg.OperationalError):
+        through("SELECT 1").result(10)
+    psycopg.connect(proxy.dsn(dsn)).close()
+
+
+def test_killing_ends_what_hangs_and_loses_what_it_asked_for(proxy, through, connection):
+    proxy.cut()
+    asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('lost', now()) RETURNING scope")
+    assert hangs(asked)
+
+    proxy.kill()
+    proxy.heal()
+
+    with pytest.raises(psycopg.OperationalError):
+        asked.result(10)
+    assert count(connection, "lost") == 0
+
+
+def test_a_commit_whose_answer_is_lost_is_done_and_its_client_cannot_know(proxy, dsn, connection):
+    lost = proxy.lose_answer(b"COMMIT")
+
+    with (
+        pytest.raises(psycopg.OperationalError),
+        psycopg.connect(proxy.dsn(dsn), autocommit=True) as client,
+        client.transaction(),
+    ):
+        client.execute("INSERT INTO nodes_mainterm (scope, since) VALUES ('committed', now())")
+
+    assert lost.done()
+    assert count(connection, "committed") == 1
+    with psycopg.connect(proxy.dsn(dsn)) as client:
+        assert client.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_it_stands_in_front_of_a_site_as_well():
+    with socket.create_server(("127.0.0.1", 0)) as site, Proxy(site.getsockname()) as proxy:
+        client = socket.create_connection(("127.0.0.1", proxy.port))
+        served, _ = site.accept()
+
+        client.sendall(b"ping")
+        client.shutdown(socket.SHUT_WR)
+
+        assert served.recv(9) == b"ping"
+        assert served.recv(9) == b""
+        served.sendall(b"pong")
+        served.close()
+        assert client.recv(9) == b"pong"
+        assert client.recv(9) == b""
+        client.close()

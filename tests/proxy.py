@@ -1,0 +1,210 @@
+"""
+A TCP proxy in front of PostgreSQL or of a site, whose line can be cut, mended, and made to lose answers.
+
+It stands in for a partition where no network namespace may be made, with one difference: the kernels at
+both ends see a healthy neighbour. So neither keepalives nor TCP's own timeouts end a connection that hangs
+here. Who gets over that has timeouts of his own, and gets over a lost machine as well.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import enum
+import socket
+import threading
+from concurrent.futures import Future
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+_CHUNK = 65_536
+
+
+class Direction(enum.Flag):
+    """Which way bytes flow: `ASKED` towards the server, `ANSWERED` back to the client."""
+
+    ASKED = enum.auto()
+    ANSWERED = enum.auto()
+    BOTH = ASKED | ANSWERED
+
+
+class Proxy:
+    """
+    Listens on `port` of loopback and hands on to `target`: a path of a socket, or (host, port).
+
+    Runs in a thread of its own; all methods may be called from any other, and return when it is so.
+    """
+
+    def __init__(self, target):
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+        self._calls = set()
+        self._marks = []
+        self._flows = {}
+        self._server = None
+        self.port = self._do(self._open)
+
+    @classmethod
+    def of_database(cls, dsn):
+        """Stand in front of the server of a libpq address."""
+        facts = conninfo_to_dict(dsn)
+        host, port = str(facts.get("host", "")), int(facts.get("port", 5432))
+        return cls(f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        self._do(self._close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def dsn(self, dsn):
+        """The address of the same database through here."""
+        return make_conninfo(dsn, host="127.0.0.1", port=self.port)
+
+    def cut(self, direction=Direction.BOTH, *, refuses=False):
+        """
+        Let nothing through any more in this direction. What is open hangs; what is new hangs as well, or `refuses`.
+
+        Bytes that come meanwhile are kept: a line that is mended soon has lost nothing.
+        """
+        self._do(self._set_flow, direction, False)
+        if refuses:
+            self._do(self._refuse)
+
+    def heal(self):
+        """Let everything through again, with what was kept."""
+        self._do(self._accept)
+        self._do(self._set_flow, Direction.BOTH, True)
+
+    def kill(self):
+        """Reset all open connections, at both ends; what was kept is lost. Returns how many there were."""
+        return self._do(self._kill)
+
+    def lose_answer(self, asked):
+        """
+        Hand the next bytes that contain `asked` (such as b"COMMIT") to the server, and reset the connection in
+        place of the answer, once there is one: what was asked for is done, and nobody knows.
+
+        Returns a future that is over when that has happened.
+        """
+        lost = Future()
+        self._do(self._marks.append, (asked, lost))
+        return lost
+
+    @property
+    def connections(self):
+        """How many are open."""
+        return self._do(lambda: len(self._calls))
+
+    # --- In the loop's thread --------------------------------------------------------------------
+
+    def _do(self, function, *arguments):
+        async def call():
+            made = function(*arguments)
+            return await made if asyncio.iscoroutine(made) else made
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(10)
+
+    async def _open(self):
+        for direction in Direction:
+            self._flows[direction] = asyncio.Event()
+            self._flows[direction].set()
+        await self._accept(port=0)
+        return self._server.sockets[0].getsockname()[1]
+
+    async def _accept(self, port=None):
+        if self._server is None:
+            self._server = await asyncio.start_server(
+                self._converse, "127.0.0.1", self.port if port is None else port, limit=_CHUNK
+            )
+
+    def _refuse(self):
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _set_flow(self, direction, flows):
+        for one in direction:
+            (self._flows[one].set if flows else self._flows[one].clear)()
+
+    def _kill(self):
+        for call in self._calls:
+            call.reset()
+        return len(self._calls)
+
+    async def _close(self):
+        self._refuse()
+        self._kill()
+        while self._calls:
+            await asyncio.gather(*(call.task for call in self._calls), return_exceptions=True)
+
+    async def _converse(self, reader, writer):
+        call = _Call(asyncio.current_task(), [writer])
+        self._calls.add(call)
+        try:
+            # A new connection hangs like an old one: it was accepted, and hears nothing.
+            await self._flows[Direction.ASKED].wait()
+            server_reader, server_writer = await self._connect()
+            call.writers.append(server_writer)
+            await asyncio.gather(
+                self._hand_on(reader, server_writer, Direction.ASKED, call),
+                self._hand_on(server_reader, writer, Direction.ANSWERED, call),
+            )
+        except (OSError, asyncio.CancelledError):
+            call.reset()
+        finally:
+            self._calls.discard(call)
+            for open_ in call.writers:
+                open_.close()
+
+    async def _connect(self):
+        if isinstance(self._target, str):
+            return await asyncio.open_unix_connection(self._target)
+        return await asyncio.open_connection(*self._target)
+
+    async def _hand_on(self, reader, writer, direction, call):
+        flow = self._flows[direction]
+        while data := await reader.read(_CHUNK):
+            await flow.wait()
+            if direction is Direction.ASKED:
+                self._look_for_marks(data, call)
+            elif call.lost is not None:
+                call.lost.set_result(None)
+                call.reset()
+                return
+            writer.write(data)
+            await writer.drain()
+        await flow.wait()
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+
+    def _look_for_marks(self, data, call):
+        for mark in self._marks:
+            asked, lost = mark
+            if asked in data:
+                self._marks.remove(mark)
+                call.lost = lost
+                return
+
+
+@dataclasses.dataclass(eq=False)
+class _Call:
+    """One connection through the proxy: its task, and both its ends as far as they are open."""
+
+    task: asyncio.Task
+    writers: list[asyncio.StreamWriter]
+    lost: Future | None = None
+
+    def reset(self):
+        """End it with a TCP reset in place of a close."""
+        for writer in self.writers:
+            peer = writer.transport.get_extra_info("socket")
+            if peer is not None and peer.family == socket.AF_INET:
+                with contextlib.suppress(OSError):
+                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            writer.transport.abort()
+        self.task.cancel()
