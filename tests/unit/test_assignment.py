@@ -1,0 +1,187 @@
+"""Strategies of assignment: what holds of every plan, and how many moves it takes."""
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.assignment.evenly import evenly
+from nodes.assignment.weighted import weighted
+
+HOLDERS = ["a", "b", "c", "d"]
+WHOLE_WEIGHTS = st.integers(1, 9)
+STRATEGIES = pytest.mark.parametrize("strategy", [evenly, weighted])
+
+
+@st.composite
+def _situations(draw, *, items=12, weights=WHOLE_WEIGHTS):
+    """Holders that are available, who held what among these and others, and what it weighs."""
+    available = draw(st.sets(st.sampled_from(HOLDERS), min_size=1))
+    count = draw(st.integers(0, items))
+    previous = {item: draw(st.sampled_from([*HOLDERS, None])) for item in range(count)}
+    return available, previous, {item: float(draw(weights)) for item in previous}
+
+
+def loads_of(assignment, *, available, weights):
+    loads = dict.fromkeys(available, 0.0)
+    for item, holder in assignment.items():
+        loads[holder] += weights[item]
+    return loads
+
+
+def moves_of(assignment, *, previous, available):
+    """Items that leave a holder that is still there."""
+    return sum(previous[item] in available and previous[item] != holder for item, holder in assignment.items())
+
+
+def is_balanced(assignment, *, available, weights):
+    loads = loads_of(assignment, available=available, weights=weights)
+    return all(
+        loads[holder] - loads[other] <= weights[item] for item, holder in assignment.items() for other in available
+    )
+
+
+def fewest_moves(*, previous, available, weights):
+    """By trying every assignment that there is."""
+    every = itertools.product(sorted(available), repeat=len(previous))
+    assignments = (dict(zip(previous, holders, strict=True)) for holders in every)
+    return min(
+        moves_of(one, previous=previous, available=available)
+        for one in assignments
+        if is_balanced(one, available=available, weights=weights)
+    )
+
+
+@STRATEGIES
+@given(_situations())
+def test_every_item_has_one_holder_who_is_available(strategy, situation):
+    available, previous, weights = situation
+
+    assignment = strategy(available=available, previous=previous, weights=weights)
+
+    assert assignment.keys() == previous.keys()
+    assert set(assignment.values()) <= available
+
+
+@STRATEGIES
+@given(_situations(), st.randoms())
+def test_the_order_in_which_things_are_handed_in_counts_for_nothing(strategy, situation, random):
+    available, previous, weights = situation
+    shuffled = list(previous.items())
+    random.shuffle(shuffled)
+
+    plans = [
+        strategy(available=some, previous=held, weights=weights)
+        for some, held in ((available, previous), (sorted(available, reverse=True), dict(shuffled)))
+    ]
+
+    assert plans[0] == plans[1]
+
+
+@STRATEGIES
+@given(_situations())
+def test_what_is_balanced_is_left_alone(strategy, situation):
+    available, previous, weights = situation
+    balanced = strategy(available=available, previous=previous, weights=weights)
+
+    assert strategy(available=available, previous=balanced, weights=weights) == balanced
+
+
+@STRATEGIES
+def test_where_nobody_is_available_nothing_is_assigned(strategy):
+    assert strategy(available=[], previous={1: "a"}, weights={}) == {}
+
+
+@given(_situations())
+def test_evenly_leaves_a_difference_of_one_item_at_most(situation):
+    available, previous, weights = situation
+
+    assignment = evenly(available=available, previous=previous, weights=weights)
+
+    counts = Counter(dict.fromkeys(available, 0))
+    counts.update(assignment.values())
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@given(_situations(items=6))
+def test_evenly_makes_the_fewest_moves(situation):
+    available, previous, _weights = situation
+
+    assignment = evenly(available=available, previous=previous, weights={})
+
+    assert moves_of(assignment, previous=previous, available=available) == fewest_moves(
+        previous=previous, available=available, weights=dict.fromkeys(previous, 1.0)
+    )
+
+
+@given(_situations())
+def test_weighted_leaves_nothing_that_a_single_move_would_make_more_even(situation):
+    available, previous, weights = situation
+
+    assignment = weighted(available=available, previous=previous, weights=weights)
+
+    assert is_balanced(assignment, available=available, weights=weights)
+
+
+@given(_situations(items=6))
+def test_weighted_makes_at_most_two_moves_more_than_the_fewest(situation):
+    available, previous, weights = situation
+
+    assignment = weighted(available=available, previous=previous, weights=weights)
+
+    fewest = fewest_moves(previous=previous, available=available, weights=weights)
+    assert fewest <= moves_of(assignment, previous=previous, available=available) <= fewest + 2
+
+
+@given(_situations(weights=st.floats(0, 100, allow_subnormal=False)))
+def test_weights_with_fractions_come_to_rest(situation):
+    available, previous, weights = situation
+
+    assignment = weighted(available=available, previous=previous, weights=weights)
+
+    assert weighted(available=available, previous=assignment, weights=weights) == assignment
+
+
+def test_what_has_no_weight_is_spread_all_the_same():
+    assignment = weighted(available=["a", "b"], previous=dict.fromkeys(range(4)), weights=dict.fromkeys(range(4), 0.0))
+
+    assert Counter(assignment.values()) == {"a": 2, "b": 2}
+
+
+def test_what_is_kept_counts_and_does_not_move():
+    assignment = weighted(
+        available=["a", "b"], previous=dict.fromkeys([1, 2, 3]), weights={9: 3.0}, kept={9: "a", 8: "gone"}
+    )
+
+    assert assignment == {1: "b", 2: "b", 3: "b"}
+
+
+def test_a_newcomer_is_given_his_share_and_nobody_else_is_disturbed():
+    previous = {item: "a" if item < 6 else "b" for item in range(12)}
+
+    assignment = evenly(available=["a", "b", "c"], previous=previous, weights={})
+
+    moved = {item: holder for item, holder in assignment.items() if holder != previous[item]}
+    assert Counter(moved.values()) == {"c": 4}
+
+
+# The scenarios of the reference and how many items come to another worker there: evenly may make fewer, not more.
+@pytest.mark.parametrize(
+    ("held", "available", "expected"),
+    [
+        ("0001", "01", 1),
+        ("0001", "012", 1),
+        ("001122", "012", 0),
+        ("00", "012", 1),
+        ("000000", "01", 3),
+        ("001122", "01", 2),
+    ],
+)
+def test_the_scenarios_of_the_reference_take_no_more_moves_than_there(held, available, expected):
+    previous = dict(enumerate(held))
+
+    assignment = evenly(available=available, previous=previous, weights={})
+
+    assert sum(assignment[item] != holder for item, holder in previous.items()) <= expected
