@@ -1,0 +1,214 @@
+"""Who holds which item: the decisions alone, on sights that tests make."""
+
+import dataclasses
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.assignment.weighted import weighted
+from nodes.decisions.allocate import Give, allocate, rebalance
+from nodes.decisions.hand_over import LetGo, MoveRefused, Release, TakeBack, let_go, move
+from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
+from nodes.lifecycle import NodeStatus
+from tests.cluster import TIMEOUT, seconds
+
+A, B, C, GONE = (UUID(int=number) for number in range(1, 5))
+
+
+def manager(id_, status=NodeStatus.RUNNING, **facts):
+    return ManagerSeen(id=id_, status=status, **facts)
+
+
+def draining(id_):
+    return manager(id_, NodeStatus.DRAINING)
+
+
+def owned(id_, owner, **facts):
+    return ItemSeen(id=id_, **({"owner": owner, "epoch": 1, "state": ItemState.OWNED} | facts))
+
+
+def free(id_, **facts):
+    return owned(id_, None, state=ItemState.FREE, **facts)
+
+
+def releasing(id_, owner, *, to, **facts):
+    return owned(id_, owner, state=ItemState.RELEASING, destination=to, **facts)
+
+
+def allocated(*items, among):
+    return allocate(items=items, managers=among, strategy=weighted, timeout=TIMEOUT)
+
+
+# --- What nobody holds -----------------------------------------------------------------------------
+
+
+def test_what_is_free_goes_to_who_carries_least():
+    assert allocated(owned(1, A), owned(2, A), owned(3, B), free(4), among=[manager(A), manager(B)]) == (
+        Give(item=4, owner=None, epoch=1, to=B),
+    )
+
+
+def test_what_a_manager_held_that_is_gone_is_spread_over_the_others():
+    items = [owned(1, A), owned(2, B), *(owned(number, GONE) for number in (3, 4, 5, 6))]
+
+    given_to = [action.to for action in allocated(*items, among=[manager(A), manager(B)])]
+
+    assert sorted(given_to) == [A, A, B, B]
+
+
+def test_weight_counts_not_number():
+    items = [owned(1, A, weight=5.0), owned(2, B), owned(3, B), free(4)]
+
+    assert [action.to for action in allocated(*items, among=[manager(A), manager(B)])] == [B]
+
+
+def test_a_silent_manager_is_given_nothing_and_keeps_what_it_has_until_it_is_judged():
+    silent = manager(B, is_silent=True)
+
+    assert allocated(owned(1, B), owned(2, A), free(3), among=[manager(A), silent]) == (
+        Give(item=3, owner=None, epoch=1, to=A),
+    )
+
+
+@pytest.mark.parametrize("status", [NodeStatus.STARTING, NodeStatus.DRAINING])
+def test_without_a_manager_at_work_everything_stays_as_it_is(status):
+    assert allocated(free(1), owned(2, A), among=[manager(A, status)]) == ()
+
+
+# --- Moves -----------------------------------------------------------------------------------------
+
+
+def test_a_manager_that_holds_nothing_is_given_its_share():
+    items = [*(owned(number, A) for number in (1, 2, 3)), *(owned(number, B) for number in (4, 5, 6))]
+
+    actions = allocated(*items, among=[manager(A), manager(B), manager(C)])
+
+    assert all(isinstance(action, Release) and action.to == C for action in actions)
+    assert len(actions) == 2
+
+
+def test_what_is_uneven_otherwise_stays_so():
+    items = [*(owned(number, A) for number in (1, 2, 3, 4)), owned(5, B)]
+
+    assert allocated(*items, among=[manager(A), manager(B)]) == ()
+
+
+def test_who_has_been_promised_something_is_no_newcomer():
+    items = [owned(1, A), owned(2, A), owned(3, A), releasing(4, A, to=B)]
+
+    assert allocated(*items, among=[manager(A), manager(B)]) == ()
+
+
+def test_what_a_draining_manager_holds_is_moved_to_the_others():
+    items = [owned(1, A), owned(2, B), owned(3, C)]
+
+    assert allocated(*items, among=[draining(A), manager(B), manager(C)]) == (Release(item=1, owner=A, epoch=1, to=B),)
+
+
+def test_a_move_whose_owner_is_gone_is_ended_where_it_was_bound():
+    item = releasing(1, GONE, to=B)
+
+    assert allocated(item, owned(2, A), among=[manager(A), manager(B)]) == (TakeBack(item=1, epoch=1, to=B),)
+
+
+def test_a_move_whose_owner_does_not_let_go_in_time_is_ended_by_the_main():
+    asked_lately = releasing(1, A, to=B, releasing_for=TIMEOUT)
+    overdue = dataclasses.replace(asked_lately, releasing_for=TIMEOUT + seconds(0.1))
+
+    assert allocated(asked_lately, among=[manager(A), manager(B)]) == ()
+    assert allocated(overdue, among=[manager(A), manager(B)]) == (TakeBack(item=1, epoch=1, to=B),)
+
+
+def test_a_move_to_a_manager_that_is_gone_meanwhile_ends_elsewhere():
+    item = releasing(1, GONE, to=B)
+
+    assert allocated(item, among=[manager(A), draining(B)]) == (TakeBack(item=1, epoch=1, to=A),)
+
+
+# --- The owner's part --------------------------------------------------------------------------------
+
+
+def test_the_owner_lets_go_what_is_to_leave_him_and_nothing_else():
+    items = [releasing(1, A, to=B), owned(2, A), releasing(3, C, to=B)]
+
+    assert let_go(items=items, managers=[manager(A), manager(B)], me=A) == (LetGo(item=1, owner=A, epoch=1, to=B),)
+
+
+def test_what_was_bound_for_a_manager_that_is_gone_becomes_free():
+    assert let_go(items=[releasing(1, A, to=GONE)], managers=[manager(A)], me=A) == (
+        LetGo(item=1, owner=A, epoch=1, to=None),
+    )
+
+
+# --- By hand -----------------------------------------------------------------------------------------
+
+
+def test_a_rebalance_makes_even_what_is_not():
+    items = [owned(number, A) for number in range(6)]
+
+    moves = rebalance(items=items, managers=[manager(A), manager(B), manager(C)], strategy=weighted)
+
+    assert sorted(action.to for action in moves) == [B, B, C, C]
+
+
+def test_an_item_can_be_moved_by_hand():
+    assert move(owned(1, A), to=manager(B), managers=[manager(A), manager(B)]) == Release(
+        item=1, owner=A, epoch=1, to=B
+    )
+
+
+def test_moving_an_item_to_where_it_is_takes_nothing():
+    assert move(owned(1, A), to=manager(A), managers=[manager(A)]) is None
+
+
+@pytest.mark.parametrize(
+    ("item", "to", "sentence"),
+    [
+        (releasing(1, A, to=C), manager(B), "is moving already"),
+        (free(1), manager(B), "belongs to nobody"),
+        (owned(1, GONE), manager(B), "belongs to nobody"),
+        (owned(1, A), draining(B), "is draining"),
+        (owned(1, A), manager(B, NodeStatus.STARTING), "is not at work"),
+    ],
+)
+def test_a_move_that_cannot_be_is_refused_with_a_sentence(item, to, sentence):
+    with pytest.raises(MoveRefused, match=sentence):
+        move(item, to=to, managers=[manager(A), to])
+
+
+# --- Whatever happens --------------------------------------------------------------------------------
+
+_MANAGERS = st.fixed_dictionaries(
+    {id_: st.sampled_from([None, NodeStatus.RUNNING, NodeStatus.DRAINING]) for id_ in (A, B, C)}
+)
+_OWNERS = st.sampled_from([None, A, B, C, GONE])
+
+
+def _apply(item, actions):
+    """The item after what its action came to, and what its owner did thereupon."""
+    action = next((action for action in actions if action.item == item.id), None)
+    if action is None:
+        return item
+    if item.state == ItemState.RELEASING or not isinstance(action, Release):
+        return owned(item.id, action.to, epoch=item.epoch + 1, weight=item.weight)
+    return owned(item.id, action.to, epoch=item.epoch + 1, weight=item.weight)
+
+
+@given(_MANAGERS, st.lists(st.tuples(_OWNERS, st.integers(1, 5)), max_size=12))
+def test_everything_comes_to_a_manager_at_work_and_then_to_rest(there, held):
+    managers = [manager(id_, status) for id_, status in there.items() if status is not None]
+    items = [
+        owned(number, owner, weight=float(weight), state=ItemState.OWNED if owner else ItemState.FREE)
+        for number, (owner, weight) in enumerate(held)
+    ]
+    at_work = {one.id for one in managers if one.takes}
+
+    after = [_apply(item, allocated(*items, among=managers)) for item in items]
+
+    if at_work:
+        assert {item.owner for item in after} <= at_work
+        # A newcomer may come to more once the heavy ones have found their places.
+        settled = [_apply(item, allocated(*after, among=managers)) for item in after]
+        assert allocated(*settled, among=managers) == ()
