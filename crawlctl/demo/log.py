@@ -9,8 +9,12 @@ One line for each request, its fields separated by tabs:
     status  of the answer
     open    requests of this host then unanswered, this one included
     method
+    agent   its User-Agent, which tells who of several asked
 
 Requests for robots.txt are logged like all others, those below /-/ are not.
+
+A second log of the same form may tell of the end of each request: when it was answered or given up. There
+`status` is 0 for a client that left without its answer, and `open` does not count the request any more.
 """
 
 import time
@@ -27,6 +31,7 @@ class LoggedRequest(NamedTuple):
     status: int
     open_requests: int
     method: str
+    agent: str
 
     @property
     def url(self) -> str:
@@ -40,9 +45,9 @@ class RequestLog:
         self._file = path.open("wb")
         self.lines = 0
 
-    def write(self, *, host: str, path: str, status: int, open_requests: int, method: str) -> None:
-        """Write a line; neither `path` nor `method` may hold a control character."""
-        line = f"{time.monotonic_ns()}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\n"
+    def write(self, *, host: str, path: str, status: int, open_requests: int, method: str, agent: str) -> None:
+        """Write a line; neither `path`, `method` nor `agent` may hold a control character."""
+        line = f"{time.monotonic_ns()}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\t{agent}\n"
         self._file.write(line.encode("latin-1"))
         self.lines += 1
 
@@ -63,5 +68,5 @@ def read_log(path: Path, *, skip: int = 0) -> Iterator[LoggedRequest]:
         for line in islice(lines, skip, None):
             if not line.endswith("\n"):
                 return
-            at, host, requested, status, open_requests, method = line[:-1].split("\t")
-            yield LoggedRequest(int(at), host, requested, int(status), int(open_requests), method)
+            at, host, requested, status, open_requests, method, agent = line[:-1].split("\t")
+            yield LoggedRequest(int(at), host, requested, int(status), int(open_requests), method, agent)

@@ -44,27 +44,49 @@ class BusyHost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SlowPages:
+    """Each `every`-th page is answered after `latency` seconds."""
+
+    every: int
+    latency: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Behaviour:
     """How the site answers, whatever it holds."""
 
     latency: float = 0  # seconds between a request and its answer
     crawl_delay: float | None = None  # seconds, in the robots.txt of every host
     busy: BusyHost | None = None
+    slow: SlowPages | None = None
 
 
 class Answer(NamedTuple):
+    """`latency` is how long it waits."""
+
     status: int
     head: bytes
     body: bytes = b""
+    latency: float = 0
+
+
+class Asked(NamedTuple):
+    """A request that was logged and is not over."""
+
+    path: str
+    method: str
+    agent: str
+    answer: Answer
 
 
 class Site:
     """The running site: its plan and what it remembers of the requests so far."""
 
-    def __init__(self, *, plan: SitePlan, behaviour: Behaviour, log: RequestLog) -> None:
+    def __init__(self, *, plan: SitePlan, behaviour: Behaviour, log: RequestLog, ends: RequestLog) -> None:
+        """`ends` is the log of how requests ended."""
         self.behaviour = behaviour
         self.open_requests = [0] * len(plan.origins)
-        self._log = log
+        self._log, self._ends = log, ends
         self._host_names = [urlsplit(origin).netloc for origin in plan.origins]
         self._robots = write_robots(crawl_delay=behaviour.crawl_delay)
         self._busy_answers_left = behaviour.busy.answers if behaviour.busy else 0
@@ -75,17 +97,35 @@ class Site:
         self._plan = plan
         self._writer = PageWriter(plan)
 
-    def answer(self, *, method: str, path: str, head: bytes, host: int) -> Answer:
-        """Answer one request, which `open_requests` counts already, and log it."""
+    def begin(self, *, method: str, path: str, head: bytes, host: int) -> Asked:
+        """Count a request as open, work out its answer, and log it."""
+        self.open_requests[host] += 1
         answer = self._answer(method=method, path=path, head=head, host=host)
-        self._log.write(
+        answer = answer._replace(body=b"" if method == "HEAD" else answer.body, latency=self._latency(path, host))
+        asked = Asked(path, method, _agent_of(head), answer)
+        self._write(self._log, asked, host=host, status=answer.status)
+        return asked
+
+    def end(self, asked: Asked, *, host: int, is_answered: bool) -> None:
+        """A request is over: it was answered, or its client is gone."""
+        self.open_requests[host] -= 1
+        self._write(self._ends, asked, host=host, status=asked.answer.status if is_answered else 0)
+
+    def _write(self, log: RequestLog, asked: Asked, *, host: int, status: int) -> None:
+        log.write(
             host=self._host_names[host],
-            path=path,
-            status=answer.status,
+            path=asked.path,
+            status=status,
             open_requests=self.open_requests[host],
-            method=method,
+            method=asked.method,
+            agent=asked.agent,
         )
-        return answer
+
+    def _latency(self, path: str, host: int) -> float:
+        slow = self.behaviour.slow
+        if slow and (page := self._page_at(path, host)) is not None and page % slow.every == 0:
+            return slow.latency
+        return self.behaviour.latency
 
     def _answer(self, *, method: str, path: str, head: bytes, host: int) -> Answer:
         if method not in {"GET", "HEAD"}:
@@ -155,6 +195,11 @@ class Site:
 
     # Control
 
+    def flush(self) -> None:
+        """Bring what was logged so far into the logs' files."""
+        self._log.flush()
+        self._ends.flush()
+
     def control(self, path: str) -> Answer:
         """Do what a path below /-/ says."""
         address = urlsplit(path)
@@ -168,7 +213,7 @@ class Site:
                     return _plain(HTTPStatus.NOT_FOUND)
         except ValueError as error:
             return _reply(HTTPStatus.BAD_REQUEST, f"{error}\n".encode(), kind=b"text/plain")
-        self._log.flush()
+        self.flush()
         return _reply(HTTPStatus.OK, self._describe().encode(), kind=b"application/json")
 
     def _set(self, wanted: dict[str, str]) -> None:
@@ -206,7 +251,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, *, site: Site, host: int) -> None:
         self._site, self._host = site, host
         self._received = b""
-        self._unanswered = 0
+        # In the order in which they came.
+        self._unanswered: list[Asked] = []
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -215,8 +261,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # A client that gave up waits for nothing: its requests are open no more.
-        self._site.open_requests[self._host] -= self._unanswered
-        self._unanswered = 0
+        for asked in self._unanswered:
+            self._site.end(asked, host=self._host, is_answered=False)
+        self._unanswered.clear()
 
     def data_received(self, data: bytes) -> None:
         received = self._received + data
@@ -242,22 +289,19 @@ class Connection(asyncio.Protocol):
             self._send(self._site.control(path), is_last=is_last)
             return
 
-        self._unanswered += 1
-        self._site.open_requests[self._host] += 1
-        answer = self._site.answer(method=method, path=path, head=head, host=self._host)
-        if method == "HEAD":
-            answer = answer._replace(body=b"")
-        if latency := self._site.behaviour.latency:
-            asyncio.get_running_loop().call_later(latency, partial(self._finish, answer, is_last=is_last))
+        asked = self._site.begin(method=method, path=path, head=head, host=self._host)
+        self._unanswered.append(asked)
+        if latency := asked.answer.latency:
+            asyncio.get_running_loop().call_later(latency, partial(self._finish, asked, is_last=is_last))
         else:
-            self._finish(answer, is_last=is_last)
+            self._finish(asked, is_last=is_last)
 
-    def _finish(self, answer: Answer, *, is_last: bool) -> None:
+    def _finish(self, asked: Asked, *, is_last: bool) -> None:
         if self._transport.is_closing():
             return
-        self._send(answer, is_last=is_last)
-        self._unanswered -= 1
-        self._site.open_requests[self._host] -= 1
+        self._send(asked.answer, is_last=is_last)
+        self._unanswered.remove(asked)
+        self._site.end(asked, host=self._host, is_answered=True)
 
     def _send(self, answer: Answer, *, is_last: bool) -> None:
         self._transport.write(answer.head + answer.body)
@@ -310,8 +354,13 @@ def _is_unmodified(head: bytes, *, etag: bytes, modified_at: int) -> bool:
         return False
 
 
+def _agent_of(head: bytes) -> str:
+    agent = _field(head, b"User-Agent") or _field(head, b"user-agent") or b""
+    return "".join(character for character in agent.decode("latin-1") if character.isprintable())
+
+
 def _field(fields: bytes, name: bytes) -> bytes | None:
-    """Return the value of a field out of a lower-cased request head, None if it is absent."""
+    """Return the value of a field out of a request head where it is written like this, None if it is absent."""
     start = fields.find(b"\r\n%s:" % name)
     if start < 0:
         return None

@@ -24,7 +24,7 @@ import uvloop
 from crawlctl.demo.listening import HostStyle, listen, origin_of
 from crawlctl.demo.log import RequestLog
 from crawlctl.demo.plan import SitePlan
-from crawlctl.demo.server import Behaviour, BusyHost, Connection, Site
+from crawlctl.demo.server import Behaviour, BusyHost, Connection, Site, SlowPages
 from nodes.attachment import call_when_orphaned
 
 # How old the log's file may be: short for who reads it while the site runs, long beside one write.
@@ -44,22 +44,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             origins=tuple(map(origin_of, listeners)),
             traps=options.traps,
         )
-        log = RequestLog(options.log)
+        log, ends = RequestLog(options.log), RequestLog(options.ends)
     except (ValueError, OSError) as error:
         parser.error(str(error))
     behaviour = Behaviour(
         latency=options.latency_ms / 1000,
         crawl_delay=options.crawl_delay,
         busy=options.busy,
+        slow=options.slow,
     )
-    with closing(log), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        site = Site(plan=plan, behaviour=behaviour, log=log)
-        runner.run(_serve(site=site, plan=plan, listeners=listeners, log=log, attached=options.attached))
+    with closing(log), closing(ends), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        site = Site(plan=plan, behaviour=behaviour, log=log, ends=ends)
+        runner.run(_serve(site=site, plan=plan, listeners=listeners, attached=options.attached))
 
 
-async def _serve(
-    *, site: Site, plan: SitePlan, listeners: Sequence[socket.socket], log: RequestLog, attached: bool
-) -> None:
+async def _serve(*, site: Site, plan: SitePlan, listeners: Sequence[socket.socket], attached: bool) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -75,7 +74,7 @@ async def _serve(
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_INTERVAL):
                 await stop.wait()
-        log.flush()
+        site.flush()
 
 
 def _describe(plan: SitePlan, listeners: Sequence[socket.socket]) -> dict[str, object]:
@@ -117,6 +116,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST:ANSWERS:SECONDS",
         help="this host, counted from 0, gives its first ANSWERS with 429 and this Retry-After (none)",
     )
+    parser.add_argument(
+        "--slow", type=_slow_pages, metavar="EVERY:SECONDS", help="each EVERY-th page is answered after so long (none)"
+    )
+    parser.add_argument("--ends", type=Path, default=Path(os.devnull), help="file for when requests ended (none)")
     parser.add_argument("--attached", action="store_true", help="stop when standard input ends")
     return parser
 
@@ -148,6 +151,14 @@ def _busy_host(text: str) -> BusyHost:
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not three whole numbers with colons between") from None
     return BusyHost(host=host, answers=answers, retry_after=retry_after)
+
+
+def _slow_pages(text: str) -> SlowPages:
+    try:
+        every, latency = text.split(":")
+        return SlowPages(every=_at_least_one(every), latency=_not_negative(latency))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number and seconds with a colon between") from None
 
 
 if __name__ == "__main__":

@@ -290,6 +290,34 @@ def test_each_request_is_logged_with_when_where_and_what(site):
     assert before <= times[0] <= times[-1] <= after
 
 
+def test_each_request_is_logged_with_who_asked_and_when_it_was_over(start_site, tmp_path):
+    ends = tmp_path / "ends.log"
+    site = start_site("--slow=3:60", f"--ends={ends}", "--latency-ms=1")
+    request = "GET {} HTTP/1.1\r\nUser-Agent: {}\r\nConnection: close\r\n\r\n"
+
+    with connected(site) as answered, connected(site) as left:
+        left.sendall(request.format("/", "who\tleaves").encode())
+        answered.sendall(request.format("/robots.txt", "who waits").encode())
+        receive_all(answered)
+    wait_for_lines(lambda: site.control("flush") and list(read_log(ends)), 2)
+
+    assert {(request.path, request.agent) for request in site.logged()} == {
+        ("/", "wholeaves"),
+        ("/robots.txt", "who waits"),
+    }
+    assert [(end.path, end.agent, end.status) for end in read_log(ends)] == [
+        ("/robots.txt", "who waits", 200),
+        ("/", "wholeaves", 0),
+    ]
+
+
+def wait_for_lines(read, count):
+    deadline = time.monotonic() + PATIENCE
+    while len(read()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_the_log_fills_while_the_site_runs_without_being_asked(site):
     site.get(site.plan.start_url)
     deadline = time.monotonic() + PATIENCE
@@ -432,6 +460,8 @@ def test_an_attached_site_ends_with_its_standard_input(start_site):
         (["--latency-ms=-1"], "at least 0 is needed"),
         (["--traps=200"], "only 0 to 100 is possible"),
         (["--busy=1:2"], "not three whole numbers"),
+        (["--slow=0:1"], "at least 1 is needed"),
+        (["--slow=3"], "not a whole number and seconds"),
         (["--busy=4:1:1"], "the hosts are 0 to 3"),
         (["--log=/nonexistent/site.log"], "No such file or directory"),
     ],
