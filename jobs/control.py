@@ -50,7 +50,7 @@ __all__ = [
 _MOST_NAME: Final = 200
 # Phases of a run in which its seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
-_CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method"})
+CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows"})
 # A job that failed to start is tried as if it had not been.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
@@ -331,7 +331,7 @@ def _refuse_while_it_runs(
     """
     if job.phase == Phase.INACTIVE:
         return
-    held = [field for field in changed if job.phase not in RUNNING_PHASES or field not in _CHANGES_WHILE_IT_RUNS]
+    held = [field for field in changed if job.phase not in RUNNING_PHASES or field not in CHANGES_WHILE_IT_RUNS]
     if seeds is not None:
         kept = zip(seeds, stored, strict=False)
         if job.phase not in RUNNING_PHASES or any(wanted.policy != seed.policy for wanted, seed in kept):

@@ -37,7 +37,10 @@ class Lines(forms.CharField):
     def prepare_value(self, value: object) -> object:
         return "\n".join(value) if isinstance(value, list | tuple) else value
 
-    def to_python(self, value: str | None) -> list[str]:  # type: ignore[override]
+    def to_python(self, value: str | list[str] | None) -> list[str]:  # type: ignore[override]
+        if isinstance(value, list):
+            # As it is stored, in a field that cannot be changed now.
+            return value
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
     def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:

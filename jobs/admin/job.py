@@ -7,6 +7,8 @@ from django.contrib import admin, messages
 from django.db.models import ForeignKey, QuerySet
 from django.forms import ModelChoiceField
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -69,7 +71,7 @@ def _action(row: Transition) -> Callable[..., None]:
 
 class JobAdmin(ModelAdmin):  # type: ignore[misc]
     """
-    A job is changed while it does not run, and deleted by an action that removes what it indexed too.
+    A job is changed as far as it may be (the form knows), and deleted by an action that removes what it indexed too.
 
     Where it comes from stays: documents of one source mean nothing to another.
     """
@@ -112,9 +114,22 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     # --- What may be done ------------------------------------------------------------------------
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """A job that runs is shown, and cannot be changed."""
+        """A job that ends or is being deleted cannot be changed."""
         allowed: bool = super().has_change_permission(request, obj)
-        return allowed and (obj is None or obj.phase == Phase.INACTIVE)
+        return allowed and (obj is None or obj.phase in {Phase.INACTIVE, *control.RUNNING_PHASES})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponseBase:
+        """A job that cannot be changed is looked at on its own page."""
+        job = self.get_object(request, object_id)
+        if request.method != "POST" and job is not None:
+            if not self.has_change_permission(request, job):
+                return redirect("job", job.pk)
+            if job.phase != Phase.INACTIVE:
+                messages.info(request, _("It runs: addresses, priority and schedule can be changed now."))
+        response: HttpResponseBase = super().change_view(request, object_id, form_url, extra_context)
+        return response
 
     def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
         """Never a bare DELETE of the row: what the job indexed has to leave the outputs first."""

@@ -16,11 +16,12 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from jobs import control
-from jobs.admin.drawn import DrawnForm, Lines
+from jobs.admin.drawn import DRAWN_FOR, DrawnForm, Lines
 from jobs.admin.rehearsal import rehearsal
 from jobs.admin.terms_fields import TERMS, TermsForm
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
 from jobs.control import InvalidJob, SeedWanted
+from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
 
 
@@ -70,6 +71,12 @@ class JobForm(DrawnForm, TermsForm):
         help_texts: ClassVar = {"max_documents": _("Empty: no limit."), "outputs": ""}
         widgets: ClassVar = {"outputs": UnfoldAdminCheckboxSelectMultipleWidget}
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if _runs(self.instance):
+            for name, field in self.fields.items():
+                field.disabled = name not in {*control.CHANGES_WHILE_IT_RUNS, DRAWN_FOR}
+
     def clean(self) -> dict[str, Any]:
         values = super().clean()
         if self.errors:
@@ -98,6 +105,14 @@ class SeedForm(forms.ModelForm):  # type: ignore[type-arg]
         model = Seed
         fields = ("urls", "policy")
         labels: ClassVar = {"policy": _("Throttle policy")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["policy"].disabled = bool(self.instance.pk) and _runs(self.instance.job)
+
+
+def _runs(job: Job) -> bool:
+    return bool(job.pk) and job.phase != Phase.INACTIVE
 
 
 class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]

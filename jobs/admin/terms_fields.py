@@ -25,7 +25,10 @@ class SpanField(forms.CharField):
     def prepare_value(self, value: object) -> object:
         return span_in_words(value) if isinstance(value, dt.timedelta) else value
 
-    def to_python(self, value: str | None) -> dt.timedelta | None:  # type: ignore[override]
+    def to_python(self, value: str | dt.timedelta | None) -> dt.timedelta | None:  # type: ignore[override]
+        if isinstance(value, dt.timedelta):
+            # As it is stored, in a field that cannot be changed now.
+            return value
         try:
             return parse_span(value) if value and value.strip() else None
         except ValueError as error:
@@ -68,7 +71,9 @@ class HopLimitsField(_LinesField):
     def prepare_value(self, value: object) -> object:
         return "\n".join(f"{kind} {most}" for kind, most in value.items()) if isinstance(value, dict) else value
 
-    def to_python(self, value: str | None) -> dict[str, int]:  # type: ignore[override]
+    def to_python(self, value: str | dict[str, int] | None) -> dict[str, int]:  # type: ignore[override]
+        if isinstance(value, dict):
+            return value
         limits = {}
         for line in filter(str.strip, (value or "").splitlines()):
             link_type, _space, most = line.strip().rpartition(" ")

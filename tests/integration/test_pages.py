@@ -623,11 +623,37 @@ def test_a_job_is_changed_in_the_browser():
     assert job.seeds.get().pk == seed.pk
 
 
-def test_a_running_job_cannot_be_changed_in_the_browser():
-    job = make_job()
+def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_browser():
+    client = page_client("administrator")
+    limits = {"kind": "continuous", "recrawl_after": "1 h", "hop_limits": "link 3", "specification_include": "docs"}
+    client.post("/admin/jobs/job/add/", _job_form(**limits))
+    job = Job.objects.get()
     set_phase(job, phase=Phase.ACTIVE)
+    address = f"/admin/jobs/job/{job.pk}/change/"
+    wanted = {"priority": 2, "windows": "hours 22; open 8 h", "max_documents": 5, "specification_scope": "any"}
+    seed = {"seeds-INITIAL_FORMS": 1, "seeds-0-id": job.seeds.get().pk, "seeds-0-job": job.pk}
 
-    assert page_client("administrator").post(f"/admin/jobs/job/{job.pk}/change/", _job_form()).status_code == 403
+    shown = client.get(address)
+    saved = client.post(address, _job_form(**wanted, **seed, **{"seeds-0-urls": "http://docs.test/new"}))
+
+    assert "It runs: addresses, priority and schedule can be changed now." in shown.content.decode()
+    assert saved.status_code == 302, saved.context["errors"]
+    job.refresh_from_db()
+    assert (job.priority, job.windows.count(), job.seeds.get().urls) == (2, 1, ["http://docs.test/new"])
+    # What the browser cannot send, since its fields are shut, stays.
+    assert (job.max_documents, job.recrawl_after, job.hop_limits) == (None, dt.timedelta(hours=1), {"link": 3})
+    assert job.specification == {"scope": "domain", "include": ["docs"]}
+    assert client.get(address).status_code == 200
+
+
+@pytest.mark.parametrize(("role", "phase"), [("administrator", Phase.SHUTTING_DOWN), ("viewer", Phase.INACTIVE)])
+def test_who_cannot_change_a_job_is_sent_to_its_page(role, phase):
+    job = make_job()
+    set_phase(job, phase=phase)
+    client, address = page_client(role), f"/admin/jobs/job/{job.pk}/change/"
+
+    assert client.get(address).headers["Location"] == f"/jobs/{job.pk}/"
+    assert client.post(address, _job_form()).status_code == 403
 
 
 @pytest.mark.parametrize("role", ["operator", "administrator"])
