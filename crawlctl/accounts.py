@@ -1,10 +1,12 @@
 """The first administrator, so that there is somebody who can log in."""
 
-from django.conf import settings
 from django.contrib.auth.hashers import identify_hasher, make_password
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils.crypto import get_random_string
+
+from jobs.settings.running import current
+from jobs.settings.table import ADMIN_PASSWORD
 
 _NAME = "admin"
 _LENGTH = 20
@@ -21,8 +23,8 @@ def ensure_administrator(*, renew: bool) -> str:
     and is in the returned line only: when he is made, and, to `renew`, at every start until somebody
     has chosen one.
     """
-    if settings.CRAWLCTL_ADMIN_PASSWORD:
-        _set_password(settings.CRAWLCTL_ADMIN_PASSWORD)
+    if current()[ADMIN_PASSWORD]:
+        _set_password(current()[ADMIN_PASSWORD])
         return f"administrator: {_NAME} password: that of CRAWLCTL_ADMIN_PASSWORD"
     user = User.objects.filter(username=_NAME).first()
     if user is None or (renew and _has_generated_password(user)):

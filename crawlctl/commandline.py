@@ -7,8 +7,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import OperationalError
 
-from crawlctl.env import SettingError
 from crawlctl.postgres.errors import EmbeddedPostgresError
+from nodes.settings.declaration import InvalidSettings, SettingError
 
 _USAGE = 2
 
@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> None:
     """
     try:
         execute_from_command_line(list(arguments))
-    except (SettingError, ImproperlyConfigured, EmbeddedPostgresError) as error:
+    except (SettingError, InvalidSettings, ImproperlyConfigured, EmbeddedPostgresError) as error:
         _refuse(str(error))
     except OperationalError as error:
         _refuse(f"The database cannot be reached: {_first_line(error)}. DATABASE_URL says where it is.")

@@ -1,5 +1,5 @@
 """
-Settings, read once from the environment, each with its unit and its reason.
+Django's settings, made once from what the environment says. What can be said is in `jobs.settings.table`.
 
 Safe outside DEBUG: no default secret key there, no default password anywhere. Without any setting
 crawlctl serves one machine: an embedded PostgreSQL under `var/` and a key of its own beside it.
@@ -10,31 +10,35 @@ from pathlib import Path
 
 from django.urls import reverse_lazy
 
-from crawlctl import env, logs
+from crawlctl import logs
 from crawlctl.database import database_from_url
 from crawlctl.secret import key_of_this_machine
+from jobs.settings import table
+from nodes.settings.declaration import read_environment
+from nodes.settings.effective import Effective
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
+# What the environment says, by path. Stored settings and the command line come to it where a process runs:
+# `jobs.settings.running` has what counts.
+CRAWLCTL_ENVIRONMENT = read_environment(table.TABLE, os.environ)
+_given = Effective(table=table.TABLE, environment=CRAWLCTL_ENVIRONMENT)
+
 # Everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
 # server of their own, so that no test can touch what somebody crawled.
-VAR_DIR = Path(
-    env.text(
-        "CRAWLCTL_VAR", default=str(BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var")
-    )
-)
+VAR_DIR = Path(_given[table.VAR] or (BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var"))
 
-DEBUG = env.flag("CRAWLCTL_DEBUG", default=False)
+DEBUG = _given[table.DEBUG]
 
 # Signs sessions and tokens. Several machines that share a database must share it.
-SECRET_KEY = env.text("CRAWLCTL_SECRET_KEY", default="") or key_of_this_machine(VAR_DIR)
+SECRET_KEY = _given[table.SECRET_KEY] or key_of_this_machine(VAR_DIR)
 
 # Host names under which the UI and the API answer; the loopback names always do.
-ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *env.text("CRAWLCTL_ALLOWED_HOSTS", default="").split()]
-CSRF_TRUSTED_ORIGINS = env.text("CRAWLCTL_TRUSTED_ORIGINS", default="").split()
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *_given[table.ALLOWED_HOSTS]]
+CSRF_TRUSTED_ORIGINS = [*_given[table.TRUSTED_ORIGINS]]
 
 # Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.
-_TLS = env.flag("CRAWLCTL_TLS", default=False)
+_TLS = _given[table.TLS]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
 SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _TLS else None
@@ -95,7 +99,7 @@ TEMPLATES = [
 ]
 
 # Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR as long as somebody uses it.
-DATABASES = {"default": database_from_url(env.text("DATABASE_URL", default=""), var_dir=VAR_DIR)}
+DATABASES = {"default": database_from_url(_given[table.DATABASE_URL], var_dir=VAR_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
@@ -191,14 +195,11 @@ UNFOLD = {
 }
 
 LOGGING_CONFIG = None
-logs.configure(
-    level=env.text("CRAWLCTL_LOG_LEVEL", default="INFO"), as_json=env.flag("CRAWLCTL_LOG_JSON", default=False)
-)
+logs.configure(level=_given[table.LOG_LEVEL], as_json=_given[table.LOG_JSON])
 
 # --- The API -----------------------------------------------------------------------------------
 
-# A token that leaks is worth something only for so long; who needs one longer asks for another.
-REST_KNOX = {"TOKEN_TTL": env.seconds("CRAWLCTL_TOKEN_LIFETIME", default=36_000, least=60)}
+REST_KNOX = {"TOKEN_TTL": _given[table.TOKEN_LIFETIME]}
 REST_FRAMEWORK = {
     # The first says how to log in: without it a request that did not would be answered 403, not 401.
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -227,51 +228,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
-# --- The web server ----------------------------------------------------------------------------
+# --- What is installed beside it ---------------------------------------------------------------
 
-# The first port that it tries; a taken one gives the next.
-CRAWLCTL_PORT = env.integer("CRAWLCTL_PORT", default=8000, least=1, most=65_535)
-# The password of the user `admin`, whom `run` and `demo` make at their first start. Without it, one is
-# generated and shown then.
-CRAWLCTL_ADMIN_PASSWORD = env.text("CRAWLCTL_ADMIN_PASSWORD", default="")
-
-# --- The cluster -------------------------------------------------------------------------------
-
-# How often a node says that it is alive, and the silence after which its work is given away.
-# Five missed beats in a row: one slow garbage collection must not move a thousand documents.
-CRAWLCTL_HEARTBEAT_INTERVAL = env.seconds("CRAWLCTL_HEARTBEAT_INTERVAL", default=2)
-CRAWLCTL_NODE_TIMEOUT = env.seconds("CRAWLCTL_NODE_TIMEOUT", default=10)
-# How long a node tries to reach its database before it exits and leaves the rest to its supervisor.
-CRAWLCTL_NODE_GIVE_UP = env.seconds("CRAWLCTL_NODE_GIVE_UP", default=300)
-# How long a stopping worker waits for the requests that it has sent.
-CRAWLCTL_DRAIN_TIMEOUT = env.seconds("CRAWLCTL_DRAIN_TIMEOUT", default=10)
-
-# --- The queue ---------------------------------------------------------------------------------
-
-# Claimed and not yet flushed: what is fetched again at most when a worker is killed.
-CRAWLCTL_CLAIMED_PER_WORKER = env.integer("CRAWLCTL_CLAIMED_PER_WORKER", default=256, least=1)
-# Documents of a kind that a worker takes at once; 0 leaves the kind to other workers. Of what is read it has no more
-# than it may have claimed. Whether it tells outputs of the ends of runs.
-CRAWLCTL_PROCESSED_AT_ONCE = env.integer("CRAWLCTL_PROCESSED_AT_ONCE", default=256)
-CRAWLCTL_EXPIRED_AT_ONCE = env.integer("CRAWLCTL_EXPIRED_AT_ONCE", default=256)
-CRAWLCTL_CLEANED_AT_ONCE = env.integer("CRAWLCTL_CLEANED_AT_ONCE", default=256)
-CRAWLCTL_DELETED_AT_ONCE = env.integer("CRAWLCTL_DELETED_AT_ONCE", default=256)
-CRAWLCTL_TELLS_OUTPUTS = env.flag("CRAWLCTL_TELLS_OUTPUTS", default=True)
-# Results wait at most so long before they are written.
-CRAWLCTL_FLUSH_AFTER = env.seconds("CRAWLCTL_FLUSH_AFTER", default=0.2)
-
-# --- The history -------------------------------------------------------------------------------
-
-# Days for which the history is kept; 0 writes none. A hundred bytes and more for each request.
-CRAWLCTL_KEEP_HISTORY = env.integer("CRAWLCTL_KEEP_HISTORY", default=30, most=3_650)
-
-# --- The web -----------------------------------------------------------------------------------
-
-# How the crawler names itself where a job says nothing else; robots.txt is read for its first word. Name a
-# page or an address of yours in it: a site that is troubled must be able to reach you.
-CRAWLCTL_USER_AGENT = env.text("CRAWLCTL_USER_AGENT", default="crawlctl/0.1")
-
-# Repository connectors that are not installed as entry points: `package.module:OBJECT`, separated by commas.
-CRAWLCTL_CONNECTORS = env.words("CRAWLCTL_CONNECTORS")
-# Outputs likewise.
-CRAWLCTL_OUTPUTS = env.words("CRAWLCTL_OUTPUTS")
+CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
+CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]

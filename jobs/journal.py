@@ -3,10 +3,10 @@
 import datetime as dt
 from typing import Any
 
-from django.conf import settings
-
 from jobs.lifecycle.activity import ActivityName
 from jobs.models import Activity, Job, JobEvent
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_HISTORY
 
 
 def record(
@@ -20,7 +20,7 @@ def record(
 
 def remember(job: Job, *, activity: ActivityName, code: str, description: str, now: dt.datetime) -> None:
     """Write one row about the job itself into the history, where one is kept."""
-    if settings.CRAWLCTL_KEEP_HISTORY:
+    if current()[KEEP_HISTORY]:
         Activity.objects.create(
             started_at=now,
             job_id=job.pk,

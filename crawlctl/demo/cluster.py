@@ -17,6 +17,8 @@ from django.conf import settings
 from crawlctl import services
 from crawlctl.demo.plan import SitePlan
 from crawlctl.supervisor import Service, Supervisor
+from jobs.settings.running import current
+from jobs.settings.table import DRAIN_TIMEOUT
 
 _SEED: Final = 1
 _SITE: Final = "synthetic-site"
@@ -84,7 +86,7 @@ class DemoCluster:
             answer.read()
 
     def stop(self) -> None:
-        self.supervisor.stop(within=settings.CRAWLCTL_DRAIN_TIMEOUT.total_seconds() + _STOPS_WITHIN)
+        self.supervisor.stop(within=current()[DRAIN_TIMEOUT].total_seconds() + _STOPS_WITHIN)
 
     def _log_of(self, name: str) -> Path:
         return self.directory / f"{name}.log"

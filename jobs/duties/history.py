@@ -11,11 +11,12 @@ import datetime as dt
 from typing import Any, Final, LiteralString
 
 import psycopg
-from django.conf import settings
 from psycopg import sql
 from psycopg.errors import DuplicateTable, LockNotAvailable
 
 from jobs.duties.context import Pass
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_HISTORY
 from nodes.fences import TermHeld, hold_term
 
 _DAYS_AHEAD: Final = 7
@@ -48,7 +49,7 @@ DELETE FROM jobs_activity_default WHERE started_at < {end};
 def keep_history(at: Pass) -> int:
     """Make the days that come, and drop those that are older than the setting; returns 0, nobody waits for it."""
     today = at.now.astimezone(dt.UTC).date()
-    oldest = today - dt.timedelta(days=int(settings.CRAWLCTL_KEEP_HISTORY))
+    oldest = today - dt.timedelta(days=current()[KEEP_HISTORY])
     there = {day for (name,) in at.connection.execute(_DAYS).fetchall() if (day := _day_of(name))}
     coming = {today + dt.timedelta(days=ahead) for ahead in range(_DAYS_AHEAD + 1)}
     changes = [(_MAKE, day) for day in sorted(coming - there)]

@@ -9,16 +9,18 @@ from types import FrameType
 from typing import Final
 
 import uvloop
-from django.conf import settings
 from django.db import connection as django_connection
 
 from jobs.loops.database import database_dsn
 from jobs.loops.manager import Manager, ManagerSettings
 from jobs.loops.worker import Worker, WorkerSettings
 from jobs.models import Batch
+from jobs.settings import table
+from jobs.settings.running import current
 from nodes.attachment import call_when_orphaned
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from nodes.settings.effective import Effective
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # After a second signal the process is gone within a second, whatever still hangs.
@@ -32,6 +34,7 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
     Raises:
         WorkerFailed: it was marked failed, or its database stayed away.
     """
+    given = current()
     dsn = database_dsn()
     django_connection.close()
     worker = Worker(
@@ -40,30 +43,30 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
             kind=NodeKind.WORKER,
             scope=scope,
             name=name or socket.gethostname(),
-            timeout=settings.CRAWLCTL_NODE_TIMEOUT,
-            capacity=settings.CRAWLCTL_CLAIMED_PER_WORKER,
+            timeout=given[table.NODE_TIMEOUT],
+            capacity=given[table.CLAIMED],
         ),
         settings=WorkerSettings(
-            capacity=settings.CRAWLCTL_CLAIMED_PER_WORKER,
+            capacity=given[table.CLAIMED],
             # The workers of a one-shot have nobody to leave a kind to.
-            pools=_pools() if scope == CLUSTER_SCOPE else {},
-            tells=settings.CRAWLCTL_TELLS_OUTPUTS or scope != CLUSTER_SCOPE,
-            flush_after=settings.CRAWLCTL_FLUSH_AFTER,
-            drain_timeout=settings.CRAWLCTL_DRAIN_TIMEOUT,
-            heartbeat=settings.CRAWLCTL_HEARTBEAT_INTERVAL,
-            give_up=settings.CRAWLCTL_NODE_GIVE_UP,
-            keeps_history=settings.CRAWLCTL_KEEP_HISTORY > 0,
+            pools=_pools(given) if scope == CLUSTER_SCOPE else {},
+            tells=given[table.TELLS_OUTPUTS] or scope != CLUSTER_SCOPE,
+            flush_after=given[table.FLUSH_AFTER],
+            drain_timeout=given[table.DRAIN_TIMEOUT],
+            heartbeat=given[table.HEARTBEAT_INTERVAL],
+            give_up=given[table.NODE_GIVE_UP],
+            keeps_history=given[table.KEEP_HISTORY] > 0,
         ),
     )
     uvloop.run(_run_worker(worker, attached=attached))
 
 
-def _pools() -> dict[str, int]:
+def _pools(given: Effective) -> dict[str, int]:
     return {
-        Batch.Kind.PROCESS: settings.CRAWLCTL_PROCESSED_AT_ONCE,
-        Batch.Kind.EXPIRE: settings.CRAWLCTL_EXPIRED_AT_ONCE,
-        Batch.Kind.CLEAN: settings.CRAWLCTL_CLEANED_AT_ONCE,
-        Batch.Kind.DELETE: settings.CRAWLCTL_DELETED_AT_ONCE,
+        Batch.Kind.PROCESS: given[table.PROCESSED_AT_ONCE],
+        Batch.Kind.EXPIRE: given[table.EXPIRED_AT_ONCE],
+        Batch.Kind.CLEAN: given[table.CLEANED_AT_ONCE],
+        Batch.Kind.DELETE: given[table.DELETED_AT_ONCE],
     }
 
 
@@ -110,18 +113,17 @@ def run_manager(*, name: str, address: str = "", attached: bool = False) -> None
 
 def make_manager(*, name: str, scope: str, address: str = "") -> Manager:
     """A manager node of this process, not running yet."""
+    given = current()
     return Manager(
         dsn=database_dsn(),
         identity=NodeIdentity.of_this_process(
             kind=NodeKind.MANAGER,
             scope=scope,
             name=name or socket.gethostname(),
-            timeout=settings.CRAWLCTL_NODE_TIMEOUT,
+            timeout=given[table.NODE_TIMEOUT],
             address=address,
         ),
-        settings=ManagerSettings(
-            heartbeat=settings.CRAWLCTL_HEARTBEAT_INTERVAL, give_up=settings.CRAWLCTL_NODE_GIVE_UP
-        ),
+        settings=ManagerSettings(heartbeat=given[table.HEARTBEAT_INTERVAL], give_up=given[table.NODE_GIVE_UP]),
     )
 
 

@@ -33,6 +33,8 @@ from jobs.loops.manager import Manager
 from jobs.models import Job
 from jobs.queue import counters, release
 from jobs.queue.counters import RunCounts
+from jobs.settings.running import current
+from jobs.settings.table import DRAIN_TIMEOUT, NODE_TIMEOUT
 from nodes import membership
 from nodes.decisions.elect import take_over
 from nodes.decisions.judge import judge
@@ -189,7 +191,7 @@ class OneShot:
     def _stop_workers(self) -> None:
         for child in self._children:
             child.terminate()
-        deadline = time.monotonic() + settings.CRAWLCTL_DRAIN_TIMEOUT.total_seconds() + 2
+        deadline = time.monotonic() + current()[DRAIN_TIMEOUT].total_seconds() + 2
         for child in self._children:
             try:
                 child.wait(timeout=max(0.1, deadline - time.monotonic()))
@@ -221,9 +223,7 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
 
 def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, say: Callable[[str], None]) -> None:
     """Fail what is left of a dead one-shot and give back what it claimed."""
-    me = NodeIdentity.of_this_process(
-        kind=NodeKind.MANAGER, scope=mine, name="crawl", timeout=settings.CRAWLCTL_NODE_TIMEOUT
-    )
+    me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=mine, name="crawl", timeout=current()[NODE_TIMEOUT])
     began_at = time.monotonic()
     told = False
     while True:
@@ -238,9 +238,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
             membership.register(connection, identity=me)
             membership.begin_work(connection, node_id=me.id)
             waited = dt.timedelta(seconds=time.monotonic() - began_at)
-            _judge_scope(
-                connection, scope=job.node_scope, me=me, steady_for=max(waited, settings.CRAWLCTL_NODE_TIMEOUT)
-            )
+            _judge_scope(connection, scope=job.node_scope, me=me, steady_for=max(waited, current()[NODE_TIMEOUT]))
             break
         if not told:
             say(f"Waiting for the silence of node {alive.id} to be long enough ...")
@@ -275,7 +273,7 @@ def _judge_scope(
 
 def _live_nodes(connection: psycopg.Connection[Any], job: Job) -> list[NodeSeen]:
     me = NodeIdentity.of_this_process(
-        kind=NodeKind.MANAGER, scope=job.node_scope, name="crawl", timeout=settings.CRAWLCTL_NODE_TIMEOUT
+        kind=NodeKind.MANAGER, scope=job.node_scope, name="crawl", timeout=current()[NODE_TIMEOUT]
     )
     return [node for node in membership.look(connection, scope=job.node_scope, me=me).nodes if node.is_live]
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Q
 
+from jobs.settings.running import current
+from jobs.settings.table import CLAIMED
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 from nodes.models import MainTerm, Node, NodeEvent
 
@@ -136,4 +137,4 @@ def _limit(node: Node) -> int:
     """What the worker itself registered with; else what this process is set to, which is most likely the same."""
     if node.kind != NodeKind.WORKER:
         return 0
-    return node.capacity or int(settings.CRAWLCTL_CLAIMED_PER_WORKER)
+    return node.capacity or current()[CLAIMED]

@@ -7,6 +7,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 
 from crawlctl.accounts import ensure_administrator
+from jobs.settings.table import ADMIN_PASSWORD
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +65,7 @@ def test_a_chosen_password_is_never_renewed():
 
 def test_the_password_of_the_environment_holds_and_is_not_shown(settings):
     ensure_administrator(renew=False)
-    settings.CRAWLCTL_ADMIN_PASSWORD = "from the environment"
+    settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "from the environment"}
 
     line = ensure_administrator(renew=False)
 
@@ -73,7 +74,7 @@ def test_the_password_of_the_environment_holds_and_is_not_shown(settings):
 
 
 def test_a_start_with_the_same_password_logs_nobody_out(settings):
-    settings.CRAWLCTL_ADMIN_PASSWORD = "from the environment"
+    settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "from the environment"}
     ensure_administrator(renew=True)
     before = User.objects.get(username="admin").get_session_auth_hash()
 

@@ -15,6 +15,7 @@ from jobs.models import Activity, Job
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
 from jobs.queue.history import Departure
+from jobs.settings.table import KEEP_HISTORY
 from jobs.transitions import make_transition
 from tests.cluster import NOON, elect_main, register_node, seconds
 from tests.factories import (
@@ -158,7 +159,7 @@ def test_nothing_is_told_of_an_outcome_whose_claim_was_lost(crawl, connection):
 
 
 def test_where_no_history_is_kept_none_is_written(crawl, connection, settings):
-    settings.CRAWLCTL_KEEP_HISTORY = 0
+    settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 0}
     make_documents(crawl.lane, ["page"])
     result = make_result(crawl.claim()["page"], facts_of(crawl.job), records=[fetched()])
 
@@ -313,7 +314,7 @@ def test_a_day_made_later_has_the_index_of_the_table(connection, main):
 
 
 def test_days_that_are_too_old_go_with_all_that_stands_in_them(connection, main, settings):
-    settings.CRAWLCTL_KEEP_HISTORY = 2
+    settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 2}
     main(NOON)
     remember(connection, NOON)
     remember(connection, NOON + 2 * DAY)

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 from jobs.lifecycle import diagram
+from jobs.settings import manual
+from jobs.settings.table import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,9 +23,12 @@ def test_the_lifecycle_page_is_what_the_tables_print():
 
 
 def test_every_setting_is_in_the_example_and_every_example_is_a_setting():
-    read_by_settings = set(re.findall(r'env\.\w+\(\s*"(\w+)"', read("crawlctl/settings.py")))
+    assert settings_named_in(read(".env.example")) == {setting.environment for setting in TABLE.settings}
 
-    assert settings_named_in(read(".env.example")) == read_by_settings
+
+def test_the_list_of_settings_in_the_manual_is_what_their_table_prints():
+    assert read(manual.MANUAL) == manual.rewritten(read(manual.MANUAL))
+    assert manual.table_of_settings() in read(manual.MANUAL)
 
 
 def test_every_command_is_in_the_operating_manual():

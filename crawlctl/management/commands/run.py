@@ -6,7 +6,6 @@ import sys
 import time
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
@@ -14,6 +13,8 @@ from crawlctl import services, webserver
 from crawlctl.accounts import ensure_administrator
 from crawlctl.startup import make_database_ready
 from crawlctl.supervisor import StopRequest, Supervisor
+from jobs.settings.running import current
+from jobs.settings.table import DRAIN_TIMEOUT, PORT
 
 _TICK = 0.1
 
@@ -27,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port",
             type=int,
-            default=settings.CRAWLCTL_PORT,
+            default=current()[PORT],
             help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
         )
 
@@ -53,7 +54,7 @@ class Command(BaseCommand):
                     supervisor.tend()
                     time.sleep(_TICK)
             finally:
-                supervisor.stop(within=settings.CRAWLCTL_DRAIN_TIMEOUT.total_seconds() + 2)
+                supervisor.stop(within=current()[DRAIN_TIMEOUT].total_seconds() + 2)
         sys.exit(stop_request.exit_code)
 
 

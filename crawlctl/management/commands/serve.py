@@ -4,11 +4,12 @@ import argparse
 import socket
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from crawlctl import webserver
 from jobs.management.database import look_at_the_database
+from jobs.settings.running import current
+from jobs.settings.table import PORT
 
 
 class Command(BaseCommand):
@@ -19,7 +20,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
         parser.add_argument(
-            "--port", type=int, default=settings.CRAWLCTL_PORT, help="first port to try (CRAWLCTL_PORT, %(default)s)"
+            "--port", type=int, default=current()[PORT], help="first port to try (CRAWLCTL_PORT, %(default)s)"
         )
         parser.add_argument("--fd", type=int, help=argparse.SUPPRESS)
         parser.add_argument(

@@ -32,6 +32,8 @@ from jobs.management.progress import Bar
 from jobs.models import Job
 from jobs.queries.clock import read_clock
 from jobs.queries.counts import count_present_runs
+from jobs.settings.running import current
+from jobs.settings.table import NODE_TIMEOUT, PORT
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node
 
@@ -85,7 +87,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port",
             type=int,
-            default=settings.CRAWLCTL_PORT,
+            default=current()[PORT],
             help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
         )
 
@@ -164,7 +166,7 @@ class Command(BaseCommand):
     @staticmethod
     def _refuse_other_machines() -> None:
         """The site is on loopback addresses, so a worker elsewhere would crawl its own machine."""
-        beaten_since = read_clock() - settings.CRAWLCTL_NODE_TIMEOUT
+        beaten_since = read_clock() - current()[NODE_TIMEOUT]
         alive = Node.objects.filter(scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, heartbeat_at__gt=beaten_since)
         elsewhere = alive.exclude(host=socket.gethostname()).first()
         if elsewhere is not None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
@@ -13,6 +12,8 @@ from jobs.connectors.repository.web.scope import BadPattern, Scope
 from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.lifecycle.scan import Model
+from jobs.settings.running import current
+from jobs.settings.table import USER_AGENT
 
 # The first document of a host waits behind its robots.txt, which may ask for a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
@@ -91,7 +92,7 @@ def specification_of(asked: Asked) -> WebSpecification:
     Raises:
         BadSpecification: an unknown key, or a value that cannot be.
     """
-    defaults = {"user_agent": settings.CRAWLCTL_USER_AGENT}
+    defaults = {"user_agent": current()[USER_AGENT]}
     own = SCHEMA.read(asked.specification)
     return WebSpecification.read({**defaults, **asked.configuration, **own}, seeds=asked.seeds)
 

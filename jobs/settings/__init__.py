@@ -1,0 +1,1 @@
+"""The settings of crawlctl: what there is to be set (`table`), and what this process runs with (`running`)."""

@@ -1,0 +1,287 @@
+"""
+Everything that can be set, each with its range, its default and its reason.
+
+From here come the reading of the environment, the validation of the settings JSON, the list in
+docs/operating.md and the page of settings. A number that nobody should tune is not here: it is a constant
+beside its only use.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, Final
+
+from nodes.settings.declaration import Applies, Rule, Setting, Table
+from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
+
+_A_DAY: Final = 24 * 3600
+_DOCUMENTS: Final = "documents"
+# More than a worker could hold in memory, and than anybody would read again after it died.
+_MOST_DOCUMENTS: Final = 100_000
+
+# --- The cluster -------------------------------------------------------------------------------
+
+HEARTBEAT_INTERVAL: Final = Setting(
+    path="cluster.heartbeat_interval",
+    environment="CRAWLCTL_HEARTBEAT_INTERVAL",
+    kind=Seconds(least=0.05, most=3600),
+    default=dt.timedelta(seconds=2),
+    meaning="How often a node says that it is alive.",
+    applies=Applies.AT_ONCE,
+)
+# Five missed beats in a row: one slow garbage collection must not move a thousand documents.
+NODE_TIMEOUT: Final = Setting(
+    path="cluster.node_timeout",
+    environment="CRAWLCTL_NODE_TIMEOUT",
+    kind=Seconds(least=0.1, most=_A_DAY),
+    default=dt.timedelta(seconds=10),
+    meaning="The silence after which a node is failed and its work given away. A node is judged by its own.",
+    applies=Applies.AT_NEXT_START,
+)
+NODE_GIVE_UP: Final = Setting(
+    path="cluster.node_give_up",
+    environment="CRAWLCTL_NODE_GIVE_UP",
+    kind=Seconds(),
+    default=dt.timedelta(seconds=300),
+    meaning="How long a node tries to reach its database before it exits and leaves the rest to its supervisor.",
+    applies=Applies.AT_ONCE,
+)
+
+# --- Workers -----------------------------------------------------------------------------------
+
+CLAIMED: Final = Setting(
+    path="worker.claimed",
+    environment="CRAWLCTL_CLAIMED_PER_WORKER",
+    kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
+    default=256,
+    meaning="Claimed and not yet flushed: what is fetched again at most when a worker is killed.",
+    applies=Applies.AT_ONCE,
+)
+PROCESSED_AT_ONCE: Final = Setting(
+    path="worker.processed_at_once",
+    environment="CRAWLCTL_PROCESSED_AT_ONCE",
+    kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
+    default=256,
+    meaning="Documents that a worker takes at once to read; 0 leaves them to other workers.",
+    applies=Applies.AT_ONCE,
+)
+EXPIRED_AT_ONCE: Final = Setting(
+    path="worker.expired_at_once",
+    environment="CRAWLCTL_EXPIRED_AT_ONCE",
+    kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
+    default=256,
+    meaning="Documents that a worker takes at once to expire; 0 leaves them to other workers.",
+    applies=Applies.AT_ONCE,
+)
+CLEANED_AT_ONCE: Final = Setting(
+    path="worker.cleaned_at_once",
+    environment="CRAWLCTL_CLEANED_AT_ONCE",
+    kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
+    default=256,
+    meaning="Documents that a worker takes at once to clean; 0 leaves them to other workers.",
+    applies=Applies.AT_ONCE,
+)
+DELETED_AT_ONCE: Final = Setting(
+    path="worker.deleted_at_once",
+    environment="CRAWLCTL_DELETED_AT_ONCE",
+    kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
+    default=256,
+    meaning="Documents that a worker takes at once to delete; 0 leaves them to other workers.",
+    applies=Applies.AT_ONCE,
+)
+TELLS_OUTPUTS: Final = Setting(
+    path="worker.tells_outputs",
+    environment="CRAWLCTL_TELLS_OUTPUTS",
+    kind=Flag(),
+    default=True,
+    meaning="Whether a worker tells outputs of the ends of runs.",
+    applies=Applies.AT_NEXT_START,
+)
+FLUSH_AFTER: Final = Setting(
+    path="worker.flush_after",
+    environment="CRAWLCTL_FLUSH_AFTER",
+    kind=Seconds(most=60),
+    default=dt.timedelta(seconds=0.2),
+    meaning="Results wait at most so long before they are written.",
+    applies=Applies.AT_ONCE,
+)
+DRAIN_TIMEOUT: Final = Setting(
+    path="worker.drain_timeout",
+    environment="CRAWLCTL_DRAIN_TIMEOUT",
+    kind=Seconds(most=_A_DAY),
+    default=dt.timedelta(seconds=10),
+    meaning="How long a stopping worker waits for the requests that it has sent.",
+    applies=Applies.AT_ONCE,
+)
+
+# --- The crawl ---------------------------------------------------------------------------------
+
+USER_AGENT: Final = Setting(
+    path="crawl.user_agent",
+    environment="CRAWLCTL_USER_AGENT",
+    kind=Text(most=1000, ascii_only=True),
+    default="crawlctl/0.1",
+    meaning=(
+        "How the crawler names itself where a job says nothing else; robots.txt is read for its first word. Name a "
+        "page or an address of yours in it: a site that is troubled must be able to reach you."
+    ),
+    applies=Applies.AT_NEXT_START,
+)
+KEEP_HISTORY: Final = Setting(
+    path="crawl.keep_history",
+    environment="CRAWLCTL_KEEP_HISTORY",
+    kind=WholeNumber(most=3_650, unit="days"),
+    default=30,
+    meaning="Days for which the history is kept; 0 writes none. A hundred bytes and more for each request.",
+    applies=Applies.AT_ONCE,
+)
+CONNECTORS: Final = Setting(
+    path="crawl.connectors",
+    environment="CRAWLCTL_CONNECTORS",
+    kind=Words(),
+    default=(),
+    meaning="Repository connectors that are not installed as entry points: package.module:OBJECT.",
+)
+OUTPUTS: Final = Setting(
+    path="crawl.outputs",
+    environment="CRAWLCTL_OUTPUTS",
+    kind=Words(),
+    default=(),
+    meaning="Outputs that are not installed as entry points, likewise.",
+)
+
+# --- The web server ----------------------------------------------------------------------------
+
+PORT: Final = Setting(
+    path="web.port",
+    environment="CRAWLCTL_PORT",
+    kind=WholeNumber(least=1, most=65_535),
+    default=8000,
+    meaning="The first port that the web server tries; a taken one gives the next.",
+)
+ADMIN_PASSWORD: Final = Setting(
+    path="web.admin_password",
+    environment="CRAWLCTL_ADMIN_PASSWORD",
+    kind=Text(),
+    default="",
+    meaning=(
+        "The password of the user admin, whom run and demo make at their first start. Without it, one is generated "
+        "and shown then."
+    ),
+)
+ALLOWED_HOSTS: Final = Setting(
+    path="web.allowed_hosts",
+    environment="CRAWLCTL_ALLOWED_HOSTS",
+    kind=Words(apart_by=" "),
+    default=(),
+    meaning="Host names under which the pages and the API answer; the loopback names always do.",
+)
+TRUSTED_ORIGINS: Final = Setting(
+    path="web.trusted_origins",
+    environment="CRAWLCTL_TRUSTED_ORIGINS",
+    kind=Words(apart_by=" "),
+    default=(),
+    meaning="Origins of pages of ours that a proxy shows under another name.",
+)
+TLS: Final = Setting(
+    path="web.tls",
+    environment="CRAWLCTL_TLS",
+    kind=Flag(),
+    default=False,
+    meaning="Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.",
+)
+TOKEN_LIFETIME: Final = Setting(
+    path="web.token_lifetime",
+    environment="CRAWLCTL_TOKEN_LIFETIME",
+    kind=Seconds(least=60),
+    default=dt.timedelta(hours=10),
+    meaning="How long an API token is good: one that leaks is worth something only for so long.",
+)
+SECRET_KEY: Final = Setting(
+    path="web.secret_key",
+    environment="CRAWLCTL_SECRET_KEY",
+    kind=Text(),
+    default="",
+    meaning="Signs sessions and tokens; machines that share a database must share it. Empty: one of this machine.",
+)
+
+# --- The process -------------------------------------------------------------------------------
+
+DATABASE_URL: Final = Setting(
+    path="process.database_url",
+    environment="DATABASE_URL",
+    kind=Text(),
+    default="",
+    meaning="The database: any PostgreSQL from 15 on. Empty: an embedded one for this machine.",
+)
+VAR: Final = Setting(
+    path="process.var",
+    environment="CRAWLCTL_VAR",
+    kind=Text(),
+    default="",
+    meaning="Where this machine keeps the embedded database and its key. Empty: var, below the program.",
+)
+DEBUG: Final = Setting(
+    path="process.debug",
+    environment="CRAWLCTL_DEBUG",
+    kind=Flag(),
+    default=False,
+    meaning="Pages show what went wrong to anybody. For development only.",
+)
+LOG_LEVEL: Final = Setting(
+    path="process.log_level",
+    environment="CRAWLCTL_LOG_LEVEL",
+    kind=Choice(words=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
+    default="INFO",
+    meaning="What is logged: events of this level and above.",
+)
+LOG_JSON: Final = Setting(
+    path="process.log_json",
+    environment="CRAWLCTL_LOG_JSON",
+    kind=Flag(),
+    default=False,
+    meaning="Log a JSON object a line.",
+)
+
+
+def _two_beats(value: Callable[[Setting[Any]], Any]) -> str:
+    beat, timeout = value(HEARTBEAT_INTERVAL), value(NODE_TIMEOUT)
+    if timeout >= 2 * beat:
+        return ""
+    return (
+        f"This must be at least two heartbeats, {2 * beat.total_seconds():g} s, and is {timeout.total_seconds():g} s: "
+        "one that is late would fail the node."
+    )
+
+
+TABLE: Final = Table(
+    settings=(
+        HEARTBEAT_INTERVAL,
+        NODE_TIMEOUT,
+        NODE_GIVE_UP,
+        CLAIMED,
+        PROCESSED_AT_ONCE,
+        EXPIRED_AT_ONCE,
+        CLEANED_AT_ONCE,
+        DELETED_AT_ONCE,
+        TELLS_OUTPUTS,
+        FLUSH_AFTER,
+        DRAIN_TIMEOUT,
+        USER_AGENT,
+        KEEP_HISTORY,
+        CONNECTORS,
+        OUTPUTS,
+        PORT,
+        ADMIN_PASSWORD,
+        ALLOWED_HOSTS,
+        TRUSTED_ORIGINS,
+        TLS,
+        TOKEN_LIFETIME,
+        SECRET_KEY,
+        DATABASE_URL,
+        VAR,
+        DEBUG,
+        LOG_LEVEL,
+        LOG_JSON,
+    ),
+    rules=(Rule(paths=(NODE_TIMEOUT.path, HEARTBEAT_INTERVAL.path), breach=_two_beats),),
+)

@@ -1,0 +1,123 @@
+"""
+What counts: of each setting the first that was said, in falling order by the command line, the
+environment, the settings JSON in the database; else its default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Self, TypeVar
+
+from nodes.settings.declaration import Applies, InvalidSettings, Said, Setting, Table, breaches
+
+_T = TypeVar("_T")
+
+
+class Source(StrEnum):
+    """Where a value comes from."""
+
+    COMMAND_LINE = "command line"
+    ENVIRONMENT = "environment"
+    STORED = "stored"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """
+    The settings of one process. `version` is that of the settings JSON that it has taken up, 0 for none;
+    `waiting` are the settings of that version that count at its next start only.
+    """
+
+    table: Table
+    command_line: Said = field(default_factory=dict)
+    environment: Said = field(default_factory=dict)
+    stored: Said = field(default_factory=dict)
+    version: int = 0
+    waiting: Said = field(default_factory=dict)
+
+    def __getitem__(self, setting: Setting[_T]) -> _T:
+        value: _T = self._said_by(setting).get(setting.path, setting.default)
+        return value
+
+    def source(self, setting: Setting[Any]) -> Source:
+        for source, said in self._places():
+            if setting.path in said:
+                return source
+        return Source.DEFAULT
+
+    def check(self) -> None:
+        """
+        Make sure that what was said in several places goes together.
+
+        Raises:
+            InvalidSettings: it does not; the sentence says where each value comes from.
+        """
+        problems = breaches(self.table, self.__getitem__)
+        if problems:
+            raise InvalidSettings({path: [*said, self._origins(path)] for path, said in problems.items()})
+
+    def starting_with(self, stored: Said, *, version: int) -> Self:
+        """The settings of a process that starts with this version of the settings JSON."""
+        return replace(self, stored=stored, version=version, waiting={})
+
+    def taking_up(self, stored: Said, *, version: int) -> Self:
+        """
+        The settings of a process that runs and hears of a newer version.
+
+        What counts at the next start only stays as it is; and what would contradict that waits with it: a
+        node that is judged by a short timeout cannot begin to beat seldom.
+        """
+        later = {setting.path for setting in self.table.stored if setting.applies == Applies.AT_NEXT_START}
+        taken = self.starting_with(_mixed(stored, kept=self.stored, paths=later), version=version)
+        for rule in self.table.rules:
+            if rule.breach(taken.__getitem__):
+                later.update(rule.paths)
+        taken = self.starting_with(_mixed(stored, kept=self.stored, paths=later), version=version)
+        started = self.starting_with(stored, version=version)
+        waiting = {
+            setting.path: started[setting] for setting in self.table.stored if started[setting] != taken[setting]
+        }
+        return replace(taken, waiting=waiting)
+
+    def report(self) -> dict[str, Any]:
+        """What a node says of its settings, as JSON: values and sources by path."""
+        return {
+            "version": self.version,
+            "values": {setting.path: setting.as_json(self[setting]) for setting in self.table.stored},
+            "sources": {setting.path: str(self.source(setting)) for setting in self.table.stored},
+            "waiting": {path: self.table[path].as_json(value) for path, value in self.waiting.items()},
+        }
+
+    def _said_by(self, setting: Setting[Any]) -> Said:
+        return next((said for _source, said in self._places() if setting.path in said), {})
+
+    def _places(self) -> tuple[tuple[Source, Said], ...]:
+        return (
+            (Source.COMMAND_LINE, self.command_line),
+            (Source.ENVIRONMENT, self.environment),
+            (Source.STORED, self.stored),
+        )
+
+    def _origins(self, path: str) -> str:
+        paths = next(rule.paths for rule in self.table.rules if rule.paths[0] == path)
+        said = ", ".join(f"{each} comes from {self._origin(self.table[each])}" for each in paths)
+        return f"({said}.)"
+
+    def _origin(self, setting: Setting[Any]) -> str:
+        match self.source(setting):
+            case Source.COMMAND_LINE:
+                return "the command line"
+            case Source.ENVIRONMENT:
+                return f"the environment ({setting.environment})"
+            case Source.STORED:
+                return f"version {self.version} of the stored settings"
+            case Source.DEFAULT:
+                return "its default"
+
+
+def _mixed(newer: Said, *, kept: Said, paths: set[str]) -> Mapping[str, Any]:
+    """What was said newly, but at these paths what was said before."""
+    return {path: value for path, value in newer.items() if path not in paths} | {
+        path: value for path, value in kept.items() if path in paths
+    }

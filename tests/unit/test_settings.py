@@ -1,0 +1,203 @@
+"""Settings: what was said where, what counts, and what is refused."""
+
+import datetime as dt
+
+import pytest
+
+from jobs.settings import table
+from jobs.settings.table import CLAIMED, HEARTBEAT_INTERVAL, NODE_TIMEOUT, TABLE, TELLS_OUTPUTS
+from nodes.settings.declaration import (
+    InvalidSettings,
+    Setting,
+    SettingError,
+    as_document,
+    read_document,
+    read_environment,
+    read_options,
+)
+from nodes.settings.effective import Effective, Source
+
+
+def seconds(value):
+    return dt.timedelta(seconds=value)
+
+
+def problems_of(document):
+    with pytest.raises(InvalidSettings) as refused:
+        read_document(TABLE, document)
+    return refused.value.problems
+
+
+# --- The table -----------------------------------------------------------------------------------
+
+
+def test_no_two_settings_have_one_name():
+    assert len({setting.path for setting in TABLE.settings}) == len(TABLE.settings)
+    assert len({setting.environment for setting in TABLE.settings}) == len(TABLE.settings)
+
+
+def test_every_setting_that_is_declared_is_in_the_table():
+    declared = {value.path for value in vars(table).values() if isinstance(value, Setting)}
+
+    assert declared == {setting.path for setting in TABLE.settings}
+
+
+@pytest.mark.parametrize("setting", TABLE.settings, ids=lambda setting: setting.path)
+def test_a_default_is_what_its_setting_can_be(setting):
+    if setting.can_be_stored:
+        assert setting.kind.from_json(setting.as_json(setting.default)) == setting.default
+    assert setting.meaning.endswith(".")
+
+
+def test_defaults_go_together():
+    Effective(table=TABLE).check()
+
+
+def test_secrets_are_said_by_the_environment_only():
+    for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, table.DATABASE_URL):
+        assert not secret.can_be_stored
+
+
+# --- Reading -------------------------------------------------------------------------------------
+
+
+def test_an_unset_or_empty_variable_says_nothing():
+    assert read_environment(TABLE, {"CRAWLCTL_NODE_TIMEOUT": "", "PATH": "/bin"}) == {}
+
+
+def test_a_wrong_variable_is_named_with_what_would_be_right():
+    with pytest.raises(SettingError) as refused:
+        read_environment(TABLE, {"CRAWLCTL_CLAIMED_PER_WORKER": "many"})
+
+    assert str(refused.value) == ("CRAWLCTL_CLAIMED_PER_WORKER is 'many': it must be a whole number from 1 to 100000")
+
+
+def test_options_of_a_command_line_are_read():
+    assert read_options(TABLE, ["worker.claimed=5", "worker.claimed=7"]) == {CLAIMED.path: 7}
+
+
+@pytest.mark.parametrize("option", ["worker.claimd=5", "claimed=5", "worker.claimed", "web.secret_key=x"])
+def test_an_option_that_is_none_is_refused(option):
+    with pytest.raises((InvalidSettings, SettingError)):
+        read_options(TABLE, [option])
+
+
+def test_a_document_is_read_and_written_back():
+    document = {"cluster": {"heartbeat_interval": 0.5, "node_timeout": 3}, "worker": {"tells_outputs": False}}
+
+    said = read_document(TABLE, document)
+
+    assert said == {HEARTBEAT_INTERVAL.path: seconds(0.5), NODE_TIMEOUT.path: seconds(3), TELLS_OUTPUTS.path: False}
+    assert as_document(TABLE, said) == document
+
+
+@pytest.mark.parametrize("document", [[], "text", None, 3])
+def test_a_document_is_an_object(document):
+    assert list(problems_of(document)) == ["settings"]
+
+
+def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
+    problems = problems_of(
+        {
+            "cluster": {"heartbeat_interval": "2", "nodetimeout": 5, "node_timeout": 100_000},
+            "worker": [],
+            "web": {"secret_key": "x"},
+            "crawl": {"connectors": ["a:B"], "keep_history": None},
+        }
+    )
+
+    assert problems == {
+        "cluster.heartbeat_interval": ["This must be a number of seconds from 0.05 to 3600."],
+        "cluster.nodetimeout": [
+            "There is no such setting; there are: "
+            + ", ".join(setting.path for setting in TABLE.stored if setting.section == "cluster")
+            + "."
+        ],
+        "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
+        "worker": ["This must be an object of settings."],
+        "web": ["There is no such section; there are: cluster, crawl, worker."],
+        "crawl.connectors": ["This is said by the environment only, as CRAWLCTL_CONNECTORS."],
+        "crawl.keep_history": ["This must be a whole number from 0 to 3650."],
+    }
+
+
+def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_default():
+    assert problems_of({"cluster": {"heartbeat_interval": 6}}) == {
+        "cluster.node_timeout": [
+            "This must be at least two heartbeats, 12 s, and is 10 s: one that is late would fail the node."
+        ]
+    }
+
+
+# --- What counts ---------------------------------------------------------------------------------
+
+
+def test_the_command_line_counts_before_the_environment_before_stored_settings_before_the_default():
+    said = [{CLAIMED.path: number} for number in (1, 2, 3)]
+    places = ("command_line", "environment", "stored")
+
+    found = []
+    for first in range(4):
+        effective = Effective(table=TABLE, **dict(zip(places[first:], said[first:], strict=True)))
+        found.append((effective[CLAIMED], effective.source(CLAIMED)))
+
+    assert found == [
+        (1, Source.COMMAND_LINE),
+        (2, Source.ENVIRONMENT),
+        (3, Source.STORED),
+        (256, Source.DEFAULT),
+    ]
+
+
+def test_what_contradicts_itself_between_places_is_refused_with_where_each_comes_from():
+    effective = Effective(
+        table=TABLE,
+        environment={NODE_TIMEOUT.path: seconds(3)},
+        stored={HEARTBEAT_INTERVAL.path: seconds(2)},
+        version=7,
+    )
+
+    with pytest.raises(InvalidSettings) as refused:
+        effective.check()
+
+    assert str(refused.value) == (
+        "cluster.node_timeout: This must be at least two heartbeats, 4 s, and is 3 s: one that is late would fail the "
+        "node. (cluster.node_timeout comes from the environment (CRAWLCTL_NODE_TIMEOUT), cluster.heartbeat_interval "
+        "comes from version 7 of the stored settings.)"
+    )
+
+
+def test_a_running_process_takes_up_what_it_can_and_the_rest_waits():
+    running = Effective(table=TABLE)
+
+    taken = running.taking_up({CLAIMED.path: 5, NODE_TIMEOUT.path: seconds(60)}, version=1)
+
+    assert (taken[CLAIMED], taken[NODE_TIMEOUT]) == (5, seconds(10))
+    assert taken.waiting == {NODE_TIMEOUT.path: seconds(60)}
+    assert taken.report()["waiting"] == {NODE_TIMEOUT.path: 60}
+
+
+def test_a_beat_that_its_own_timeout_does_not_allow_waits_with_the_timeout():
+    running = Effective(table=TABLE)
+
+    taken = running.taking_up({HEARTBEAT_INTERVAL.path: seconds(20), NODE_TIMEOUT.path: seconds(60)}, version=1)
+
+    assert taken[HEARTBEAT_INTERVAL] == seconds(2)
+    assert set(taken.waiting) == {HEARTBEAT_INTERVAL.path, NODE_TIMEOUT.path}
+    taken.starting_with({HEARTBEAT_INTERVAL.path: seconds(20), NODE_TIMEOUT.path: seconds(60)}, version=1).check()
+
+
+def test_what_a_later_version_says_no_more_waits_no_more():
+    running = Effective(table=TABLE).taking_up({CLAIMED.path: 5, NODE_TIMEOUT.path: seconds(60)}, version=1)
+
+    taken = running.taking_up({}, version=2)
+
+    assert (taken[CLAIMED], taken.source(CLAIMED), taken.waiting, taken.version) == (256, Source.DEFAULT, {}, 2)
+
+
+def test_what_the_environment_says_waits_for_nothing():
+    running = Effective(table=TABLE, environment={NODE_TIMEOUT.path: seconds(10)})
+
+    taken = running.taking_up({NODE_TIMEOUT.path: seconds(60)}, version=1)
+
+    assert (taken[NODE_TIMEOUT], taken.source(NODE_TIMEOUT), taken.waiting) == (seconds(10), Source.ENVIRONMENT, {})
