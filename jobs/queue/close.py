@@ -13,6 +13,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.queue.retrying import retried
+from jobs.throttling.bins import LOST_PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class ClosedTurn:
     follows: int | None = None
 
 
-# Closes turns, wakes lanes (those of the bins that got a place, and those that got documents), and ends
-# batches of which no document is claimed. Locks: Bin by id, then Lane by id, then Batch and Turn.
+# Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
+# whose documents ripen later: they would take a place that they cannot use), and ends batches of which no document is claimed. Locks: Bin by id, then Lane by id, then Batch and Turn.
 # One statement has one snapshot, taken before it waits for a bin: a follower that was planned meanwhile is
 # not in it, and would be passed over. Its planning changed the bin's row, so turns of a bin whose locked row
 # is not the one in the snapshot are left for another statement, which sees both.
@@ -47,7 +48,8 @@ WITH given AS (
       FROM jobs_lane AS lane
       LEFT JOIN unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS filled(id, at) ON filled.id = lane.id
      WHERE (lane.id = ANY(%(lanes)s) AND (lane.ready_at IS NULL OR lane.ready_at > filled.at))
-        OR (lane.bin_id IN (SELECT id FROM bins) AND lane.ready_at > clock_timestamp())
+        OR (lane.bin_id IN (SELECT id FROM bins) AND lane.ready_at > clock_timestamp()
+            AND lane.ready_at <= clock_timestamp() + %(lost_place)s)
      ORDER BY lane.id
        FOR NO KEY UPDATE OF lane
 ), woken AS (
@@ -126,6 +128,7 @@ def close_turns(
                     "batches": list(batches),
                     "lanes": lanes,
                     "at": [at[lane] for lane in lanes],
+                    "lost_place": LOST_PLACE,
                 },
             ).fetchone()
             assert row is not None

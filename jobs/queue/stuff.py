@@ -22,7 +22,7 @@ from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
-from jobs.throttling.bins import BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
+from jobs.throttling.bins import LOST_PLACE, BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
 
 # Documents of one batch where a batch holds turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
@@ -423,7 +423,9 @@ def _what_is_left(
         last[plan.lane.id] = documents[-1].seq
         planned[plan.lane.id] = planned.get(plan.lane.id, 0) + plan.documents
     left: list[tuple[int, dt.datetime | None, int | None, bool]] = []
-    asleep = {place.lane.id: place.until for place in waiting}
+    # Where the lanes that were first had nothing to give, their places are still there for the next pass.
+    unused = {lane.bin_id for lane in lanes if lane.id in tried} - {plan.lane.bin_id for plan, _ in chosen}
+    asleep = {place.lane.id: place.until for place in waiting if place.until or place.lane.bin_id not in unused}
     short = [lane for lane in lanes if lane.id in tried and given.get(lane.id, 0) < planned.get(lane.id, 1)]
     # What gave something is asked again soon; only of what gave nothing it must be known when it will.
     soon = now + _ASK_AGAIN
@@ -449,14 +451,12 @@ def _what_is_left(
             left.append((lane.id, next_ready[lane.id], 0, True))
         elif served:
             # All its places are taken: who takes or closes a turn of its bin wakes it.
-            left.append((lane.id, now + _LOOK_AGAIN, last[lane.id] + 1, True))
+            left.append((lane.id, now + LOST_PLACE, last[lane.id] + 1, True))
         elif lane.id in asleep:
             until = asleep[lane.id]
-            left.append((lane.id, until or now + _LOOK_AGAIN, None, False))
+            left.append((lane.id, until or now + LOST_PLACE, None, False))
     return left
 
 
-# A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
-_LOOK_AGAIN: Final = dt.timedelta(seconds=2)
 # A lane that gave fewer documents than were wanted of it.
 _ASK_AGAIN: Final = dt.timedelta(milliseconds=250)

@@ -22,6 +22,8 @@ DOCUMENTS_A_TURN: Final = 64
 _LEAD: Final = dt.timedelta(seconds=1)
 # Who finds the lane of another owner first in line leaves the place to it for so long.
 COURTESY: Final = dt.timedelta(seconds=2)
+# A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
+LOST_PLACE: Final = dt.timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 from django.db import connection as django_connection
+from django.utils import timezone
 
 from jobs import control
 from jobs.connectors.repository.base import Ending
@@ -22,7 +23,7 @@ from jobs.queue.release import give_back, release_of_lost_workers
 from jobs.queue.stuff import stuff
 from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.take import take
-from jobs.throttling.bins import DOCUMENTS_A_TURN
+from jobs.throttling.bins import DOCUMENTS_A_TURN, LOST_PLACE
 from nodes import membership
 from nodes.fences import FenceRefused
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
@@ -203,6 +204,32 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
 
     assert sum(offered) == 10
     assert set(Lane.objects.exclude(pk=full.pk).values_list("ready_at", flat=True)) == {None}
+
+
+def test_a_lane_with_nothing_to_give_leaves_its_place_to_the_next_of_its_bin(connection, running, manager):
+    empty = make_lane(running.seed)
+    other = make_running_job(manager, policy=running.seed.policy)
+    make_documents(make_lane(other.seed, served_at=NOON), 3)
+
+    # The one that was never served is first, and finds nothing; the other need not wait for anybody.
+    assert [stuff_all(connection, running).documents for _ in range(2)] == [0, 3]
+    empty.refresh_from_db()
+    assert empty.ready_at is None
+
+
+def test_a_turn_that_closes_wakes_who_waits_for_its_place_and_not_who_waits_for_a_time(connection, running, manager):
+    make_documents(make_lane(running.seed), 1)
+    stuff_all(connection, running)
+    now = timezone.now()
+    waits = make_lane(make_running_job(manager).seed, ready_at=now + LOST_PLACE)
+    ripens = make_lane(make_running_job(manager).seed, ready_at=now + seconds(60))
+
+    close_turns(connection, turns=[ClosedTurn(Turn.objects.get().pk, 0.0)], now=now)
+
+    waits.refresh_from_db()
+    ripens.refresh_from_db()
+    assert waits.ready_at < now + LOST_PLACE
+    assert ripens.ready_at == now + seconds(60)
 
 
 def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_connection, manager, worker):
