@@ -79,10 +79,9 @@ class Heart:
         """What the node may do."""
         return self._pulse.trust
 
-    @property
-    def steady_for(self) -> dt.timedelta:
-        """For how long the node has beaten without a gap: what entitles it to judge others."""
-        return self._pulse.steady_for
+    def is_steady(self, duration: dt.timedelta) -> bool:
+        """Return whether the node has beaten for so long without a gap: what entitles it to judge others."""
+        return self._pulse.is_steady(duration)
 
     @property
     def has_given_up(self) -> bool:

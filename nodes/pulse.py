@@ -34,6 +34,9 @@ class Pulse:
         self._lock = threading.Lock()
         self._progress_at = self._born_at = clock()
         self._steady_since: float | None = None
+        # The pauses between beats since then, as (seconds, moment of the end): each shorter than the one before,
+        # since a shorter one that was earlier says nothing that the longer one does not.
+        self._pauses: list[tuple[float, float]] = []
         self._beaten_at: float | None = None
         self.trust = TrustWindow(timeout=timeout, clock=clock)
 
@@ -47,8 +50,13 @@ class Pulse:
         self.trust.renew(began_at=began_at)
         self._retry = min(_FIRST_RETRY, self._interval)
         with self._lock:
-            if self._steady_since is None or self._is_gap(began_at):
-                self._steady_since = began_at
+            if self._steady_since is None or self._beaten_at is None:
+                self._steady_since, self._pauses = began_at, []
+            else:
+                pause = began_at - self._beaten_at
+                while self._pauses and self._pauses[-1][0] <= pause:
+                    self._pauses.pop()
+                self._pauses.append((pause, began_at))
             self._beaten_at = began_at
         return max(0.0, began_at + self._interval - self._clock())
 
@@ -68,17 +76,20 @@ class Pulse:
         self._lose_steadiness()
         self.trust.revoke()
 
-    @property
-    def steady_for(self) -> dt.timedelta:
+    def is_steady(self, duration: dt.timedelta) -> bool:
         """
-        For how long the node has beaten without a gap: what entitles it to judge others.
+        Return whether the node has beaten for so long without a gap: what entitles it to conclude a silence of so long.
 
-        A gap is a beat that failed, or more than half the timeout between two that did not.
+        A gap is a beat that failed, or more than half of `duration` between two that did not. Half of what is to
+        be concluded, and not of the node's own timeout: who has a longer one would not notice an outage that
+        silences others for all of theirs.
         """
+        wanted = duration.total_seconds()
         with self._lock:
-            if self._steady_since is None or self._beaten_at is None or self._is_gap(self._clock()):
-                return dt.timedelta()
-            return dt.timedelta(seconds=self._beaten_at - self._steady_since)
+            if self._steady_since is None or self._beaten_at is None or self._clock() - self._beaten_at > wanted / 2:
+                return False
+            gap_ends = (ended_at for pause, ended_at in reversed(self._pauses) if pause > wanted / 2)
+            return self._beaten_at - next(gap_ends, self._steady_since) >= wanted
 
     @property
     def has_given_up(self) -> bool:
@@ -91,9 +102,6 @@ class Pulse:
         """Whether the work has made no progress for a whole timeout, so that nobody may hear a beat."""
         with self._lock:
             return self._clock() - self._progress_at > self._timeout
-
-    def _is_gap(self, now: float) -> bool:
-        return self._beaten_at is not None and now - self._beaten_at > self._timeout / 2
 
     def _lose_steadiness(self) -> None:
         with self._lock:

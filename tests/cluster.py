@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from nodes import membership
-from nodes.decisions.judge import FailureCause, MarkFailed
+from nodes.decisions.judge import FailureCause, MarkFailed, Steadiness
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.fences import TermHeld
 from nodes.identity import NodeIdentity
@@ -57,6 +57,11 @@ def seen_cluster(*nodes: NodeSeen, me: NodeSeen, main: NodeSeen | None = None, *
     return ClusterSeen(
         looked_at=NOON, me=me.id, scope=CLUSTER_SCOPE, term=TermSeen(**{**usual, **term}), nodes=tuple(nodes)
     )
+
+
+def steady_for(beaten: dt.timedelta) -> Steadiness:
+    """The steadiness of a node that has beaten for so long without any gap."""
+    return lambda duration: beaten >= duration
 
 
 # --- Rows ----------------------------------------------------------------------------------------

@@ -257,8 +257,7 @@ class Manager:
     def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
         """See who is main; become it, or judge as it."""
         cluster = membership.look(connection, scope=self._me.scope, me=self._me)
-        steady_for = self._heart.steady_for
-        decision = elect(cluster, beat=self._settings.heartbeat, steady_for=steady_for)
+        decision = elect(cluster, beat=self._settings.heartbeat, is_steady=self._heart.is_steady)
         match decision:
             case Elect():
                 self._term = membership.elect(
@@ -277,17 +276,17 @@ class Manager:
             case None:
                 self._term = self._term_in(cluster)
         if self._term is not None:
-            self._judge(connection, cluster, steady_for=steady_for)
+            self._judge(connection, cluster)
 
     def _term_in(self, cluster: ClusterSeen) -> TermHeld | None:
         if not cluster.i_am_main:
             return None
         return TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self._me.id)
 
-    def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen, *, steady_for: dt.timedelta) -> None:
+    def _judge(self, connection: psycopg.Connection[Any], cluster: ClusterSeen) -> None:
         assert self._term is not None
         orphans = membership.look_at_orphaned_scopes(connection, me=self._me) if self._me.scope == CLUSTER_SCOPE else ()
-        for verdict in judge(cluster, steady_for=steady_for, orphans=orphans):
+        for verdict in judge(cluster, is_steady=self._heart.is_steady, orphans=orphans):
             if membership.mark_failed(connection, verdict=verdict, term=self._term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
                 self._main.hasten()

@@ -238,7 +238,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
             membership.register(connection, identity=me)
             membership.begin_work(connection, node_id=me.id)
             waited = dt.timedelta(seconds=time.monotonic() - began_at)
-            _judge_scope(connection, scope=job.node_scope, me=me, steady_for=max(waited, current()[NODE_TIMEOUT]))
+            _judge_scope(connection, scope=job.node_scope, me=me, waited=max(waited, current()[NODE_TIMEOUT]))
             break
         if not told:
             say(f"Waiting for the silence of node {alive.id} to be long enough ...")
@@ -247,12 +247,14 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
     forget_scope(connection, scope=job.node_scope)
 
 
-def _judge_scope(
-    connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity, steady_for: dt.timedelta
-) -> None:
+def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity, waited: dt.timedelta) -> None:
     """Be main of a dead scope for a moment: fail its nodes, release what they held, and leave."""
+
+    def is_steady(duration: dt.timedelta) -> bool:
+        return waited >= duration
+
     cluster = membership.look(connection, scope=scope, me=me)
-    wish = take_over(cluster, steady_for=steady_for)
+    wish = take_over(cluster, is_steady=is_steady)
     if wish is None:
         return
     term = membership.elect(
@@ -260,7 +262,7 @@ def _judge_scope(
     )
     if term is None:
         return
-    for verdict in judge(membership.look(connection, scope=scope, me=me), steady_for=steady_for):
+    for verdict in judge(membership.look(connection, scope=scope, me=me), is_steady=is_steady):
         membership.mark_failed(connection, verdict=verdict, term=term)
     now = timezone.now()
     release.release_of_lost_workers(connection, scope=scope, term=term, now=now)

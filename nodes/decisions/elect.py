@@ -12,7 +12,7 @@ that one that lives but does not act (its work loop is stuck, its clock stands) 
 import datetime as dt
 from dataclasses import dataclass
 
-from nodes.decisions.judge import MarkFailed, verdict_on
+from nodes.decisions.judge import MarkFailed, Steadiness, verdict_on
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen
 from nodes.lifecycle import NodeStatus
 
@@ -42,11 +42,11 @@ class _Vacancy:
     replaces: MarkFailed | None = None
 
 
-def elect(cluster: ClusterSeen, *, beat: dt.timedelta, steady_for: dt.timedelta) -> Elect | Resign | None:
+def elect(cluster: ClusterSeen, *, beat: dt.timedelta, is_steady: Steadiness) -> Elect | Resign | None:
     """
     Return what I, a manager, have to do about the office of the main, if anything.
 
-    `beat` is the interval of heartbeats and `steady_for` how long I have beaten without a gap. The manager of a one-shot is alone in its scope: it is first in line, and main at once.
+    `beat` is the interval of heartbeats and `is_steady` says whether I have beaten without a gap for so long. The manager of a one-shot is alone in its scope: it is first in line, and main at once.
     """
     me = cluster.node(cluster.me)
     if me is None:
@@ -56,7 +56,7 @@ def elect(cluster: ClusterSeen, *, beat: dt.timedelta, steady_for: dt.timedelta)
     candidates = sorted(_candidates(cluster), key=lambda node: node.seniority)
     if me not in candidates:
         return None
-    vacancy = _vacancy(cluster, steady_for=steady_for)
+    vacancy = _vacancy(cluster, is_steady=is_steady)
     if vacancy is None:
         return None
     # Those ahead of me had their chance for as long as the office was open and I have been here:
@@ -68,7 +68,7 @@ def elect(cluster: ClusterSeen, *, beat: dt.timedelta, steady_for: dt.timedelta)
     return Elect(scope=cluster.scope, seen_term=cluster.term.term, replaces=vacancy.replaces)
 
 
-def take_over(cluster: ClusterSeen, *, steady_for: dt.timedelta) -> Elect | None:
+def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
     """
     Return the wish to become main of a one-shot's scope that I am not part of, once no manager lives there.
 
@@ -77,7 +77,7 @@ def take_over(cluster: ClusterSeen, *, steady_for: dt.timedelta) -> Elect | None
     """
     if any(cluster.live_managers):
         return None
-    vacancy = _vacancy(cluster, steady_for=steady_for)
+    vacancy = _vacancy(cluster, is_steady=is_steady)
     if vacancy is None or cluster.i_am_main:
         return None
     return Elect(scope=cluster.scope, seen_term=cluster.term.term, replaces=vacancy.replaces)
@@ -89,14 +89,14 @@ def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
     return [node for node in cluster.live_managers if node.status == NodeStatus.RUNNING and node.id != on_record]
 
 
-def _vacancy(cluster: ClusterSeen, *, steady_for: dt.timedelta) -> _Vacancy | None:
+def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness) -> _Vacancy | None:
     """Return since when there has been no main, or None as long as there may be one."""
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
         return _Vacancy(open_for=cluster.looked_at - cluster.term.since)
     if main.has_ended:
         return _Vacancy(open_for=main.heartbeat_age)
-    verdict = verdict_on(main, steady_for=steady_for)
+    verdict = verdict_on(main, is_steady=is_steady)
     if verdict is None:
         return None
     open_for = main.heartbeat_age if main.same_machine_process_gone else main.heartbeat_age - main.timeout

@@ -8,13 +8,16 @@ can see that, and nobody needs to wait.
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from uuid import UUID
 
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen
+
+# Whether the judge has itself beaten for so long, without a gap that counts beside so long a silence.
+Steadiness = Callable[[dt.timedelta], bool]
 
 
 class FailureCause(StrEnum):
@@ -34,24 +37,22 @@ class MarkFailed:
     reason: str
 
 
-def judge(
-    cluster: ClusterSeen, *, steady_for: dt.timedelta, orphans: Iterable[NodeSeen] = ()
-) -> tuple[MarkFailed, ...]:
+def judge(cluster: ClusterSeen, *, is_steady: Steadiness, orphans: Iterable[NodeSeen] = ()) -> tuple[MarkFailed, ...]:
     """
     Return whom I have to mark failed: nobody, unless I am main.
 
-    `steady_for` is for how long I have beaten without a gap. `orphans` are the nodes of
+    `is_steady` says whether I have beaten without a gap for so long. `orphans` are the nodes of
     scopes without a live manager, which have no main of their own that could judge them; the main of
     the cluster hands them in.
     """
     if not cluster.i_am_main:
         return ()
     others = (node for node in cluster.nodes if node.id != cluster.me)
-    verdicts = (verdict_on(node, steady_for=steady_for) for node in chain(others, orphans))
+    verdicts = (verdict_on(node, is_steady=is_steady) for node in chain(others, orphans))
     return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
-def verdict_on(node: NodeSeen, *, steady_for: dt.timedelta) -> MarkFailed | None:
+def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
     """Return the verdict on one node, or None when it has ended already or nothing can be said against it."""
     if node.has_ended:
         return None
@@ -61,7 +62,7 @@ def verdict_on(node: NodeSeen, *, steady_for: dt.timedelta) -> MarkFailed | None
         )
     # The node's own timeout, not the judge's: after an outage of the database a node with a long
     # timeout beats seldom, and must have had all of it to be heard again.
-    if node.is_silent and steady_for >= node.timeout:
+    if node.is_silent and is_steady(node.timeout):
         silence, timeout = node.heartbeat_age.total_seconds(), node.timeout.total_seconds()
         reason = f"silent for {silence:.1f} s, its timeout is {timeout:g} s"
         return MarkFailed(node_id=node.id, scope=node.scope, cause=FailureCause.SILENT, reason=reason)

@@ -61,11 +61,11 @@ def test_it_knows_who_is_main(connection, worker, heart):
 
 def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_does(connection, worker, heart):
     heart.start()
-    wait_until(lambda: heart.steady_for > seconds(0))
+    wait_until(lambda: heart.is_steady(seconds(0.2)))
 
     wait_until(lambda: heart.trust.must_close)  # nobody has called progress() since the start
 
-    assert heart.steady_for == seconds(0)
+    assert not heart.is_steady(seconds(0.2))
     heart.progress()
     assert beats_again(connection, worker)
 
@@ -84,12 +84,12 @@ def test_it_says_when_the_node_was_marked_failed(connection, worker, heart):
 
 def test_it_beats_on_after_its_connection_was_cut_and_has_to_earn_its_steadiness_anew(connection, worker, heart):
     heart.start()
-    wait_until(lambda: heart.steady_for > seconds(0.5))
+    wait_until(lambda: heart.is_steady(seconds(0.5)))
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
     assert connection.execute(cut, [f"{worker.id} beat"]).fetchall() == [(True,)]
 
-    wait_until(lambda: heart.steady_for < seconds(0.5))
+    wait_until(lambda: not heart.is_steady(seconds(0.5)))
     assert beats_again(connection, worker)
     assert not heart.failed.is_set()
     assert status_of(connection, worker.id) == "running"
@@ -114,9 +114,9 @@ def test_without_a_database_the_trust_runs_out_and_the_node_gives_up_but_is_not_
 
 def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heart):
     heart.start()
-    wait_until(lambda: heart.steady_for > seconds(0))
+    wait_until(lambda: heart.is_steady(seconds(0.2)))
 
     membership.stop(connection, node_id=worker.id, reason="asked to")
 
-    wait_until(lambda: heart.steady_for == seconds(0))
+    wait_until(lambda: not heart.is_steady(seconds(0.2)))
     assert not heart.failed.is_set()

@@ -23,6 +23,7 @@ from tests.cluster import (
     register_node,
     seconds,
     status_of,
+    steady_for,
 )
 
 
@@ -281,7 +282,9 @@ def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
 
     held = []
     for manager in reversed(managers):
-        action = elect(membership.look(connection, scope="cluster", me=manager), beat=BEAT, steady_for=seconds(0))
+        action = elect(
+            membership.look(connection, scope="cluster", me=manager), beat=BEAT, is_steady=steady_for(seconds(0))
+        )
         if action is not None:
             held.append(
                 membership.elect(connection, node_id=manager.id, scope=action.scope, seen_term=action.seen_term)
@@ -301,7 +304,7 @@ def test_the_main_of_the_cluster_fails_the_nodes_of_a_dead_one_shot_and_voids_it
 
     cluster = membership.look(connection, scope="cluster", me=me)
     orphans = membership.look_at_orphaned_scopes(connection, me=me)
-    for verdict in judge(cluster, steady_for=TIMEOUT, orphans=orphans):
+    for verdict in judge(cluster, is_steady=steady_for(TIMEOUT), orphans=orphans):
         membership.mark_failed(connection, verdict=verdict, term=mine)
 
     assert status_of(connection, one_shot.id) == "failed"
@@ -318,13 +321,13 @@ def test_who_resumes_a_one_shot_becomes_main_of_its_scope_and_fails_what_is_left
     for node in (dead, left_behind):
         fall_silent(connection, node)
 
-    action = take_over(membership.look(connection, scope="crawl:1", me=me), steady_for=TIMEOUT)
+    action = take_over(membership.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT))
     assert action is not None
     held = membership.elect(
         connection, node_id=me.id, scope="crawl:1", seen_term=action.seen_term, replaces=action.replaces
     )
     assert held is not None
-    for verdict in judge(membership.look(connection, scope="crawl:1", me=me), steady_for=TIMEOUT):
+    for verdict in judge(membership.look(connection, scope="crawl:1", me=me), is_steady=steady_for(TIMEOUT)):
         assert verdict.cause == FailureCause.SILENT
         membership.mark_failed(connection, verdict=verdict, term=held)
 

@@ -12,7 +12,7 @@ from nodes.decisions.elect import Elect, Resign, elect, take_over
 from nodes.decisions.judge import FailureCause, judge
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.lifecycle import NodeKind, NodeStatus
-from tests.cluster import BEAT, NOON, TIMEOUT, seconds, seen_cluster, seen_node
+from tests.cluster import BEAT, NOON, TIMEOUT, seconds, seen_cluster, seen_node, steady_for
 
 OLDEST = seen_node(started_at=NOON - seconds(3000))
 SECOND = seen_node(started_at=NOON - seconds(2000))
@@ -28,14 +28,14 @@ def silent(node: NodeSeen, *, over_timeout: dt.timedelta = BEAT / 2) -> NodeSeen
 def test_without_a_main_on_record_the_oldest_live_manager_takes_the_office_at_once():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, since=NOON)
 
-    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="cluster", seen_term=7)
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
 def test_after_a_resignation_the_next_main_need_not_wait_for_anything():
     leaving = seen_node(status=NodeStatus.DRAINING, started_at=NOON - seconds(9000))
     cluster = seen_cluster(leaving, OLDEST, SECOND, me=OLDEST, main=leaving, since=NOON, resigned=True)
 
-    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="cluster", seen_term=7)
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
 def test_the_manager_of_a_one_shot_is_main_at_once():
@@ -44,20 +44,20 @@ def test_the_manager_of_a_one_shot_is_main_at_once():
         looked_at=NOON, me=alone.id, scope="crawl:1", term=TermSeen(term=0, main_id=None, since=NOON), nodes=(alone,)
     )
 
-    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="crawl:1", seen_term=0)
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="crawl:1", seen_term=0)
 
 
 def test_a_live_main_is_left_alone():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=SECOND)
 
-    assert elect(cluster, beat=BEAT, steady_for=STEADY) is None
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY)) is None
 
 
 def test_a_silent_main_is_replaced_and_named_as_failed():
     main = silent(SECOND)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
-    action = elect(cluster, beat=BEAT, steady_for=STEADY)
+    action = elect(cluster, beat=BEAT, is_steady=steady_for(STEADY))
 
     assert isinstance(action, Elect)
     assert action.replaces is not None
@@ -68,14 +68,14 @@ def test_nobody_replaces_a_silent_main_who_has_not_beaten_without_a_gap_himself(
     main = silent(SECOND)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
-    assert elect(cluster, beat=BEAT, steady_for=TIMEOUT * 0.99) is None
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(TIMEOUT * 0.99)) is None
 
 
 def test_a_main_whose_process_is_gone_is_replaced_without_waiting_for_its_silence():
     main = dataclasses.replace(SECOND, same_machine_process_gone=True)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
 
-    action = elect(cluster, beat=BEAT, steady_for=NO_TIME)
+    action = elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME))
 
     assert isinstance(action, Elect)
     assert action.replaces is not None
@@ -86,7 +86,7 @@ def test_a_main_that_has_ended_leaves_a_vacancy_and_nobody_to_fail():
     ended = seen_node(status=NodeStatus.FAILED)
     cluster = seen_cluster(ended, OLDEST, me=OLDEST, main=ended)
 
-    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) == Elect(scope="cluster", seen_term=7)
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
 def test_the_manager_of_rank_r_waits_r_beats():
@@ -95,7 +95,7 @@ def test_the_manager_of_rank_r_waits_r_beats():
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=after)
         cluster = seen_cluster(main, OLDEST, SECOND, YOUNGEST, me=me, main=main)
-        return elect(cluster, beat=BEAT, steady_for=STEADY) is not None
+        return elect(cluster, beat=BEAT, is_steady=steady_for(STEADY)) is not None
 
     assert [takes_office(me=OLDEST, after=BEAT / 10), takes_office(me=SECOND, after=BEAT / 10)] == [True, False]
     assert [takes_office(me=SECOND, after=BEAT), takes_office(me=YOUNGEST, after=BEAT)] == [True, False]
@@ -106,7 +106,7 @@ def test_after_a_night_without_a_cluster_the_youngest_does_not_overtake_the_olde
     first, second = seen_node(started_at=NOON - seconds(1)), seen_node(started_at=NOON - seconds(0.5))
     cluster = seen_cluster(first, second, me=second, since=NOON - seconds(30_000))
 
-    assert elect(cluster, beat=BEAT, steady_for=NO_TIME) is None
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) is None
 
 
 def test_who_is_silent_draining_starting_or_no_manager_is_not_in_line():
@@ -118,14 +118,18 @@ def test_who_is_silent_draining_starting_or_no_manager_is_not_in_line():
     ]
 
     for other in ahead:
-        assert elect(seen_cluster(*ahead, OLDEST, me=other, since=NOON), beat=BEAT, steady_for=STEADY) is None
-    assert elect(seen_cluster(*ahead, OLDEST, me=OLDEST, since=NOON), beat=BEAT, steady_for=NO_TIME) is not None
+        assert (
+            elect(seen_cluster(*ahead, OLDEST, me=other, since=NOON), beat=BEAT, is_steady=steady_for(STEADY)) is None
+        )
+    assert (
+        elect(seen_cluster(*ahead, OLDEST, me=OLDEST, since=NOON), beat=BEAT, is_steady=steady_for(NO_TIME)) is not None
+    )
 
 
 def test_a_draining_main_resigns():
     main = seen_node(status=NodeStatus.DRAINING)
 
-    assert elect(seen_cluster(main, me=main, main=main), beat=BEAT, steady_for=NO_TIME) == Resign(
+    assert elect(seen_cluster(main, me=main, main=main), beat=BEAT, is_steady=steady_for(NO_TIME)) == Resign(
         scope="cluster", term=7
     )
 
@@ -135,8 +139,8 @@ def test_a_dead_one_shot_may_be_taken_over_from_outside_and_a_live_one_may_not()
     gone = seen_node(same_machine_process_gone=True)
     alive = seen_node()
 
-    assert take_over(seen_cluster(gone, me=outsider, main=gone), steady_for=NO_TIME) is not None
-    assert take_over(seen_cluster(alive, me=outsider, main=alive), steady_for=STEADY) is None
+    assert take_over(seen_cluster(gone, me=outsider, main=gone), is_steady=steady_for(NO_TIME)) is not None
+    assert take_over(seen_cluster(alive, me=outsider, main=alive), is_steady=steady_for(STEADY)) is None
 
 
 # --- Properties ----------------------------------------------------------------------------------
@@ -156,7 +160,7 @@ def test_one_slow_beat_of_the_main_changes_nothing(nodes: tuple[NodeSeen, ...], 
     nodes = (main, *nodes[1:])
     cluster = seen_cluster(*nodes, me=nodes[me % len(nodes)], main=main)
 
-    assert elect(cluster, beat=BEAT, steady_for=100 * TIMEOUT) is None
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(100 * TIMEOUT)) is None
 
 
 @given(
@@ -174,8 +178,10 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
         nodes=tuple(dataclasses.replace(node, started_at=node.started_at + ahead) for node in nodes),
     )
 
-    assert elect(seen, beat=BEAT, steady_for=STEADY) == elect(shifted, beat=BEAT, steady_for=STEADY)
-    assert judge(seen, steady_for=STEADY) == judge(shifted, steady_for=STEADY)
+    assert elect(seen, beat=BEAT, is_steady=steady_for(STEADY)) == elect(
+        shifted, beat=BEAT, is_steady=steady_for(STEADY)
+    )
+    assert judge(seen, is_steady=steady_for(STEADY)) == judge(shifted, is_steady=steady_for(STEADY))
 
 
 @dataclasses.dataclass
@@ -260,7 +266,7 @@ class Elections(RuleBasedStateMachine):
     @rule(seen=consumes(snapshots))
     def act(self, seen: ClusterSeen):
         me = self.managers[seen.me]
-        action = elect(seen, beat=BEAT, steady_for=me.steady_for(self.now))
+        action = elect(seen, beat=BEAT, is_steady=steady_for(me.steady_for(self.now)))
         if not isinstance(action, Elect) or action.seen_term != self.term or me.status == NodeStatus.FAILED:
             return
         if self.main is not None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodes.decisions.judge import FailureCause, judge
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind
-from tests.cluster import TIMEOUT, seconds, seen_cluster, seen_node
+from tests.cluster import TIMEOUT, seconds, seen_cluster, seen_node, steady_for
 
 MAIN = seen_node()
 OTHER_MANAGER = seen_node()
@@ -20,9 +20,9 @@ def seen_worker(**facts):
     return seen_node(kind=NodeKind.WORKER, **facts)
 
 
-def failed_by_main(*nodes, steady_for=STEADY, orphans=()):
+def failed_by_main(*nodes, beaten=STEADY, orphans=()):
     cluster = seen_cluster(MAIN, *nodes, me=MAIN, main=MAIN)
-    return [verdict.node_id for verdict in judge(cluster, steady_for=steady_for, orphans=orphans)]
+    return [verdict.node_id for verdict in judge(cluster, is_steady=steady_for(beaten), orphans=orphans)]
 
 
 def test_a_node_that_is_silent_for_longer_than_its_own_timeout_is_failed():
@@ -36,7 +36,7 @@ def test_a_node_that_is_silent_for_longer_than_its_own_timeout_is_failed():
 
 def test_the_reason_says_how_long_it_was_silent():
     (verdict,) = judge(
-        seen_cluster(MAIN, seen_worker(heartbeat_age=seconds(11.04)), me=MAIN, main=MAIN), steady_for=STEADY
+        seen_cluster(MAIN, seen_worker(heartbeat_age=seconds(11.04)), me=MAIN, main=MAIN), is_steady=steady_for(STEADY)
     )
 
     assert verdict.reason == "silent for 11.0 s, its timeout is 10 s"
@@ -46,33 +46,33 @@ def test_only_the_main_judges():
     silent = seen_worker(heartbeat_age=seconds(100))
     cluster = seen_cluster(MAIN, OTHER_MANAGER, silent, me=OTHER_MANAGER, main=MAIN)
 
-    assert judge(cluster, steady_for=STEADY) == ()
+    assert judge(cluster, is_steady=steady_for(STEADY)) == ()
 
 
 def test_a_main_that_resigned_judges_no_more():
     silent = seen_worker(heartbeat_age=seconds(100))
 
-    assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), steady_for=STEADY) == ()
+    assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), is_steady=steady_for(STEADY)) == ()
 
 
 def test_the_restart_of_the_database_fails_no_one():
     """All were silent for as long as it was away; who is back first has no standing to judge the rest."""
     others = [seen_worker(heartbeat_age=seconds(300)), seen_worker(heartbeat_age=seconds(290))]
 
-    assert failed_by_main(*others, steady_for=seconds(0.5)) == []
+    assert failed_by_main(*others, beaten=seconds(0.5)) == []
 
 
 def test_a_node_with_a_long_timeout_gets_all_of_it_after_an_outage():
     patient = seen_worker(heartbeat_age=seconds(100), timeout=seconds(60))
 
-    assert failed_by_main(patient, steady_for=seconds(59)) == []
-    assert failed_by_main(patient, steady_for=seconds(60)) == [patient.id]
+    assert failed_by_main(patient, beaten=seconds(59)) == []
+    assert failed_by_main(patient, beaten=seconds(60)) == [patient.id]
 
 
 def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
     gone = seen_worker(heartbeat_age=seconds(0), same_machine_process_gone=True)
 
-    (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), steady_for=seconds(0))
+    (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), is_steady=steady_for(seconds(0)))
 
     assert (verdict.node_id, verdict.cause, verdict.reason) == (
         gone.id,
@@ -96,7 +96,7 @@ def test_who_has_ended_is_not_judged_again(status):
 def test_the_main_does_not_judge_itself():
     cluster = seen_cluster(dataclasses.replace(MAIN, heartbeat_age=seconds(100)), me=MAIN, main=MAIN)
 
-    assert judge(cluster, steady_for=STEADY) == ()
+    assert judge(cluster, is_steady=steady_for(STEADY)) == ()
 
 
 def test_the_nodes_of_orphaned_scopes_are_judged_too():
@@ -107,10 +107,10 @@ def test_the_nodes_of_orphaned_scopes_are_judged_too():
 
 @given(
     heartbeat_ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=TIMEOUT), max_size=8),
-    steady_for=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
+    beaten=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
 )
-def test_slow_beats_fail_nobody(heartbeat_ages: list[dt.timedelta], steady_for: dt.timedelta):
-    assert failed_by_main(*(seen_worker(heartbeat_age=age) for age in heartbeat_ages), steady_for=steady_for) == []
+def test_slow_beats_fail_nobody(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
+    assert failed_by_main(*(seen_worker(heartbeat_age=age) for age in heartbeat_ages), beaten=beaten) == []
 
 
 @given(
@@ -122,4 +122,4 @@ def test_an_outage_of_any_length_fails_nobody_before_everyone_had_his_timeout_to
 ):
     nodes = [seen_worker(heartbeat_age=age + outage) for age in ages]
 
-    assert failed_by_main(*nodes, steady_for=TIMEOUT * 0.99) == []
+    assert failed_by_main(*nodes, beaten=TIMEOUT * 0.99) == []

@@ -1,0 +1,110 @@
+"""When a node beats next, and what it may conclude from its own beats."""
+
+import pytest
+
+from nodes.pulse import Pulse
+from tests.cluster import seconds
+
+INTERVAL, TIMEOUT = 2.0, 10.0
+
+
+class _Node:
+    """A node on a clock of its own, which has beaten for a minute."""
+
+    def __init__(self, timeout: float = TIMEOUT) -> None:
+        self.now = 1000.0
+        self.pulse = Pulse(
+            interval=seconds(INTERVAL), timeout=seconds(timeout), give_up=seconds(60), clock=lambda: self.now
+        )
+        self.beat_for(60)
+
+    def beat_for(self, duration: float) -> None:
+        self.pulse.progress()
+        self.pulse.counted(began_at=self.now)
+        for _ in range(int(duration / INTERVAL)):
+            self.now += INTERVAL
+            self.pulse.progress()
+            self.pulse.counted(began_at=self.now)
+
+
+def test_who_has_beaten_without_a_gap_is_steady_for_as_long():
+    node = _Node()
+
+    assert node.pulse.is_steady(seconds(60))
+    assert not node.pulse.is_steady(seconds(61))
+
+
+def test_who_has_not_beaten_yet_is_not_steady():
+    pulse = Pulse(interval=seconds(2), timeout=seconds(10), give_up=seconds(60), clock=lambda: 0.0)
+
+    assert not pulse.is_steady(seconds(0))
+
+
+@pytest.mark.parametrize("befalls", ["missed", "skipped"])
+def test_after_a_beat_that_did_not_count_steadiness_has_to_be_earned_anew(befalls: str):
+    node = _Node()
+
+    getattr(node.pulse, befalls)()
+
+    node.beat_for(8)
+    assert not node.pulse.is_steady(seconds(TIMEOUT))
+    node.beat_for(2)
+    assert node.pulse.is_steady(seconds(TIMEOUT))
+
+
+def test_a_pause_between_two_beats_is_a_gap_beside_a_silence_less_than_twice_as_long():
+    """So who has a long timeout himself does not take an outage for the silence of somebody with a short one."""
+    node = _Node(timeout=60)
+    node.now += 7
+
+    node.beat_for(6)
+
+    assert not node.pulse.is_steady(seconds(10))
+    assert node.pulse.is_steady(seconds(20))
+    node.beat_for(4)
+    assert node.pulse.is_steady(seconds(10))
+
+
+def test_a_longer_pause_that_was_earlier_still_counts_beside_a_shorter_one_that_came_later():
+    node = _Node()
+    node.now += 20
+    node.beat_for(10)
+    node.now += 7
+    node.beat_for(10)
+
+    assert node.pulse.is_steady(seconds(20))
+    assert not node.pulse.is_steady(seconds(30))
+
+
+def test_a_beat_that_is_not_answered_yet_is_a_pause_already():
+    node = _Node()
+    node.now += 5.1
+
+    assert not node.pulse.is_steady(seconds(10))
+    assert node.pulse.is_steady(seconds(20))
+
+
+def test_missed_beats_are_tried_again_soon_and_then_less_often_but_never_less_often_than_beats():
+    node = _Node()
+
+    assert [node.pulse.missed() for _ in range(7)] == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    node.pulse.counted(began_at=node.now)
+    assert node.pulse.missed() == 0.1
+
+
+def test_beats_are_one_interval_apart_and_a_slow_one_is_followed_at_once():
+    node = _Node()
+
+    assert node.pulse.counted(began_at=node.now - 0.5) == 1.5
+    assert node.pulse.counted(began_at=node.now - 3) == 0
+
+
+def test_work_without_progress_for_a_timeout_is_stuck():
+    node = _Node()
+
+    node.now += TIMEOUT
+    assert not node.pulse.is_work_stuck
+    node.now += 0.1
+    assert node.pulse.is_work_stuck
+    node.pulse.progress()
+    assert not node.pulse.is_work_stuck
