@@ -294,6 +294,10 @@ def check_name(name: str) -> None:
         raise InvalidJob({"name": [f"The name of a job is 1 to {_MOST_NAME} printable characters, not only blanks."]})
 
 
+# What a connector finds wrong is said of a key of the specification, except this.
+_SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
+
+
 def _check(
     job: Job,
     *,
@@ -312,7 +316,7 @@ def _check(
     if "seeds" in job.specification:
         problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
-    problems.update(checked.problems)
+    problems.update((_SAID_OF.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
     link_types = find_connector(job.repository.connector).link_types
     problems.update(check_terms(job, windows=windows, link_types=link_types, now=now))
     if problems:

@@ -189,7 +189,7 @@ def why_not_windows(windows: Sequence[Window], *, now: dt.datetime) -> dict[int,
 
 
 def _overlaps(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
-    """Windows that are open together with an earlier one, or open at the same moment: which one would hold?"""
+    """Windows that are open together with another or an earlier opening, or open at one moment: which would hold?"""
     coming = sorted(
         (opening, place) for place, window in enumerate(windows) for opening in _first_openings(window, after=now)
     )
@@ -197,6 +197,9 @@ def _overlaps(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
     opened: dict[dt.datetime, int] = {}
     for opening, place in coming:
         window = windows[place]
+        if opening < open_until.get(place, opening):
+            when = opening_in_words(opening, window)
+            return {place: f"It opens again while it is open, on {when}: name fewer times, or let it be open for less."}
         for other, ends_at in open_until.items():
             if other != place and opening < ends_at and window.duration is not None:
                 return _overlap(place, other, opening, windows)

@@ -135,10 +135,17 @@ def test_what_cannot_be_a_job_is_refused_by_its_field(administrator, wanted, cha
 
 
 @pytest.mark.parametrize(
-    "specification", [{"include": ["("]}, {"include": ["(?=x)"]}, {"scope": "galaxy"}, {"depth": 3}, {"max_depth": -1}]
+    ("specification", "field"),
+    [
+        ({"include": ["("]}, "specification"),
+        ({"include": ["(?=x)"]}, "specification"),
+        ({"scope": "galaxy"}, "specification.scope"),
+        ({"depth": 3}, "specification.depth"),
+        ({"max_depth": -1}, "specification.max_depth"),
+    ],
 )
-def test_a_specification_that_the_connector_refuses_is_refused(administrator, wanted, specification):
-    assert_problem(administrator.post(JOBS, {**wanted, "specification": specification}), 400, "invalid")
+def test_a_specification_that_the_connector_refuses_is_refused(administrator, wanted, specification, field):
+    assert_problem(administrator.post(JOBS, {**wanted, "specification": specification}), 400, "invalid", fields=[field])
     assert not Job.objects.exists()
 
 

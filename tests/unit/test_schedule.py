@@ -235,6 +235,8 @@ def test_the_next_opening_is_said_as_its_clock_shows_it():
         ),
         ([Window(hours=(5,), days_of_week=(1,)), Window(hours=(5,), days_of_week=(2,), minimal=True)], {}),
         ([NIGHTLY, Window(hours=(12,), time_zone="Asia/Tokyo", duration=HOUR)], {1: "overlaps"}),
+        ([Window(hours=(1, 2), duration=HOUR)], {}),
+        ([Window(hours=(1, 2), duration=HOUR * 2)], {0: "opens again while it is open, on Wed 2 Jan 2030 02:00"}),
     ],
     ids=repr,
 )
