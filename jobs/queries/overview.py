@@ -31,6 +31,7 @@ class Movement(enum.StrEnum):
     MOVING = "moving"
     ANSWERS = "waiting for answers"
     HOSTS = "waiting for hosts"
+    DUE = "waiting for documents to be due"
     SETTLING = "settling"
 
 
@@ -72,14 +73,15 @@ class JobLine:
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
     """
-    `totals` and `history` are of the jobs that run; of the last runs of all when none does. `next_ready_at` is when the first waiting lane of
-    a running job may hand something out. `search_behind_since` is when the oldest text was written
+    `totals` and `history` are of the jobs that run; of the last runs of all when none does. `in_motion` are only those that neither pause nor
+    wait for a window, and `next_ready_at` is when the first waiting lane of one may hand something out. `search_behind_since` is when the oldest text was written
     that cannot be found yet.
     """
 
     movement: Movement
     jobs: Sequence[JobLine]
     totals: RunCounts
+    in_motion: RunCounts
     rate: float | None
     history: Sequence[float | None]
     nodes: Sequence[NodeLine]
@@ -98,16 +100,24 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
     rates = [job.rate for job in running if job.rate is not None]
     rate = sum(rates) if rates else None
     nodes = read_live_nodes()
+    moving = [job for job in running if not job.state.rests]
+    in_motion = add_up(job.counts for job in moving)
+    next_ready_at = _next_ready_at([job.id for job in moving])
     return OverviewPage(
         movement=_judge(
-            running, nodes=[node for node in nodes if not node.is_silent(now=now)], totals=totals, rate=rate
+            running,
+            nodes=[node for node in nodes if not node.is_silent(now=now)],
+            in_motion=in_motion,
+            rate=rate,
+            is_due=next_ready_at is None or next_ready_at <= now,
         ),
         jobs=jobs,
         totals=totals,
+        in_motion=in_motion,
         rate=rate,
         history=add_histories(METER.history(job.id) for job in running),
         nodes=nodes,
-        next_ready_at=_next_ready_at([job.id for job in running]),
+        next_ready_at=next_ready_at,
         search_behind_since=read_search_lag(),
     )
 
@@ -161,7 +171,9 @@ def _next_ready_at(jobs: Sequence[int]) -> dt.datetime | None:
     return first
 
 
-def _judge(running: Sequence[JobLine], *, nodes: Sequence[NodeLine], totals: RunCounts, rate: float | None) -> Movement:
+def _judge(
+    running: Sequence[JobLine], *, nodes: Sequence[NodeLine], in_motion: RunCounts, rate: float | None, is_due: bool
+) -> Movement:
     if not running:
         return Movement.IDLE
     kinds = {node.kind for node in nodes}
@@ -173,8 +185,10 @@ def _judge(running: Sequence[JobLine], *, nodes: Sequence[NodeLine], totals: Run
         return Movement.PAUSED
     if rate:
         return Movement.MOVING
-    if totals.active:
+    if in_motion.active:
         return Movement.ANSWERS
-    if totals.pending:
+    if in_motion.pending:
         return Movement.HOSTS
+    if not is_due:
+        return Movement.DUE
     return Movement.SETTLING

@@ -211,23 +211,38 @@ def _movement(page: OverviewPage, *, now: dt.datetime) -> Record:
             detail = _("Each job that runs is paused, waits for its window, or is coming to rest.")
         case Movement.MOVING:
             headline = _("Moving")
-            detail = _("%(waiting)s documents wait, %(active)s are in work.") % _waiting(page.totals)
+            counts = page.in_motion
+            detail = _("Waiting documents: %(waiting)s; in work: %(active)s.") % {
+                "waiting": words.number(counts.pending),
+                "active": words.number(counts.active),
+            }
         case Movement.ANSWERS:
             headline = _("Waiting for answers")
-            detail = _("%(active)s documents are in work; hosts have not answered yet.") % _waiting(page.totals)
+            active = page.in_motion.active
+            detail = ngettext(
+                "%(n)s document is in work; its host has not answered yet.",
+                "%(n)s documents are in work; hosts have not answered yet.",
+                active,
+            ) % {"n": words.number(active)}
         case Movement.HOSTS:
             tone, headline = "waiting", _("Waiting for hosts")
-            detail = _("%(waiting)s documents wait; no host may be asked just now.") % _waiting(page.totals)
-            if page.next_ready_at:
+            waiting = page.in_motion.pending
+            detail = ngettext(
+                "%(n)s document waits; no host may be asked just now.",
+                "%(n)s documents wait; no host may be asked just now.",
+                waiting,
+            ) % {"n": words.number(waiting)}
+            if page.next_ready_at and page.next_ready_at > now:
                 detail += " " + _("The next one %(when)s.") % {"when": words.time_until(page.next_ready_at, now=now)}
+        case Movement.DUE:
+            tone, headline = "waiting", _("Nothing is due")
+            if page.next_ready_at:
+                when = words.time_until(page.next_ready_at, now=now)
+                detail = _("The next document is looked at %(when)s.") % {"when": when}
         case Movement.SETTLING:
             tone, headline = "waiting", _("Settling")
             detail = _("Nothing waits; runs are being prepared or closed.")
     return {"headline": headline, "headline_detail": detail, "headline_tone": tone}
-
-
-def _waiting(counts: RunCounts) -> dict[str, str]:
-    return {"waiting": words.number(counts.pending), "active": words.number(counts.active)}
 
 
 # --- A job ---------------------------------------------------------------------------------------

@@ -34,7 +34,10 @@ def rate(value: float | None) -> str:
     """Documents a second."""
     if value is None:
         return UNKNOWN
-    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
+    if value >= 10 or not value:
+        return f"{value:,.0f}"
+    # What is done once a minute is not nothing.
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def size(amount: int) -> str:

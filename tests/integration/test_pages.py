@@ -324,6 +324,22 @@ def test_the_overview_says_why_nothing_moves(nodes, headline):
     assert headline in page_client("viewer").get("/").content.decode()
 
 
+def test_the_overview_does_not_say_that_a_job_outside_its_window_waits_for_hosts():
+    shut, continuous = make_job("shut"), make_job("continuous")
+    set_phase(shut, phase=Phase.ACTIVE, window="outside")
+    set_phase(continuous, phase=Phase.ACTIVE)
+    for job, stage in ((shut, Stage.PENDING), (continuous, Stage.DONE)):
+        count(job, 1, stage=stage, outcome=0, code="")
+    Lane.objects.filter(seed__job=continuous).update(ready_at=timezone.now() + dt.timedelta(seconds=90))
+    for kind in ("manager", "worker"):
+        make_node(f"a {kind}", kind=kind, heartbeat_at=timezone.now())
+
+    html = page_client("viewer").get("/").content.decode()
+
+    assert "Nothing is due" in html
+    assert re.search("The next document is looked at in 1 min", html)
+
+
 def test_the_overview_takes_nodes_that_fell_silent_for_dead():
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
@@ -333,14 +349,15 @@ def test_the_overview_takes_nodes_that_fell_silent_for_dead():
     assert "Jobs stand still" in page_client("viewer").get("/").content.decode()
 
 
-def test_a_run_that_has_ended_shows_its_average_rate():
+@pytest.mark.parametrize(("documents", "rate"), [(250, "2.5"), (2500, "25"), (4, "0.04")])
+def test_a_run_that_has_ended_shows_its_average_rate(documents, rate):
     job = make_job()
-    set_phase(job, started_at=NOON, ended_at=NOON + dt.timedelta(seconds=10), run_end="finished")
-    count(job, 250)
+    set_phase(job, started_at=NOON, ended_at=NOON + dt.timedelta(seconds=100), run_end="finished")
+    count(job, documents)
 
     html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
 
-    assert 'data-cell="rate">25<' in html
+    assert f'data-cell="rate">{rate}<' in html
     assert "documents a second, on average" in html
 
 
