@@ -37,6 +37,21 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "INCOMPLETE": gettext_lazy("The body ended before it was complete."),
     "ADDRESS_FORBIDDEN": gettext_lazy("The host's address is in a private network, which this job may not enter."),
     "LOGIN": gettext_lazy("The login page came again after a login that succeeded."),
+    "FEED": gettext_lazy("It is a feed: what it names are documents of their own."),
+    "NOT_A_FEED": gettext_lazy("It is no feed that can be read."),
+    "BROKEN_FEED": gettext_lazy("The feed breaks off, so what it would have named is not known."),
+    "UNCHANGED": gettext_lazy("The file looks as it did when it was read."),
+    "DIRECTORY": gettext_lazy("It is a directory: what is in it are documents of their own."),
+    "EXCLUDED": gettext_lazy("The job's rules leave it out."),
+    "OUT_OF_ROOT": gettext_lazy("It is below none of the directories that its connection names."),
+    "SYMLINK": gettext_lazy("It is a link, and the job does not follow links."),
+    "SPECIAL_FILE": gettext_lazy("It is a pipe, a socket or a device."),
+    "NOT_FOUND": gettext_lazy("There is nothing of this name any more."),
+    "FORBIDDEN": gettext_lazy("The worker may not read it."),
+    "CHANGING": gettext_lazy("It changed while it was read."),
+    "IO_ERROR": gettext_lazy("The disk could not read it."),
+    "NO_ROOT": gettext_lazy("The directory that its connection names is not there."),
+    "NO_CONNECTOR": gettext_lazy("Its connector is not installed on the worker that had it."),
     "WORKER_LOST": gettext_lazy("Three workers in a row were lost while they worked on it alone."),
 }
 
@@ -97,17 +112,18 @@ def _what_happened(story: DocumentStory, *, now: dt.datetime) -> list[str]:
 
 def _outcome_sentence(story: DocumentStory) -> str:
     code = story.item.result_code
-    explained = explain_code(code)
-    facts = {"code": code, "explained": explained.rstrip(".")}
+    explained = explain_code(code).rstrip(".")
+    # A connector of others may have codes that nobody explained here.
+    facts = {"code": f"{code}: {explained}" if explained else code}
     match story.item.outcome:
         case Outcome.INDEXED:
-            return _("It was indexed (%(code)s %(explained)s).") % facts
+            return _("It was indexed (%(code)s).") % facts
         case Outcome.UNCHANGED:
-            return _("It is unchanged (%(code)s %(explained)s).") % facts
+            return _("It is unchanged (%(code)s).") % facts
         case Outcome.EXCLUDED:
-            return _("It was left out (%(code)s): %(explained)s.") % facts
+            return _("It was left out (%(code)s).") % facts
         case _:
-            return _("It failed (%(code)s): %(explained)s.") % facts
+            return _("It failed (%(code)s).") % facts
 
 
 def _what_comes_next(story: DocumentStory, *, now: dt.datetime) -> list[str]:

@@ -24,12 +24,16 @@ async def fetcher():
         yield fetcher
 
 
-def rss(*links, channel=""):
+def rss(*links, channel="", headers=()):
     items = "".join(f"<item><title>x</title><link>{link}</link></item>" for link in links)
-    return answer(f'<rss version="2.0"><channel>{channel}{items}</channel></rss>'.encode(), content_type="text/xml")
+    return answer(
+        f'<rss version="2.0"><channel>{channel}{items}</channel></rss>'.encode(),
+        content_type="text/xml",
+        headers=headers,
+    )
 
 
-async def process(fetcher, site, path, *, depth=0, **specification):
+async def process(fetcher, site, path, *, depth=0, failures=2, validators="", configuration="1", **specification):
     url = site.url(path)
     document = Document(
         hash=hash_of(url),
@@ -37,13 +41,13 @@ async def process(fetcher, site, path, *, depth=0, **specification):
         depth=depth,
         redirects=0,
         version="",
-        validators="",
-        failures=0,
+        validators=validators,
+        failures=failures,
         failing_for=0.0,
     )
     asked = Asked({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
     connector = FeedConnector(entries_wanted(asked), fetcher=fetcher, robots=RobotsTable())
-    activity = Activity(document, "1")
+    activity = Activity(document, configuration)
     await connector.process(document, activity, FreePace())
     return activity.outcome
 
@@ -98,6 +102,35 @@ async def test_what_is_no_feed_fails_and_keeps_the_entries_that_are_stored(fetch
         outcome = await process(fetcher, site, "/feed")
 
     assert (outcome.ending, outcome.code, outcome.references) == (Ending.FAILED, code, None)
+
+
+async def test_a_feed_that_breaks_off_is_tried_again_before_it_fails(fetcher):
+    cut = answer(b'<rss version="2.0"><channel><item><link>/a</link></item>', content_type="text/xml")
+    async with HostileSite.serve({"/feed": cut}) as site:
+        outcome = await process(fetcher, site, "/feed", failures=0)
+
+    assert (outcome.ending, outcome.code, outcome.references) == (Ending.RETRY, "BROKEN_FEED", None)
+
+
+async def test_a_feed_that_has_not_changed_is_not_read_and_names_what_it_named(fetcher):
+    whole, same = rss("/a", channel="<ttl>10</ttl>", headers=('ETag: "1"',)), answer(b"", status="304 Not Modified")
+    async with HostileSite.serve({"/feed": whole}) as site:
+        first = await process(fetcher, site, "/feed")
+    async with HostileSite.serve({"/feed": same}) as site:
+        second = await process(fetcher, site, "/feed", validators=first.validators)
+        assert site.requests[-1].headers["if-none-match"] == '"1"'
+
+    assert (second.ending, second.code, second.references) == (Ending.EXCLUDED, "304", None)
+    assert second.schedule_bounds == first.schedule_bounds
+    assert second.validators == first.validators
+
+
+async def test_a_feed_of_which_something_else_is_asked_now_is_read_whole(fetcher):
+    async with HostileSite.serve({"/feed": rss("/a", headers=('ETag: "1"',))}) as site:
+        first = await process(fetcher, site, "/feed")
+        await process(fetcher, site, "/feed", validators=first.validators, configuration="2", include=["b"])
+
+        assert "if-none-match" not in site.requests[-1].headers
 
 
 async def test_a_feed_that_robots_txt_forbids_is_not_asked_for(fetcher):

@@ -64,8 +64,14 @@ def test_a_ttl_is_believed_within_bounds(channel, interval):
     assert read(RSS.format(channel=channel)).interval == interval
 
 
-def test_a_feed_that_is_cut_off_gives_what_it_has():
-    assert "http://a.example/1" in read(RSS.format(channel="")[:-120]).links
+@pytest.mark.parametrize("missing", [1, 9, 30, 60, 120])
+def test_what_a_feed_that_breaks_off_names_is_not_known(missing):
+    with pytest.raises(NotRead, match="BROKEN_FEED"):
+        read(RSS.format(channel="")[:-missing])
+
+
+def test_a_feed_that_is_not_well_formed_and_whole_is_read():
+    assert "http://a.example/1" in read(RSS.format(channel="<title>Q&A&nbsp;</title>")).links
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from jobs.lifecycle import diagram
 from jobs.settings import manual
 from jobs.settings.table import TABLE
+from jobs.ui.explain import explain_code
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,3 +58,11 @@ def test_every_connector_is_documented():
 def test_no_requirement_names_where_it_is_fetched_from():
     for path in ROOT.glob("requirements*.txt"):
         assert "://" not in path.read_text(), path.name
+
+
+def test_every_result_code_in_the_connectors_tables_is_explained_to_people():
+    tables = "\n".join(line for line in read("docs/connectors.md").splitlines() if line.startswith("|"))
+    codes = set(re.findall(r"`([A-Z][A-Z_]{2,})`", tables))
+
+    assert {"ROBOTS", "BROKEN_FEED", "DIRECTORY"} <= codes
+    assert {code for code in codes if not explain_code(code)} == set()

@@ -324,9 +324,14 @@ class Activity:
             references=self._read_links() if read else None,
         )
 
-    def no_document(self, *, code: str, read: bool = True) -> None:
-        """The source answered, and there is nothing to index here (a redirect, noindex, no text, robots)."""
-        self._end(Ending.EXCLUDED, code, references=self._read_links() if read else None, removes=True)
+    def no_document(self, *, code: str, read: bool = True, validators: str = "") -> None:
+        """
+        The source answered, and there is nothing to index here (a redirect, noindex, no text, robots).
+
+        `validators` are for the connector's next look at it: `may_be_conditional` knows nothing of them.
+        """
+        references = self._read_links() if read else None
+        self._end(Ending.EXCLUDED, code, validators=validators, references=references, removes=True)
 
     def out_of_reach(self, *, code: str) -> None:
         """The source does not let us ask now; what the outputs hold stays, and so do its stored links."""

@@ -2,7 +2,9 @@
 Feeds as a source: what a job begins with are feeds, and what they name are web pages.
 
     a feed                                 FEED; names the addresses of its entries
-    2xx with something else                NOT_A_FEED, or BROKEN_FEED without a single whole entry; failed
+    304 to a conditional request           304; names what it named before
+    2xx with something else                NOT_A_FEED; failed
+    a feed that breaks off                 BROKEN_FEED; tried again as a page is that came in part
     a feed of more than five megabytes     TOO_LARGE; failed
     anything else, and every entry         as the web says (jobs.connectors.repository.web.connector)
 
@@ -11,13 +13,15 @@ continuous job reads it again then. The links of an entry's page are not followe
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 from jobs.connectors.repository.base import Activity, Document, ScheduleBounds, hash_of
 from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
-from jobs.connectors.repository.web.connector import WebConnector
+from jobs.connectors.repository.web.connector import WebConnector, conditions_of, validators_of
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 
@@ -50,11 +54,30 @@ class FeedConnector(WebConnector):
         try:
             feed = await asyncio.to_thread(read)
         except NotRead as unread:
-            activity.failed(code=unread.code)
+            if unread.code == "BROKEN_FEED":
+                self._retry_or_fail(unread.code, document, activity)
+            else:
+                activity.failed(code=unread.code)
             return
-        self._end_feed(feed, document, activity)
+        self._end_feed(feed, response, document, activity)
 
-    def _end_feed(self, feed: Feed, document: Document, activity: Activity) -> None:
+    def _conditions(self, document: Document, activity: Activity) -> dict[str, str]:
+        if not _is_feed(document):
+            return super()._conditions(document, activity)
+        known = _Known.read(document.validators)
+        # No output holds a feed: whether it must be read whole depends on what is asked of it alone.
+        return conditions_of(known.validators) if known and known.configuration == activity.configuration else {}
+
+    def _end_not_modified(self, response: Response, document: Document, activity: Activity) -> None:
+        known = _Known.read(document.validators) if _is_feed(document) else None
+        if known is None:
+            super()._end_not_modified(response, document, activity)
+            return
+        _look_again_after(known.interval, activity)
+        known = replace(known, validators=validators_of(response) or known.validators)
+        activity.no_document(code="304", read=False, validators=known.stored())
+
+    def _end_feed(self, feed: Feed, response: Response, document: Document, activity: Activity) -> None:
         for link in feed.links:
             try:
                 url = canonical(link, document.identifier, limits=self._limits)
@@ -62,9 +85,33 @@ class FeedConnector(WebConnector):
                 continue
             if url != document.identifier and self._scope.admits(url):
                 activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url))
-        if feed.interval is not None:
-            activity.set_schedule_bounds(ScheduleBounds(recrawl_least=feed.interval, recrawl_most=feed.interval))
-        activity.no_document(code="FEED")
+        _look_again_after(feed.interval, activity)
+        validators = validators_of(response)
+        known = _Known(validators, activity.configuration, feed.interval) if validators else None
+        activity.no_document(code="FEED", validators=known.stored() if known else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is kept of a feed that was read, under this configuration, for when it answers that nothing is new."""
+
+    validators: str
+    configuration: str
+    interval: float | None
+
+    @classmethod
+    def read(cls, stored: str) -> Self | None:
+        facts = json.loads(stored or "null")
+        # An entry that has become a feed has the validators of a page.
+        return cls(*facts) if isinstance(facts, list) else None
+
+    def stored(self) -> str:
+        return json.dumps(astuple(self))
+
+
+def _look_again_after(interval: float | None, activity: Activity) -> None:
+    if interval is not None:
+        activity.set_schedule_bounds(ScheduleBounds(recrawl_least=interval, recrawl_most=interval))
 
 
 def _is_feed(document: Document) -> bool:

@@ -1,7 +1,8 @@
 """
 What a feed says: the addresses of its entries, and how often it changes. RSS, Atom and RDF, as feedparser reads them.
 
-feedparser also reads what is not well-formed, in every encoding that it can find out. It takes a
+feedparser also reads what is not well-formed, in every encoding that it can find out. But a feed that breaks off
+is not read: whatever it did not come to name would be taken for gone. It takes a
 millisecond for an element, so how many there are is bounded before. It resolves no entity that could
 grow, and is given bytes only: a text it might take for the name of a file, and open.
 """
@@ -10,6 +11,8 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from xml.parsers.expat import errors
+from xml.sax import SAXParseException
 
 import feedparser
 
@@ -24,6 +27,14 @@ _PERIODS: Final = {
     "weekly": 7 * 24 * 3600.0,
     "monthly": 30 * 24 * 3600.0,
     "yearly": 365 * 24 * 3600.0,
+}
+
+
+_BREAKS_OFF: Final = {
+    errors.XML_ERROR_NO_ELEMENTS,
+    errors.XML_ERROR_UNCLOSED_TOKEN,
+    errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+    errors.XML_ERROR_PARTIAL_CHAR,
 }
 
 
@@ -48,7 +59,7 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
     Read a feed that came from this address; it may take seconds.
 
     Raises:
-        NotRead: TOO_LARGE, NOT_A_FEED, BROKEN_FEED (one that breaks off before its first entry).
+        NotRead: TOO_LARGE, NOT_A_FEED, BROKEN_FEED (one that breaks off: what it would have named is not known).
     """
     if len(body) > MOST_BYTES or body.count(b"<") > _MOST_TAGS:
         raise NotRead("TOO_LARGE")
@@ -61,10 +72,16 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
     )
     if not read.get("version"):
         raise NotRead("NOT_A_FEED")
-    links = list(dict.fromkeys(link for entry in read.entries if (link := entry.get("link"))))
-    if read.bozo and not read.entries:
+    if _breaks_off(read) or (read.bozo and not read.entries):
         raise NotRead("BROKEN_FEED")
+    links = list(dict.fromkeys(link for entry in read.entries if (link := entry.get("link"))))
     return Feed(links, _interval_of(read.feed))
+
+
+def _breaks_off(read: Mapping[str, Any]) -> bool:
+    """Whether the parser came to the end of the text and not to that of the feed."""
+    error = read.get("bozo_exception")
+    return isinstance(error, SAXParseException) and error.getMessage() in _BREAKS_OFF
 
 
 def _interval_of(channel: Mapping[str, Any]) -> float | None:

@@ -233,7 +233,7 @@ class WebConnector:
             is_wanted = _is_text
             if session is not None and login.may_know(document.identifier):
                 headers = {**headers, **session.headers_for(document.identifier)}
-        conditions = _conditions_of(document.validators) if activity.may_be_conditional else {}
+        conditions = self._conditions(document, activity)
         if conditions:
             headers = {**headers, **conditions}
         await pace.before_request()
@@ -244,6 +244,10 @@ class WebConnector:
 
     def _accept_of(self, document: Document) -> str:
         return _ACCEPT
+
+    def _conditions(self, document: Document, activity: Activity) -> dict[str, str]:
+        """The headers of a conditional request; none where the document must be read whole."""
+        return conditions_of(document.validators) if activity.may_be_conditional else {}
 
     def _is_wanted(self, document: Document, status: int, headers: Mapping[str, str], first: bytes) -> bool:
         """Only a success has a body that we read, and only a text."""
@@ -262,7 +266,7 @@ class WebConnector:
         if 200 <= status < 300:
             await self._end_success(response, document, activity)
         elif status == 304 and conditional:
-            activity.unchanged(code="304", validators=_validators_of(response) or None, read=False)
+            self._end_not_modified(response, document, activity)
         elif status == 304 or status < 100:
             # An answer to what was not asked, or a number that is no status.
             activity.failed(code="PROTOCOL")
@@ -276,6 +280,9 @@ class WebConnector:
             self._retry_or_fail(str(status), document, activity)
         else:
             activity.failed(code=str(status))
+
+    def _end_not_modified(self, response: Response, document: Document, activity: Activity) -> None:
+        activity.unchanged(code="304", validators=validators_of(response) or None, read=False)
 
     def _retry_or_fail(self, code: str, document: Document, activity: Activity) -> None:
         delays = self._limits.retry_delays
@@ -342,7 +349,7 @@ class WebConnector:
             activity.no_document(code="NOINDEX")
             return
         version = activity.version_of(content.fingerprint)
-        validators = _validators_of(response)
+        validators = validators_of(response)
         if activity.needs_indexing(version):
             activity.ingest(content, code=str(status), version=version, validators=validators)
         else:
@@ -416,7 +423,7 @@ def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:
     return kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
 
 
-def _validators_of(response: Response) -> str:
+def validators_of(response: Response) -> str:
     """What a later request may ask with, as JSON; '' when the server gave nothing to ask with."""
     given = {
         name: value
@@ -426,7 +433,8 @@ def _validators_of(response: Response) -> str:
     return json.dumps(given) if given else ""
 
 
-def _conditions_of(validators: str) -> dict[str, str]:
+def conditions_of(validators: str) -> dict[str, str]:
+    """The headers that ask for nothing but what is new since a response with these validators."""
     given = json.loads(validators)
     asked = {"If-None-Match": given.get("ETag"), "If-Modified-Since": given.get("Last-Modified")}
     return {name: value for name, value in asked.items() if value}
