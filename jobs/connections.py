@@ -12,10 +12,10 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import F
 
-from jobs.connectors.output.base import ConfigurationError
-from jobs.connectors.output.registry import check_configuration
+from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
+from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Session
 
@@ -182,9 +182,8 @@ def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> N
 
 def _as_stored(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration that was checked, with its secrets sealed."""
-    if kind is OutputConnection:
-        return dict(configuration)
-    return registry.find(connector).configuration.sealed(configuration)
+    found = installed()[connector] if kind is OutputConnection else registry.find(connector)
+    return found.configuration.sealed(configuration)
 
 
 def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
@@ -194,16 +193,15 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
         return {"connector": [str(error)]}
     # A job that says nothing of its own: what is wrong then is wrong in the connection.
     problems = kind.check(Asked(configuration=configuration)).problems
-    return (
-        {"configuration": [sentence for sentences in problems.values() for sentence in sentences]} if problems else {}
-    )
+    known = {field.name for field in kind.configuration.fields}
+    return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
 
 
 def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     try:
         check_configuration(connector, configuration)
-    except ConfigurationError as error:
-        about = "connector" if error.field == "connector" else "configuration"
+    except BadSpecification as error:
+        about = error.field if error.field in {"connector", "configuration"} else f"configuration.{error.field}"
         return {about: [f"{error}."]}
     return {}
 

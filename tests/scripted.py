@@ -67,7 +67,7 @@ from jobs.connectors.repository.kind import (
     Seeding,
     SeedingFailed,
 )
-from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.lifecycle.scan import Model
 
 _SCHEME: Final = "scripted://"

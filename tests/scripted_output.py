@@ -20,8 +20,9 @@ from typing import Any, Final
 
 import psycopg
 
-from jobs.connectors.output.base import ConfigurationError, Entry, OutputError
+from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import OutputKind
+from jobs.connectors.schema import Field, FieldKind, Schema
 
 # How often who waits looks whether it is let go, in seconds.
 _LOOK: Final = 0.02
@@ -81,10 +82,6 @@ class Sink:
 class ScriptedConfiguration:
     directory: str
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.directory, str):
-            raise ConfigurationError("directory", "must be a path")
-
 
 class ScriptedOutput:
     holds: Final = True
@@ -113,5 +110,12 @@ class ScriptedOutput:
         self._sink.note("complete")
 
 
-SCRIPTED: Final = OutputKind("scripted-output", "Scripted", ScriptedConfiguration, ScriptedOutput, hears_of_ends=True)
+SCRIPTED: Final = OutputKind(
+    "scripted-output",
+    "Scripted",
+    Schema((Field(name="directory", kind=FieldKind.TEXT, label="Directory", is_required=True),)),
+    ScriptedConfiguration,
+    ScriptedOutput,
+    hears_of_ends=True,
+)
 OUTPUTS: Final = ("tests.scripted_output:SCRIPTED",)

@@ -1,7 +1,7 @@
 """Connections: a name, a connector, and what the connector wants to know."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
@@ -20,29 +21,31 @@ from jobs.admin.rehearsal import rehearsal
 from jobs.connections import ConnectionInUse, InvalidConnection, Kind
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import RepositoryKind
 from jobs.models import OutputConnection, RepositoryConnection
 from jobs.queries.clock import read_clock
 
-DEFAULT_KIND: Final = "web"
 
-
-class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Asks the connector before anything is stored."""
+class ConnectionForm(DrawnForm):
+    """Asks the connector before anything is stored; what it wants to know has a field each."""
 
     model_kind: ClassVar[Kind]
+    section = "configuration"
+    chooser = "connector"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "connector" in self.fields:
-            self.fields["connector"] = forms.ChoiceField(choices=self.connectors(), widget=UnfoldAdminSelectWidget)
+            choices = [(kind.name, kind.label) for kind in self.kinds().values()]
+            widget = UnfoldAdminSelectWidget(attrs={"data-redraws": "true"})
+            self.fields["connector"] = forms.ChoiceField(choices=choices, widget=widget)
 
-    def connectors(self) -> list[tuple[str, Any]]:
-        """The names of the connectors there are, and what people call them."""
+    @staticmethod
+    def kinds() -> Mapping[str, Any]:
+        """The connectors there are, by name."""
         raise NotImplementedError
 
     def clean(self) -> dict[str, Any]:
-        values: dict[str, Any] = super().clean() or {}
+        values = super().clean()
         if self.errors:
             return values
         try:
@@ -54,66 +57,65 @@ class ConnectionForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(None, str(used))
         return values
 
-    def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
-        for name, sentences in problems.items():
-            self.add_error(name if name in self.fields else None, list(sentences))
-
     def store(self) -> connections.Connection:
         """Store what the form says."""
-        facts: dict[str, Any] = {"name": self.cleaned_data["name"], "configuration": self.configuration()}
+        facts: dict[str, Any] = {
+            "name": self.cleaned_data["name"],
+            "configuration": self.said(self.cleaned_data),
+        }
         if self.instance.pk:
             return connections.change(self.model_kind, self.instance.pk, **facts)
         return connections.create(self.model_kind, connector=self.cleaned_data["connector"], **facts)
 
-    def configuration(self) -> dict[str, Any]:
-        """What the form says of the connector's configuration."""
-        return self.cleaned_data["configuration"] or {}
 
-
-class RepositoryConnectionForm(ConnectionForm, DrawnForm):
-    """A repository connection; what its connector wants to know has a field each."""
-
+class RepositoryConnectionForm(ConnectionForm):
     model_kind = RepositoryConnection
-    section = "configuration"
-    chooser = "connector"
+    kinds = staticmethod(registry.installed)
 
     class Meta:
         model = RepositoryConnection
         fields = ("name", "connector")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if "connector" in self.fields:
-            self.fields["connector"].widget.attrs["data-redraws"] = "true"
-
-    def connectors(self) -> list[tuple[str, Any]]:
-        return [(kind.name, kind.label) for kind in registry.installed().values()]
-
-    def configuration(self) -> dict[str, Any]:
-        return self.said(self.cleaned_data)
-
 
 class OutputConnectionForm(ConnectionForm):
     model_kind = OutputConnection
+    kinds = staticmethod(installed)
 
     class Meta:
         model = OutputConnection
-        fields = ("name", "connector", "configuration")
-        help_texts: ClassVar = {
-            "configuration": _(
-                "Search index and nothing kept: {}. JSON lines: {&quot;path&quot;: &quot;/where/to.jsonl&quot;}."
-            )
-        }
-
-    def connectors(self) -> list[tuple[str, Any]]:
-        return [(name, kind.label) for name, kind in installed().items()]
+        fields = ("name", "connector")
 
 
 class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
     """The connector of a connection stays what it was when it was made."""
 
+    form: type[ConnectionForm]
+    # What is drawn for the connector stands under this, and one is proposed at first.
+    drawn_title: ClassVar[Promise]
+    proposed: ClassVar[str]
     list_display: tuple[str, ...] = ("name", "connector", "used_by")
     search_fields = ("name",)
+
+    def get_form(self, request: HttpRequest, obj: connections.Connection | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+        return super().get_form(request, obj, form=form_for(self.form, self._kind(request, obj)), **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: connections.Connection | None = None) -> Any:  # noqa: ANN401 (Django's)
+        drawn = fieldset_for(self.drawn_title, self._kind(request, obj), section=self.form.section)
+        return ((None, {"fields": ("name", "connector", DRAWN_FOR, *self.get_shown(obj))}), *drawn)
+
+    def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
+        """What the page tells beside of what can be said."""
+        return ()
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
+        return {"connector": request.GET.get("connector", self.proposed), "name": request.GET.get("name", "")}
+
+    def _kind(self, request: HttpRequest, connection: connections.Connection | None) -> Any:  # noqa: ANN401 (of sources or outputs)
+        """The connector of a connection, or the one that is chosen for it; None where it is missing."""
+        if connection is not None:
+            return self.form.kinds().get(connection.connector)
+        chosen = request.POST.get("connector") or request.GET.get("connector") or self.proposed
+        return self.form.kinds().get(chosen)
 
     def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
         return ("connector",) if obj else ()
@@ -146,19 +148,9 @@ class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
 
 class RepositoryConnectionAdmin(ConnectionAdmin):
     form = RepositoryConnectionForm
+    drawn_title = _("What its jobs begin with")
+    proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
-
-    def get_form(self, request: HttpRequest, obj: RepositoryConnection | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
-        return super().get_form(request, obj, form=form_for(RepositoryConnectionForm, _kind(request, obj)), **kwargs)
-
-    def get_fieldsets(self, request: HttpRequest, obj: RepositoryConnection | None = None) -> Any:  # noqa: ANN401 (Django's)
-        drawn = fieldset_for(
-            _("What its jobs begin with"), _kind(request, obj), section=RepositoryConnectionForm.section
-        )
-        return ((None, {"fields": ("name", "connector", DRAWN_FOR)}), *drawn)
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
-        return {"connector": request.GET.get("connector", DEFAULT_KIND), "name": request.GET.get("name", "")}
 
     @admin.display(description=_("status"))
     def status(self, connection: RepositoryConnection) -> str:
@@ -166,18 +158,17 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
         return connections.status(connection) or str(_("working"))
 
 
-def _kind(request: HttpRequest, connection: RepositoryConnection | None) -> RepositoryKind | None:
-    """The connector of a connection, or the one that is chosen for it; None where it is missing."""
-    if connection is not None:
-        return registry.installed().get(connection.connector)
-    chosen = request.POST.get("connector") or request.GET.get("connector") or DEFAULT_KIND
-    return registry.installed().get(chosen)
-
-
 class OutputConnectionAdmin(ConnectionAdmin):
     form = OutputConnectionForm
+    drawn_title = _("Where documents go")
+    proposed = DEFAULT_OUTPUT
     actions_detail = ("index_again", "clear")
-    readonly_fields = ("clearing",)
+
+    def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
+        return ("clearing",) if obj else ()
+
+    def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
+        return (*super().get_readonly_fields(request, obj), "clearing")
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
@@ -206,6 +197,3 @@ class OutputConnectionAdmin(ConnectionAdmin):
         if output.clear_before is None:
             return str(_("not asked for"))
         return output.clearing_refused or str(_("under way"))
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
-        return {"connector": DEFAULT_OUTPUT}

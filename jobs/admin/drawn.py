@@ -1,5 +1,5 @@
 """
-Form fields that are drawn by what may be said to a connector (`jobs.connectors.repository.schema`).
+Form fields that are drawn by what may be said to a connector (`jobs.connectors.schema`).
 
 A form has fields for one connector at a time: of what is stored, of what was chosen, or of the only one
 there is. `drawn_for` travels with it: who sends a form with another choice gets it back with the fields
@@ -8,7 +8,7 @@ of that. With scripts, choosing draws it anew at once (static/js/redraw.js).
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from django import forms
 from django.http import QueryDict
@@ -22,8 +22,15 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from jobs.connectors.repository.kind import RepositoryKind
-from jobs.connectors.repository.schema import Field, FieldKind, Schema
+from jobs.connectors.schema import Field, FieldKind, Schema
+
+
+class Drawn(Protocol):
+    """A connector as a form sees it: it has a schema under the name of the form's `section`."""
+
+    @property
+    def name(self) -> str: ...
+
 
 DRAWN_FOR: Final = "drawn_for"
 
@@ -68,7 +75,7 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
     connector is not installed: then there are no such fields, and what is stored stays.
     """
 
-    drawn_by: ClassVar[RepositoryKind | None] = None
+    drawn_by: ClassVar[Drawn | None] = None
     section: ClassVar[str]
     chooser: ClassVar[str]
     drawn_for = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -111,26 +118,27 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
     def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
         """Show sentences beside the fields that they are about, or above all of them."""
         for name, sentences in problems.items():
-            known = next((field for field in (f"{self.section}_{name}", name) if field in self.fields), None)
+            own = f"{self.section}_{name.removeprefix(f'{self.section}.')}"
+            known = next((field for field in (own, name) if field in self.fields), None)
             self.add_error(known, list(sentences))
 
 
 _Form = TypeVar("_Form", bound=DrawnForm)
 
 
-def form_for(base: type[_Form], kind: RepositoryKind | None) -> type[_Form]:
+def form_for(base: type[_Form], kind: Drawn | None) -> type[_Form]:
     """The form with a field for all that may be said to this connector."""
     fields = {f"{base.section}_{field.name}": _drawn(field) for field in schema_of(kind, base.section).fields}
     return type(base.__name__, (base,), {**fields, "drawn_by": kind})
 
 
-def fieldset_for(title: str | Promise, kind: RepositoryKind | None, *, section: str) -> tuple[Any, ...]:
+def fieldset_for(title: str | Promise, kind: Drawn | None, *, section: str) -> tuple[Any, ...]:
     """The part of an admin page with those fields; none where there is nothing to say."""
     names = tuple(f"{section}_{field.name}" for field in schema_of(kind, section).fields)
     return ((title, {"fields": names}),) if names else ()
 
 
-def schema_of(kind: RepositoryKind | None, section: str) -> Schema:
+def schema_of(kind: Drawn | None, section: str) -> Schema:
     schema: Schema = getattr(kind, section) if kind else Schema(())
     return schema
 

@@ -18,9 +18,10 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import ConfigurationError, Entry, Output, OutputError
+from jobs.connectors.output.base import Entry, Output, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import Ending
+from jobs.connectors.schema import BadSpecification
 from jobs.queue.flush import OutputWriter
 from jobs.queue.history import Departure
 from jobs.queue.outcomes import JobFacts, Result
@@ -189,7 +190,7 @@ class JobOutputs(OutputWriter):
         for row in cursor.execute(_CONNECTIONS, {"ids": unknown}).fetchall():
             try:
                 self._opened[row.id] = open_output(row)
-            except ConfigurationError as error:
+            except BadSpecification as error:
                 raise OutputError(f"Output connection {row.id} cannot be used: {error}.") from error
         for missing in ids - self._opened.keys():
             raise OutputError(f"Output connection {missing} is not there any more.")

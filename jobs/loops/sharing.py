@@ -11,8 +11,8 @@ import psycopg
 
 from jobs import channels
 from jobs.connectors.repository.kind import Database
-from jobs.connectors.repository.sealing import Unreadable, seal, unseal
 from jobs.connectors.repository.shared import Session, ShutGate
+from jobs.connectors.sealing import Unreadable, seal, unseal
 from jobs.queue import gates, wake
 from nodes.identity import NodeIdentity
 

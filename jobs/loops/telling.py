@@ -11,8 +11,9 @@ from typing import Any, Final
 import psycopg
 
 from jobs import channels, notifications
-from jobs.connectors.output.base import ConfigurationError, OutputError
+from jobs.connectors.output.base import OutputError
 from jobs.connectors.output.registry import open_output
+from jobs.connectors.schema import BadSpecification
 from jobs.loops.database import DatabaseThread
 from jobs.notifications import NotificationClaimed
 from jobs.queue import wake
@@ -67,7 +68,7 @@ def _tell(claimed: NotificationClaimed) -> str:
     """Tell one output; returns why it could not be told, '' if it was."""
     try:
         open_output(claimed).job_complete()
-    except (OutputError, ConfigurationError) as refused:
+    except (OutputError, BadSpecification) as refused:
         return str(refused)
     except Exception as defect:
         logger.exception("defect of the output %s while it was told of an end", claimed.connector)

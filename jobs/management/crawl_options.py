@@ -117,7 +117,7 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
     Make the job ready to run in a one-shot's `scope`, and start it (or let it go on).
 
     Raises:
-        CrawlRefused, InvalidJob, ConfigurationError, OutputError: it cannot be crawled so.
+        CrawlRefused, InvalidJob, BadSpecification, OutputError: it cannot be crawled so.
         JobBusy: a live node works on it.
     """
     now = timezone.now()

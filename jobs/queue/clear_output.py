@@ -10,8 +10,9 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import ConfigurationError, Entry, Output, OutputError
+from jobs.connectors.output.base import Entry, Output, OutputError
 from jobs.connectors.output.registry import StoredOutput
+from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.activity import ActivityName
 from jobs.queue.rows import named_rows
 
@@ -84,7 +85,7 @@ def clear_some(
             if wanted is None:
                 return Cleared()
             return Cleared(wanted.id, _clear(cursor, wanted, opens(wanted), keeps_history=keeps_history))
-    except (OutputError, ConfigurationError) as refused:
+    except (OutputError, BadSpecification) as refused:
         connection.execute(_REFUSED, {"output": wanted.id, "why": str(refused)})
         return Cleared(wanted.id, refused=str(refused))
 

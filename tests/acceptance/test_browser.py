@@ -89,7 +89,7 @@ def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
     """Make everything that a job needs, and the job, in the browser."""
     save(page, "/admin/jobs/throttlepolicy/add/", name="brisk", open_requests=2, min_gap=min_gap)
     save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="Web")
-    save(page, "/admin/jobs/outputconnection/add/", name="index", connector="Search index", configuration="{}")
+    save(page, "/admin/jobs/outputconnection/add/", name="index", connector="Search index")
     save(
         page,
         "/admin/jobs/job/add/",

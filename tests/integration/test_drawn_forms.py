@@ -8,6 +8,7 @@ from tests.api import make_user
 from tests.factories import make_output
 
 CONNECTIONS, JOBS = "/admin/jobs/repositoryconnection/add/", "/admin/jobs/job/add/"
+OUTPUTS = "/admin/jobs/outputconnection/add/"
 
 
 @pytest.fixture
@@ -62,6 +63,37 @@ def test_a_connection_to_files_is_made_in_the_browser(administrator, tmp_path):
 
     assert response.status_code == 302
     assert RepositoryConnection.objects.get().configuration == {"roots": [str(tmp_path)], "hidden": True}
+
+
+def test_an_output_has_a_field_for_all_that_its_connector_wants_to_know(administrator):
+    of_lines, of_search = administrator.get(OUTPUTS, {"connector": "jsonl"}), administrator.get(OUTPUTS)
+
+    assert "configuration_path" in shown(of_lines)
+    assert not [name for name in shown(of_search) if name.startswith("configuration_")]
+
+
+def test_an_output_is_made_and_changed_in_the_browser(administrator):
+    facts = {"connector": "jsonl", "drawn_for": "jsonl", "configuration_path": "/srv/pages.jsonl"}
+
+    assert administrator.post(OUTPUTS, {"name": "file", **facts}).status_code == 302
+
+    output = OutputConnection.objects.get()
+    assert output.configuration == {"path": "/srv/pages.jsonl"}
+    address = f"/admin/jobs/outputconnection/{output.pk}/change/"
+    assert 'value="/srv/pages.jsonl"' in administrator.get(address).content.decode()
+    administrator.post(address, {"name": "file", "drawn_for": "jsonl", "configuration_path": "/srv/other.jsonl"})
+    output.refresh_from_db()
+    assert output.configuration == {"path": "/srv/other.jsonl"}
+
+
+@pytest.mark.parametrize(("path", "sentence"), [("", "This field is required"), ("pages", "must be absolute")])
+def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, path, sentence):
+    facts = {"name": "file", "connector": "jsonl", "drawn_for": "jsonl", "configuration_path": path}
+
+    form = administrator.post(OUTPUTS, facts).context["adminform"].form
+
+    assert sentence in form.errors["configuration_path"][0]
+    assert not OutputConnection.objects.exists()
 
 
 def test_logins_are_said_as_json_and_shown_with_their_secrets_sealed(administrator):

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from tests.scripted import CONNECTORS
 
 

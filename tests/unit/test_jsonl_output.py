@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from jobs.connectors.output import jsonl
-from jobs.connectors.output.base import ConfigurationError, Entry, OutputError
+from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.jsonl import JsonLinesConfiguration, JsonLinesOutput
 from jobs.connectors.output.registry import check_configuration, parse_output
 from jobs.connectors.repository.base import Content
+from jobs.connectors.schema import BadSpecification
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -308,7 +309,7 @@ def test_outputs_without_configuration_are_named_by_their_connector(text):
     ["", "solr", "jsonl", "jsonl:", "jsonl:/", "jsonl:..", "jsonl:a\nb", "jsonl:" + "a" * 500, "search:x", "null:"],
 )
 def test_an_output_that_cannot_be_is_refused(text):
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(BadSpecification):
         parse_output(text)
 
 
@@ -326,7 +327,7 @@ def test_an_output_that_cannot_be_is_refused(text):
     ],
 )
 def test_a_configuration_is_refused_by_the_field_that_is_wrong(connector, configuration, field):
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(BadSpecification) as refused:
         check_configuration(connector, configuration)
 
     assert refused.value.field == field

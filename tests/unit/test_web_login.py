@@ -3,13 +3,13 @@
 import pytest
 
 from jobs.connectors.repository.kind import Asked
-from jobs.connectors.repository.schema import BadSpecification
-from jobs.connectors.repository.sealing import seal, unseal
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.forms import Form, forms_of
 from jobs.connectors.repository.web.kind import WEB, specification_of
 from jobs.connectors.repository.web.login import LoginFailed, log_in
 from jobs.connectors.repository.web.specification import CONFIGURATION
+from jobs.connectors.schema import BadSpecification
+from jobs.connectors.sealing import seal, unseal
 
 LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}
 SECRET = {"name": "password", "secret": "sesame"}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.scope import BadPattern, ScopeKind
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl
+from jobs.connectors.schema import BadSpecification
 
 
 def test_what_is_stored_is_read_with_its_types():

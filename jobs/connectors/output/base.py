@@ -43,14 +43,6 @@ class OutputError(Exception):
     """
 
 
-class ConfigurationError(ValueError):
-    """A connection's configuration cannot be what was given; `field` is the key it is about."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        self.field, self.reason = field, reason
-        super().__init__(f"{field}: {reason}")
-
-
 class Output(Protocol):
     """
     A place that holds documents, set up for one connection.

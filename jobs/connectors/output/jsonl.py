@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
+from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.output.base import ConfigurationError, Entry, OutputError
+from jobs.connectors.output.base import Entry, OutputError
+from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 # Every line begins like this, so that what was torn off can be told from somebody else's text.
 _OPENING: Final = b'{"action":'
@@ -48,6 +50,21 @@ _LONGEST_PATH: Final = 390
 _LINE_ENDS: Final = ("\u0085", "\u2028", "\u2029")
 
 
+JSON_LINES: Final = Schema(
+    (
+        Field(
+            name="path",
+            kind=FieldKind.TEXT,
+            label=_("File"),
+            help=_(
+                "From / on, such as /srv/data/pages.jsonl, on each machine with a worker. It is made when it is not there."
+            ),
+            is_required=True,
+        ),
+    )
+)
+
+
 @dataclass(frozen=True, slots=True)
 class JsonLinesConfiguration:
     """`path` is absolute: worker processes need not share a working directory."""
@@ -55,18 +72,16 @@ class JsonLinesConfiguration:
     path: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, str):
-            raise ConfigurationError("path", "must be a text")
         if not self.path:
-            raise ConfigurationError("path", "is missing; write where the file shall be")
+            raise BadSpecification("path", "is missing; write where the file shall be")
         if not self.path.isprintable():
-            raise ConfigurationError("path", "must not contain control characters or bytes that are no UTF-8")
+            raise BadSpecification("path", "must not contain control characters or bytes that are no UTF-8")
         if len(self.path) > _LONGEST_PATH:
-            raise ConfigurationError("path", f"must not be longer than {_LONGEST_PATH} characters")
+            raise BadSpecification("path", f"must not be longer than {_LONGEST_PATH} characters")
         if self.path.endswith("/") or Path(self.path).name == "..":
-            raise ConfigurationError("path", "must name a file, not a directory")
+            raise BadSpecification("path", "must name a file, not a directory")
         if not self.path.startswith("/"):
-            raise ConfigurationError("path", "must be absolute, from / on")
+            raise BadSpecification("path", "must be absolute, from / on")
 
 
 class JsonLinesOutput:

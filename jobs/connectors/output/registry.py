@@ -7,17 +7,20 @@ CRAWLCTL_OUTPUTS. One that cannot be found is *missing*: its jobs wait until it 
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from django.conf import settings
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.output.base import ConfigurationError, Output
-from jobs.connectors.output.jsonl import JsonLinesConfiguration, JsonLinesOutput
+from jobs.connectors.output.base import Output
+from jobs.connectors.output.jsonl import JSON_LINES, JsonLinesConfiguration, JsonLinesOutput
 from jobs.connectors.output.null import NullConfiguration, NullOutput
 from jobs.connectors.output.search import SearchConfiguration, SearchOutput
 from jobs.connectors.plugins import added
+from jobs.connectors.schema import NOTHING, BadSpecification, Schema
 
 # What a job writes to when nobody said anything else.
 DEFAULT_OUTPUT: Final = "search"
@@ -26,22 +29,24 @@ DEFAULT_OUTPUT: Final = "search"
 @dataclass(frozen=True, slots=True)
 class OutputKind:
     """
-    A connector: its name, what people read for it, its typed configuration, and how one is opened.
+    A connector: its name, what people read for it, what a connection may say, and how one is opened.
 
-    One that `hears_of_ends` is told when a run has ended (`job_complete`); the others have nothing to do then.
+    `read` makes of what was said, by name and of its type, what `open` is given as `configuration`; it raises
+    BadSpecification for what cannot be. One that `hears_of_ends` is told when a run has ended (`job_complete`); the others have nothing to do then.
     """
 
     name: str
-    label: str
-    configuration: type[Any]
+    label: str | Promise
+    configuration: Schema
+    read: Callable[..., Any]
     open: Callable[..., Output]
     hears_of_ends: bool = False
 
 
 _BUILT_IN: Final = (
-    OutputKind("search", "Search index", SearchConfiguration, SearchOutput),
-    OutputKind("jsonl", "JSON lines", JsonLinesConfiguration, JsonLinesOutput),
-    OutputKind("null", "Nothing kept", NullConfiguration, NullOutput),
+    OutputKind("search", _("Search index"), NOTHING, SearchConfiguration, SearchOutput),
+    OutputKind("jsonl", _("JSON lines"), JSON_LINES, JsonLinesConfiguration, JsonLinesOutput),
+    OutputKind("null", _("Nothing kept"), NOTHING, NullConfiguration, NullOutput),
 )
 _GROUP: Final = "crawlctl.output_connectors"
 
@@ -96,22 +101,14 @@ def check_configuration(connector: str, configuration: object) -> Any:  # noqa: 
     Return the typed configuration of a connection.
 
     Raises:
-        ConfigurationError: there is no such connector, a key is unknown or missing, or a value cannot be.
+        BadSpecification: there is no such connector, a key is unknown or missing, or a value cannot be.
     """
     kind = installed().get(connector)
     if kind is None:
-        raise ConfigurationError("connector", f"there is no output {connector!r}; there are {', '.join(installed())}")
+        raise BadSpecification("connector", f"there is no output {connector!r}; there are {', '.join(installed())}")
     if not isinstance(configuration, Mapping):
-        raise ConfigurationError("configuration", "must be an object")
-    known = {field.name: field for field in fields(kind.configuration)}
-    for name in configuration:
-        if name not in known:
-            there_are = f"there are {', '.join(known)}" if known else f"{connector} has nothing to configure"
-            raise ConfigurationError(str(name), f"unknown; {there_are}")
-    for name, field in known.items():
-        if name not in configuration and field.default is MISSING:
-            raise ConfigurationError(name, "missing")
-    return kind.configuration(**configuration)
+        raise BadSpecification("configuration", "must be an object")
+    return kind.read(**kind.configuration.read(configuration))
 
 
 def open_output(stored: StoredOutput) -> Output:
@@ -119,7 +116,7 @@ def open_output(stored: StoredOutput) -> Output:
     Set up the output of a stored connection; nothing is opened or written yet.
 
     Raises:
-        ConfigurationError: the connection cannot be what it says.
+        BadSpecification: the connection cannot be what it says.
     """
     configuration = check_configuration(stored.connector, stored.configuration)
     return installed()[stored.connector].open(id=stored.id, configuration=configuration)
@@ -132,7 +129,7 @@ def parse_output(text: str) -> OutputWanted:
     A relative path is one from here, and two spellings of one file are one output.
 
     Raises:
-        ConfigurationError: it is none of these.
+        BadSpecification: it is none of these.
     """
     connector, colon, path = text.partition(":")
     if connector == "jsonl" and path:
@@ -144,6 +141,6 @@ def parse_output(text: str) -> OutputWanted:
     elif connector in {"search", "null"} and not colon:
         wanted = OutputWanted(connector, connector, {})
     else:
-        raise ConfigurationError("output", f"there is no output {text!r}; write search, null or jsonl:PATH")
+        raise BadSpecification("output", f"there is no output {text!r}; write search, null or jsonl:PATH")
     check_configuration(wanted.connector, wanted.configuration)
     return wanted

@@ -16,7 +16,7 @@ import psycopg
 from django.utils.functional import Promise
 
 from jobs.connectors.repository.base import Activity, Document, Reference, RetryLimit, hash_of
-from jobs.connectors.repository.schema import Schema
+from jobs.connectors.schema import Schema
 from jobs.lifecycle.scan import Model
 
 _T = TypeVar("_T")

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.connectors.output.base import ConfigurationError, OutputError
+from jobs.connectors.output.base import OutputError
+from jobs.connectors.schema import BadSpecification
 from jobs.control import InvalidJob
 from jobs.lifecycle.job import Phase
 from jobs.loops.manager import ManagerFailed
@@ -69,7 +70,7 @@ class Command(BaseCommand):
             make_ready()
             one_shot = OneShot(job_id=0, workers=_workers(given["workers"]))
             job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
-        except (CrawlRefused, JobBusy, SchemaTooNew, ConfigurationError, OutputError) as refused:
+        except (CrawlRefused, JobBusy, SchemaTooNew, BadSpecification, OutputError) as refused:
             raise CommandError(str(refused), returncode=2) from refused
         except InvalidJob as invalid:
             raise CommandError(str(invalid), returncode=2) from invalid

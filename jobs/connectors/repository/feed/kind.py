@@ -6,7 +6,6 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.feed.connector import FeedConnector
 from jobs.connectors.repository.kind import Asked
-from jobs.connectors.repository.schema import Schema
 from jobs.connectors.repository.web.kind import AddressKind, specification_of
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import ScopeKind
@@ -18,6 +17,7 @@ from jobs.connectors.repository.web.specification import (
     USER_AGENT,
     WebSpecification,
 )
+from jobs.connectors.schema import Schema
 
 SCHEMA: Final = Schema((INCLUDE, EXCLUDE, USER_AGENT, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
 

@@ -13,8 +13,8 @@ from jobs.connectors.repository.filesystem.runtime import FileRuntime
 from jobs.connectors.repository.filesystem.specification import CONFIGURATION, SPECIFICATION, FileSpecification
 from jobs.connectors.repository.filesystem.tree import Tree
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding, SeedingFailed
-from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.scope import BadPattern
+from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 
 _RETRY_SEEDING: Final = 10.0

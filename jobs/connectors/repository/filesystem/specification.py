@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from jobs.connectors.repository.filesystem.paths import canonical, is_within, normal_path, path_of, shown
 from jobs.connectors.repository.filesystem.rules import Rules
 from jobs.connectors.repository.kind import Asked, BadIdentifier
-from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
+from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 _MOST_BYTES: Final = 20 * 1024 * 1024
 

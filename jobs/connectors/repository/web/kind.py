@@ -6,11 +6,11 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding
-from jobs.connectors.repository.schema import BadSpecification
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern, Scope
 from jobs.connectors.repository.web.specification import CONFIGURATION, SCHEMA, WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
+from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 from jobs.settings.running import current
 from jobs.settings.table import USER_AGENT

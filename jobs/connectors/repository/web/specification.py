@@ -6,10 +6,10 @@ from typing import Any, Final, Self
 
 from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.repository.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.connectors.repository.web.login import LOGINS, Login
 from jobs.connectors.repository.web.scope import Scope, ScopeKind
 from jobs.connectors.repository.web.urls import canonical
+from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 DEFAULT_USER_AGENT = "crawlctl/0.1"
 # Servers refuse a header that is longer than a few thousand characters, and with it every request.

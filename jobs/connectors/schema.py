@@ -9,11 +9,11 @@ judges itself.
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.utils.functional import Promise
 
-from jobs.connectors.repository.sealing import Unreadable, seal, unseal
+from jobs.connectors.sealing import Unreadable, seal, unseal
 
 
 class BadSpecification(ValueError):
@@ -152,6 +152,10 @@ class Schema:
         """What was said, and can be read, as it is to be stored: with its secrets sealed."""
         known = {field.name: field for field in self.fields}
         return {name: known[name].sealed(value) if name in known else value for name, value in said.items()}
+
+
+# Of a connector that has nothing to configure.
+NOTHING: Final = Schema(())
 
 
 def _range_in_words(least: float | None, most: float | None) -> str:
