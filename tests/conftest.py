@@ -49,6 +49,23 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.line(line)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def emptying() -> Iterator[None]:
+    """What Django does after a test that commits, in another way: see there."""
+    from django.test import TransactionTestCase
+
+    from tests.emptying import Emptying
+
+    emptying = Emptying()
+
+    def empty(test_case: TransactionTestCase) -> None:
+        emptying.empty(test_case)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty)
+        yield
+
+
 @pytest.fixture
 def dsn(transactional_db: None) -> str:
     """The address of the test database, for plain connections; its tables are emptied after the test."""

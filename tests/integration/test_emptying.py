@@ -1,0 +1,58 @@
+"""What a test that commits leaves behind: nothing, and what `migrate` wrote is as it was."""
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import TransactionTestCase
+
+from crawlctl.roles import ROLES, VIEWER
+from jobs.models import Job, ThrottlePolicy
+from tests.emptying import LARGE, Emptying
+from tests.factories import make_job, make_policy
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def empty():
+    """Empties the database, as after a first test."""
+    emptying, test_case = Emptying(), TransactionTestCase()
+    emptying.empty(test_case)
+    return lambda: emptying.empty(test_case)
+
+
+def roles():
+    return {group.name: group.permissions.count() for group in Group.objects.all()}
+
+
+def test_rows_that_hang_together_go(empty):
+    make_job(policy=make_policy())
+
+    empty()
+
+    assert not Job.objects.exists()
+    assert not ThrottlePolicy.objects.exists()
+    assert roles().keys() == ROLES.keys()
+
+
+def test_roles_that_were_changed_are_as_they_were(empty):
+    before = roles()
+    Group.objects.get(name=VIEWER).permissions.clear()
+    Group.objects.create(name="somebody's own")
+
+    empty()
+
+    assert roles() == before
+
+
+def test_of_what_was_large_no_dead_rows_remain(empty, connection):
+    make_policy(name="x" * 100)
+    connection.execute(
+        "INSERT INTO jobs_throttlepolicy SELECT (jsonb_populate_record(policy, jsonb_build_object('id', -n, 'name', n))).*"
+        "  FROM jobs_throttlepolicy AS policy, generate_series(1, 20000) AS n"
+    )
+    size = "SELECT pg_relation_size('jobs_throttlepolicy')"
+    assert connection.execute(size).fetchone()[0] > LARGE
+
+    empty()
+
+    assert connection.execute(size).fetchone()[0] == 0
