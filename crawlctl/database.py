@@ -1,11 +1,26 @@
 """What Django is told of the database: the one of DATABASE_URL, or the embedded one."""
 
+import datetime as dt
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import ProgrammingError
+
+from nodes.connections import session
+
+# A page or a command waits no longer than this for its database, whatever is wrong with it. Daemons have limits of
+# their own, which follow from their timeouts.
+_STATEMENT: Final = dt.timedelta(seconds=30)
+_LIMITS: Final = {
+    "connect_within": dt.timedelta(seconds=5),
+    "unheard_for": dt.timedelta(seconds=5),
+    "statement": _STATEMENT,
+    "lock": dt.timedelta(seconds=10),
+    "idle_in_transaction": dt.timedelta(seconds=30),
+}
+_PATIENCE: Final = _STATEMENT + dt.timedelta(seconds=2)
 
 
 def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
@@ -17,10 +32,9 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
     """
     if not url:
         return {
-            "ENGINE": "crawlctl.postgres.backend",
+            **_ENGINE,
             "NAME": "crawlctl",
-            "OPTIONS": {"directory": str(var_dir / "postgres")},
-            "CONN_MAX_AGE": 60,
+            "OPTIONS": {"directory": str(var_dir / "postgres"), **_options("")},
         }
     if not url.startswith(("postgresql://", "postgres://")):
         raise ImproperlyConfigured(f"DATABASE_URL must begin with postgresql://, like {_EXAMPLE}")
@@ -31,15 +45,20 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
             f"DATABASE_URL cannot be read ({str(error).strip()}); it looks like {_EXAMPLE}"
         ) from None
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        **_ENGINE,
         "NAME": facts.pop("dbname", "crawlctl"),
         "USER": facts.pop("user", ""),
         "PASSWORD": facts.pop("password", ""),
         "HOST": facts.pop("host", ""),
         "PORT": str(facts.pop("port", "")),
-        "OPTIONS": facts,
-        "CONN_MAX_AGE": 60,
+        "OPTIONS": {**facts, **_options(str(facts.get("options", "")))},
     }
 
 
+def _options(given: str) -> dict[str, Any]:
+    return {**session(options=given, **_LIMITS), "patience": _PATIENCE}
+
+
 _EXAMPLE = "postgresql://user:password@host:5432/crawlctl"
+# A connection that is kept is asked whether it still answers before a request uses it again.
+_ENGINE: Final = {"ENGINE": "crawlctl.postgres.backend", "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}

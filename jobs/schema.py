@@ -6,6 +6,8 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from nodes.connections import unhurried
+
 _OURS = frozenset({"jobs", "nodes", "crawlctl"})
 
 
@@ -43,7 +45,8 @@ def make_ready() -> bool:
     """
     if not _is_behind():
         return False
-    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+    connection = connections[DEFAULT_DB_ALIAS]
+    with connection.cursor() as cursor, unhurried(connection.connection):
         cursor.execute("SELECT pg_advisory_lock(%s)", [_MIGRATING])
         try:
             if not _is_behind():

@@ -1,62 +1,187 @@
 """
-Connections of daemons to the database: how they are named and how long they may hang.
+Connections to the database: how they are named, how long they may hang, and how long anybody waits on them.
 
 A daemon that dies, freezes or is cut off may hold locks that everybody waits for. So each session
 carries the id of its node, by which others can end it, and limits that are fractions of the node's
 timeout: a lock that a frozen process holds is gone before anybody needs to judge the process.
+
+The other way round, a server may be gone, or a line cut, without this end ever hearing of it. TCP notices most of
+that (keepalives, user timeout). What is left, such as something in between that still answers for the server,
+ends by our own patience: no statement is waited for much longer than the server itself would let it run.
 """
 
 import datetime as dt
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import psycopg
+from psycopg import sql
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import Row
+
+from nodes.effort import Waiting
+
+_T = TypeVar("_T")
+# Whether to give up an answer that has been waited for for so many seconds.
+GivesUp = Callable[[float], bool]
+
+# How often a wait looks whether it should go on.
+_LOOK: Final = 0.1
+# What a statement may take longer here than at the server.
+_WAY: Final = dt.timedelta(seconds=2)
 
 
-def connect(dsn: str, *, node_id: UUID, purpose: str, timeout: dt.timedelta) -> psycopg.Connection[Any]:
+class PatientConnection(psycopg.Connection[Row]):
+    """A connection on which no answer is waited for for ever; who waited in vain finds it closed."""
+
+    gives_up: GivesUp = staticmethod(lambda _waited: False)
+
+    def wait(self, gen: PQGen[_T], interval: float = _LOOK, timeout: float | None = None) -> _T:
+        if timeout is not None:
+            # Whoever says how long does not wait for an answer, but for whatever may come.
+            return super().wait(gen, interval, timeout)
+        with Waiting():
+            return super().wait(self._patiently(gen), interval)
+
+    def _patiently(self, gen: PQGen[_T]) -> PQGen[_T]:
+        began_at = time.monotonic()
+        try:
+            state = next(gen)
+            while True:
+                is_ready = yield state
+                waited = time.monotonic() - began_at
+                if not is_ready and self.gives_up(waited):
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the database has not answered for {waited:.1f} s: given up")
+                state = gen.send(is_ready)
+        except StopIteration as answered:
+            return answered.value  # type: ignore[no-any-return]
+
+
+@contextmanager
+def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Let statements, and waits for locks, take as long as they take: what changes tables does."""
+    assert isinstance(connection, PatientConnection)
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    gives_up = connection.gives_up
+    connection.gives_up = lambda _waited: False
+    for limit in limits:
+        connection.execute(sql.SQL("SET {} = 0").format(sql.Identifier(limit)))
+    try:
+        yield
+    finally:
+        connection.gives_up = gives_up
+        if not connection.closed:
+            for limit in limits:
+                connection.execute(sql.SQL("RESET {}").format(sql.Identifier(limit)))
+
+
+def connect(
+    dsn: str,
+    *,
+    node_id: UUID,
+    purpose: str,
+    timeout: dt.timedelta,
+    gives_up: GivesUp = lambda _waited: False,
+) -> PatientConnection[Any]:
     """
     Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
 
-    `timeout` is the node's own. The caller closes the connection.
+    `timeout` is the node's own. `gives_up` may end a wait for an answer before the patience does. The caller
+    closes the connection.
 
     Raises:
         psycopg.OperationalError: the database cannot be reached within half the timeout.
     """
     given = conninfo_to_dict(dsn)
-    options = " ".join(part for part in (str(given.pop("options", "")), _session_options(timeout)) if part)
-    mine: dict[str, Any] = {
-        # Begins with the id: that is how all sessions of a node are found (see membership).
+    mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout, options=str(given.get("options", "")))
+    patience = patience_of_node(timeout, purpose=purpose).total_seconds()
+    with Waiting():
+        connection = PatientConnection.connect(autocommit=True, **{**given, **mine})
+    connection.gives_up = lambda waited: waited > patience or gives_up(waited)
+    return connection
+
+
+def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
+    """How long an answer is waited for: that of a beat for what is left of the timeout, others as long as they may run."""
+    return timeout / 2 if purpose == "beat" else 3 * timeout + _WAY
+
+
+def session_of_node(*, node_id: UUID, purpose: str, timeout: dt.timedelta, options: str = "") -> dict[str, Any]:
+    """
+    The parameters of a node's session, for libpq, behind `options` that were given for it.
+
+    Its name begins with the node's id: that is how all sessions of a node are found (see membership).
+    """
+    return {
         "application_name": f"{node_id} {purpose}",
-        "options": options,
-        # libpq knows no connect timeout below two seconds.
-        "connect_timeout": max(2, round(timeout.total_seconds() / 2)),
-        "keepalives": 1,
-        "keepalives_idle": 2,
-        "keepalives_interval": 1,
-        "keepalives_count": 3,
-        "tcp_user_timeout": _milliseconds(timeout / 2),
+        **session(
+            options=options,
+            # libpq knows no connect timeout below two seconds.
+            connect_within=max(dt.timedelta(seconds=2), timeout / 2),
+            unheard_for=timeout / 2,
+            statement=3 * timeout,
+            # Who waits for a lock of a transaction that nobody goes on with waits a little longer than that lasts.
+            lock=timeout * 0.8,
+            idle_in_transaction=timeout / 2,
+        ),
     }
-    return psycopg.connect(autocommit=True, **{**given, **mine})
 
 
-def _session_options(timeout: dt.timedelta) -> str:
-    settings = {
+def session(
+    *,
+    options: str,
+    connect_within: dt.timedelta,
+    unheard_for: dt.timedelta,
+    statement: dt.timedelta,
+    lock: dt.timedelta,
+    idle_in_transaction: dt.timedelta,
+) -> dict[str, Any]:
+    """
+    The parameters of a session, for libpq: how long either side waits for what.
+
+    `unheard_for` is how long a line may be silent that should not be, before either side takes the other for gone.
+    """
+    server = server_settings(
+        unheard_for=unheard_for, statement=statement, lock=lock, idle_in_transaction=idle_in_transaction
+    )
+    return {
+        "options": " ".join([*filter(None, [options]), *(f"-c {name}={value}" for name, value in server.items())]),
+        "connect_timeout": round(connect_within.total_seconds()),
+        "keepalives": 1,
+        "keepalives_idle": _KEEPALIVES["idle"],
+        "keepalives_interval": _KEEPALIVES["interval"],
+        "keepalives_count": _KEEPALIVES["count"],
+        "tcp_user_timeout": _milliseconds(unheard_for),
+    }
+
+
+def server_settings(
+    *, unheard_for: dt.timedelta, statement: dt.timedelta, lock: dt.timedelta, idle_in_transaction: dt.timedelta
+) -> Mapping[str, str | int]:
+    """What the server is asked to keep to in a session, by the names of its settings."""
+    return {
         # The fences rest on this: a statement that waited for a lock sees what was committed meanwhile.
         "default_transaction_isolation": r"read\ committed",
         "TimeZone": "UTC",
-        # A transaction that nobody goes on with ends before its locks can outlive its node ...
-        "idle_in_transaction_session_timeout": _milliseconds(timeout / 2),
-        # ... and who waits for such a lock waits a little longer than that.
-        "lock_timeout": _milliseconds(timeout * 0.8),
-        "statement_timeout": _milliseconds(timeout * 3),
+        # A transaction that nobody goes on with ends before its locks can outlive its node.
+        "idle_in_transaction_session_timeout": _milliseconds(idle_in_transaction),
+        "lock_timeout": _milliseconds(lock),
+        "statement_timeout": _milliseconds(statement),
         # The server's side of the same: it forgets a client whose machine is gone.
-        "tcp_keepalives_idle": 2,
-        "tcp_keepalives_interval": 1,
-        "tcp_keepalives_count": 3,
-        "tcp_user_timeout": _milliseconds(timeout / 2),
+        "tcp_keepalives_idle": _KEEPALIVES["idle"],
+        "tcp_keepalives_interval": _KEEPALIVES["interval"],
+        "tcp_keepalives_count": _KEEPALIVES["count"],
+        "tcp_user_timeout": _milliseconds(unheard_for),
     }
-    return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+# Seconds: a silent line is asked after two, then each second, and taken for dead after three questions.
+_KEEPALIVES: Final = {"idle": 2, "interval": 1, "count": 3}
 
 
 def _milliseconds(duration: dt.timedelta) -> int:

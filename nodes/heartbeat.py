@@ -15,10 +15,14 @@ import psycopg
 
 from nodes import membership
 from nodes.connections import connect
+from nodes.effort import Effort
 from nodes.lifecycle import NodeStatus
 from nodes.membership import Beat
 from nodes.pulse import Pulse
 from nodes.trust import Clock, TrustWindow, seconds_since_boot
+
+# Timeouts for which a thread may compute without going round, before it counts as one that hangs.
+_TIMEOUTS_OF_COMPUTING = 10
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +59,9 @@ class Heart:
         # Guards the facts, which the work loop writes and the heart reads.
         self._lock = threading.Lock()
         self._facts: dict[str, object] = {}
+        self._computes_at_most = _TIMEOUTS_OF_COMPUTING * timeout
+        self._loop = Effort(computes_at_most=self._computes_at_most, clock=clock)
+        self._efforts = [self._loop]
         self.failed = threading.Event()
         self.term = 0
         self.main_id: UUID | None = None
@@ -69,10 +76,17 @@ class Heart:
             self._thread.join(timeout=self._interval)
 
     def progress(self, **facts: object) -> None:
-        """Note that the work goes on; `facts` replace those of the same name on the node's page."""
-        self._pulse.progress()
+        """Note that the work loop goes round; `facts` replace those of the same name on the node's page."""
+        self._loop.goes_round()
         with self._lock:
             self._facts.update(facts)
+
+    def mind_another_thread(self) -> Effort:
+        """Return the effort of another thread, without which there is no beat either; to be called before the start."""
+        effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
+        effort.rests()
+        self._efforts.append(effort)
+        return effort
 
     @property
     def trust(self) -> TrustWindow:
@@ -91,6 +105,8 @@ class Heart:
     def _run(self) -> None:
         pause = 0.0
         while not self._stopping.wait(pause):
+            if all(effort.was_made() for effort in self._efforts):
+                self._pulse.progress()
             if self._pulse.is_work_stuck:
                 logger.error("the work of node %s makes no progress, so it does not beat", self._node_id)
                 pause = self._pulse.skipped()

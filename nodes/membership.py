@@ -15,6 +15,7 @@ import datetime as dt
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -106,6 +107,18 @@ def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> 
             message=f"{identity.kind} {identity.name} registered",
             detail={"host": identity.host, "pid": identity.pid},
         )
+
+
+def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None:
+    """
+    Enter a new node and let it work.
+
+    To be called again when the connection broke: what an earlier call did, whose answer was lost, is not done twice.
+    """
+    # The id is new with every start, so whoever is there under it is this very node.
+    with suppress(psycopg.errors.UniqueViolation):
+        register(connection, identity=identity)
+    begin_work(connection, node_id=identity.id)
 
 
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own. Waits for a mark under way and

@@ -4,8 +4,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
+from django.db import connections
 
 from jobs.schema import SchemaTooNew, refuse_newer
+from nodes.connections import unhurried
 
 
 class Command(migrate.Command):
@@ -14,4 +16,7 @@ class Command(migrate.Command):
             refuse_newer()
         except SchemaTooNew as error:
             raise CommandError(str(error), returncode=2) from error
-        super().handle(*args, **options)
+        connection = connections[options["database"]]
+        connection.ensure_connection()
+        with unhurried(connection.connection):
+            super().handle(*args, **options)

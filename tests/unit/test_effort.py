@@ -1,0 +1,124 @@
+"""Whether a thread works: it goes round, computes, waits for the database, or rests."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from nodes.effort import Effort, Waiting
+from tests.cluster import seconds
+
+
+class Clock:
+    """Goes on when it is told to."""
+
+    def __init__(self):
+        self.at = 100.0
+
+    def __call__(self):
+        return self.at
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def effort(clock):
+    """Of a thread that has gone round once; it was asked for before."""
+    made = Effort(computes_at_most=seconds(100), clock=clock)
+    made.goes_round()
+    assert made.was_made()
+    made.was_made()
+    return made
+
+
+@contextmanager
+def computing(effort):
+    """A thread that goes round once, and from then on computes."""
+    stop, began = threading.Event(), threading.Event()
+
+    def compute():
+        effort.goes_round()
+        began.set()
+        while not stop.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    began.wait(10)
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def let_it_use(cpu):
+    """Until all threads of this process have computed for so many more seconds."""
+    until = time.process_time() + cpu
+    while time.process_time() < until:
+        time.sleep(0.01)
+
+
+def test_who_goes_round_between_two_questions_works(clock, effort):
+    clock.at += 10
+    effort.goes_round()
+
+    assert effort.was_made()
+    clock.at += 10
+    assert not effort.was_made()
+
+
+def test_who_stands_still_does_not(clock, effort):
+    clock.at += 10
+
+    assert not effort.was_made()
+
+
+def test_who_computes_works_for_as_long_as_that_may_take_without_going_round(clock, effort):
+    with computing(effort):
+        assert effort.was_made()
+        clock.at += 1
+        let_it_use(0.2)
+        assert effort.was_made()
+
+        clock.at += 100
+        let_it_use(2)
+        assert not effort.was_made()
+
+
+def test_who_waits_for_the_database_works_however_long_it_takes(clock, effort):
+    with Waiting():
+        clock.at += 1000
+        assert effort.was_made()
+        clock.at += 1000
+        assert effort.was_made()
+
+    clock.at += 10
+    assert effort.was_made(), "it has only just had its answer"
+    clock.at += 10
+    assert not effort.was_made()
+
+
+def test_who_has_nothing_to_do_works_until_there_is_something(clock, effort):
+    effort.rests()
+    clock.at += 1000
+    assert effort.was_made()
+
+    effort.goes_round()
+
+    assert effort.was_made()
+    clock.at += 10
+    assert not effort.was_made()
+
+
+def test_a_wait_of_another_thread_is_not_ones_own(clock, effort):
+    other = threading.Thread(target=Waiting().__enter__)
+    other.start()
+    other.join()
+    clock.at += 10
+
+    assert not effort.was_made()
