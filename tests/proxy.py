@@ -155,7 +155,7 @@ class Proxy:
                 self._hand_on(server_reader, writer, Direction.ANSWERED, call),
             )
         except (OSError, asyncio.CancelledError):
-            call.reset()
+            call.abort()
         finally:
             self._calls.discard(call)
             for open_ in call.writers:
@@ -201,10 +201,13 @@ class _Call:
 
     def reset(self):
         """End it with a TCP reset in place of a close."""
+        self.abort()
+        self.task.cancel()
+
+    def abort(self):
         for writer in self.writers:
             peer = writer.transport.get_extra_info("socket")
             if peer is not None and peer.family == socket.AF_INET:
                 with contextlib.suppress(OSError):
                     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
             writer.transport.abort()
-        self.task.cancel()

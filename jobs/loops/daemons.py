@@ -9,9 +9,8 @@ from types import FrameType
 from typing import Final
 
 import uvloop
-from django.db import connection as django_connection
 
-from jobs.loops.database import database_dsn
+from jobs.loops.database import database_dsn, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerSettings
 from jobs.loops.worker import Worker, WorkerSettings
 from jobs.models import Batch
@@ -35,17 +34,16 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
         WorkerFailed: it was marked failed, or its database stayed away.
     """
     given = current()
-    dsn = database_dsn()
-    django_connection.close()
+    identity = NodeIdentity.of_this_process(
+        kind=NodeKind.WORKER,
+        scope=scope,
+        name=name or socket.gethostname(),
+        timeout=given[table.NODE_TIMEOUT],
+        capacity=given[table.CLAIMED],
+    )
     worker = Worker(
-        dsn=dsn,
-        identity=NodeIdentity.of_this_process(
-            kind=NodeKind.WORKER,
-            scope=scope,
-            name=name or socket.gethostname(),
-            timeout=given[table.NODE_TIMEOUT],
-            capacity=given[table.CLAIMED],
-        ),
+        dsn=database_dsn(),
+        identity=identity,
         settings=WorkerSettings(
             capacity=given[table.CLAIMED],
             # The workers of a one-shot have nobody to leave a kind to.
@@ -58,6 +56,7 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False)
             keeps_history=given[table.KEEP_HISTORY] > 0,
         ),
     )
+    name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
     uvloop.run(_run_worker(worker, attached=attached))
 
 
@@ -114,15 +113,18 @@ def run_manager(*, name: str, address: str = "", attached: bool = False) -> None
 def make_manager(*, name: str, scope: str, address: str = "") -> Manager:
     """A manager node of this process, not running yet."""
     given = current()
+    identity = NodeIdentity.of_this_process(
+        kind=NodeKind.MANAGER,
+        scope=scope,
+        name=name or socket.gethostname(),
+        timeout=given[table.NODE_TIMEOUT],
+        address=address,
+    )
+    dsn = database_dsn()
+    name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
     return Manager(
-        dsn=database_dsn(),
-        identity=NodeIdentity.of_this_process(
-            kind=NodeKind.MANAGER,
-            scope=scope,
-            name=name or socket.gethostname(),
-            timeout=given[table.NODE_TIMEOUT],
-            address=address,
-        ),
+        dsn=dsn,
+        identity=identity,
         settings=ManagerSettings(heartbeat=given[table.HEARTBEAT_INTERVAL], give_up=given[table.NODE_GIVE_UP]),
     )
 

@@ -17,17 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import psycopg
-from django.db import InterfaceError, OperationalError
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, InternalError, OperationalError, connections
 from django.db import connection as django_connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from nodes.connections import connect
+from nodes.connections import connect, patience_of_node, session_of_node
+from nodes.effort import Effort
 
 _T = TypeVar("_T")
 
 _FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 2.0
+_LONGEST_PAUSE: Final = 1.0
 # Seconds in which two clocks cannot drift apart by anything that matters.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
 # How long the ear listens before it looks whether it is still wanted.
@@ -38,6 +39,17 @@ _LAST_WORDS: Final = (
     psycopg.errors.CrashShutdown,
     psycopg.errors.CannotConnectNow,
     psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+# What the loss of a connection looks like, over Django or not; a session that was ended because its transaction
+# stood still says so in a class of its own.
+_LOST: Final = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    OperationalError,
+    InterfaceError,
+    InternalError,
 )
 
 logger = logging.getLogger(__name__)
@@ -54,14 +66,36 @@ def database_dsn() -> str:
     return make_conninfo(**{name: parameters[name] for name in names if parameters.get(name)})
 
 
+def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
+    """
+    Let Django's connections of this process, too, be sessions of the node: found by its id, and limited like others.
+
+    What a daemon does through Django holds the same locks as what it does on its own connection.
+    """
+    django_connection.close()
+    options = connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"]
+    options |= session_of_node(node_id=node_id, purpose="orm", timeout=timeout)
+    options["patience"] = patience_of_node(timeout, purpose="orm")
+
+
 class WorkConnection:
     """The connection on which a daemon's queue functions run; made anew when it breaks."""
 
     def __init__(
-        self, dsn: str, *, node_id: uuid.UUID, timeout: dt.timedelta, gives_up: Callable[[float], bool]
+        self,
+        dsn: str,
+        *,
+        node_id: uuid.UUID,
+        timeout: dt.timedelta,
+        longest_pause: dt.timedelta,
+        gives_up: Callable[[float], bool],
     ) -> None:
-        """`gives_up` is asked after each failure, with the seconds since the first in a row."""
+        """
+        `gives_up` is asked after each failure, with the seconds since the first in a row, and while an answer is
+        waited for, with the seconds since it is.
+        """
         self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
+        self._longest_pause = longest_pause.total_seconds()
         self._connection: psycopg.Connection[Any] | None = None
         self._failing_since: float | None = None
 
@@ -76,9 +110,15 @@ class WorkConnection:
         while True:
             try:
                 if self._connection is None:
-                    self._connection = connect(self._dsn, node_id=self._node_id, purpose="work", timeout=self._timeout)
+                    self._connection = connect(
+                        self._dsn,
+                        node_id=self._node_id,
+                        purpose="work",
+                        timeout=self._timeout,
+                        gives_up=self._gives_up,
+                    )
                 done = work(self._connection)
-            except (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError) as raised:
+            except _LOST as raised:
                 error = self._look_at(raised)
                 logger.warning("the database did not answer (%s), trying again", str(error).strip())
                 if self._failing_since is None:
@@ -86,7 +126,7 @@ class WorkConnection:
                 if self._gives_up(time.monotonic() - self._failing_since):
                     raise error from raised
                 time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                pause = min(pause * 2, self._longest_pause)
             else:
                 self._failing_since = None
                 return done
@@ -145,13 +185,22 @@ class DatabaseClock:
 class DatabaseThread:
     """Runs a work connection's functions in one thread, for an event loop."""
 
-    def __init__(self, connection: WorkConnection) -> None:
+    def __init__(self, connection: WorkConnection, *, effort: Effort) -> None:
+        """`effort` is what the heart minds of this thread."""
         self._connection = connection
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="database")
+        self._effort = effort
 
     async def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._connection.run, work)
+        return await loop.run_in_executor(self._thread, self._run, work)
+
+    def _run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
+        self._effort.goes_round()
+        try:
+            return self._connection.run(work)
+        finally:
+            self._effort.rests()
 
     def close(self) -> None:
         self._thread.submit(self._connection.close)

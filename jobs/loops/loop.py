@@ -16,6 +16,17 @@ _C = TypeVar("_C")
 
 logger = logging.getLogger(__name__)
 
+# What ends one duty's statement and leaves the connection as good as before: what one duty waits for in vain, or finds
+# no room for, holds up no other.
+_OF_ONE_DUTY: Final = (
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DiskFull,
+    psycopg.errors.OutOfMemory,
+)
+
 # The call of a duty that looks for itself.
 ALWAYS: Final[LiteralString] = "true"
 
@@ -53,9 +64,9 @@ class Rhythm(Generic[_C]):
         """Something happened: every duty is due."""
         self._due_at.clear()
 
-    def perform(self, context: _C, *, called: AbstractSet[str]) -> int:
+    def perform(self, context: _C, *, called: AbstractSet[str], may_begin: Callable[[], bool] = lambda: True) -> int:
         """
-        Perform what is `called` for and due; returns how much was moved in all.
+        Perform what is `called` for and due, as long as each `may_begin`; returns how much was moved in all.
 
         A duty that fails is logged with its name and tried again at its next turn.
 
@@ -67,9 +78,13 @@ class Rhythm(Generic[_C]):
         for duty in self.duties:
             if duty.name not in called or self._due_at.get(duty.name, 0.0) > time.monotonic():
                 continue
+            if not may_begin():
+                break
             done = 0
             try:
                 done = duty.run(context)
+            except _OF_ONE_DUTY:
+                logger.exception("duty %s was broken off", duty.name)
             except (FenceRefused, psycopg.OperationalError):
                 raise
             except Exception:

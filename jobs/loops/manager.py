@@ -58,8 +58,8 @@ _SHORT_BREATH: Final = 0.03
 _BREATH: Final = 0.12
 # How long a manager that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
-# The cluster is looked at so often, and whenever a pass follows a wake-up of control.
-_LOOK: Final = 1.0
+# The cluster is looked at so often in a beat, and whenever a pass follows a wake-up of control.
+_LOOKS_A_BEAT: Final = 2
 # What calls for duties is asked so often, and whenever something was moved or a job changed its state.
 _ASK: Final = 0.3
 # A pass that offered more documents than it looked at lanes gave the workers enough for a longer breath.
@@ -123,7 +123,13 @@ class Manager:
             timeout=identity.timeout,
             give_up=settings.give_up,
         )
-        self._work = WorkConnection(dsn, node_id=identity.id, timeout=identity.timeout, gives_up=self._gives_up)
+        self._work = WorkConnection(
+            dsn,
+            node_id=identity.id,
+            timeout=identity.timeout,
+            longest_pause=settings.heartbeat,
+            gives_up=self._gives_up,
+        )
         self._ear = Ear(
             dsn,
             node_id=identity.id,
@@ -175,12 +181,17 @@ class Manager:
     _groups: tuple[GroupHeld, ...] = ()
 
     def _gives_up(self, failing_for: float) -> bool:
-        """Whether to stop hoping for a database that is away."""
-        return self._heart.has_given_up or (self._should_stop() and failing_for > _LAST_HOPE)
+        """Whether to stop hoping for a database that is away: the heart, too, hears nothing of it."""
+        if self._heart.has_given_up:
+            return True
+        return self._should_stop() and failing_for > _LAST_HOPE and not self._heart.trust.may_begin
+
+    def _may_begin(self) -> bool:
+        """Whether this node may trust that it is still a member: without, it stops before others take its place."""
+        return self._heart.trust.may_begin
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:
-        membership.register(connection, identity=self._me)
-        membership.begin_work(connection, node_id=self._me.id)
+        membership.join(connection, identity=self._me)
 
     def _leave(self, connection: psycopg.Connection[Any]) -> None:
         membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
@@ -210,10 +221,10 @@ class Manager:
             self._main.hasten()
             self._owner.hasten()
             self._looked_at = self._asked_at = float("-inf")
-        if time.monotonic() - self._looked_at > _LOOK:
+        if time.monotonic() - self._looked_at > self._settings.heartbeat.total_seconds() / _LOOKS_A_BEAT:
             self._looked_at = time.monotonic()
             self._keep_office(connection)
-        if not self._heart.trust.may_begin:
+        if not self._may_begin():
             return 0
         now = self._clock.now(connection)
         if time.monotonic() - self._asked_at > _ASK:
@@ -227,13 +238,13 @@ class Manager:
             term=self._term,
             groups=self._groups,
         )
-        moved = self._owner.perform(at, called=self._called)
+        moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
         self._stuffed += moved
         if self._term is None:
             return moved
         moved_as_main = 0
         try:
-            moved_as_main = self._main.perform(at, called=self._called)
+            moved_as_main = self._main.perform(at, called=self._called, may_begin=self._may_begin)
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise

@@ -117,7 +117,14 @@ class Worker:
             give_up=settings.give_up,
         )
         self._database = DatabaseThread(
-            WorkConnection(dsn, node_id=identity.id, timeout=identity.timeout, gives_up=self._gives_up)
+            WorkConnection(
+                dsn,
+                node_id=identity.id,
+                timeout=identity.timeout,
+                longest_pause=settings.heartbeat,
+                gives_up=self._gives_up,
+            ),
+            effort=self._heart.mind_another_thread(),
         )
         self._ear = Ear(
             dsn,
@@ -175,6 +182,7 @@ class Worker:
                     ("take", self._taking()),
                     ("flush", self._flushing()),
                     ("watch", self._watching()),
+                    ("compare", self._comparing()),
                     ("control", self._obeying()),
                     ("index", self._indexing()),
                     ("tell", self._telling()),
@@ -200,11 +208,12 @@ class Worker:
     def _gives_up(self, failing_for: float) -> bool:
         """In the database's thread: whether to stop hoping for a database that is away. One who was told to stop
         leaves what he holds to the main."""
-        return self._heart.has_given_up or (self._stop.is_set() and failing_for > _LAST_HOPE)
+        if self._heart.has_given_up:
+            return True
+        return self._stop.is_set() and failing_for > _LAST_HOPE and not self._heart.trust.may_begin
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:
-        membership.register(connection, identity=self._me)
-        membership.begin_work(connection, node_id=self._me.id)
+        membership.join(connection, identity=self._me)
 
     async def _drain(self, loops: list[asyncio.Task[None]], *, hurry: asyncio.Event) -> None:
         """Take nothing more, give back what has not begun, and wait for the rest as long as is allowed."""
@@ -239,9 +248,12 @@ class Worker:
             await self._database.run(lambda connection: count_refused(connection, self._me.id))
 
     async def _watching(self) -> None:
-        """Tell the heart that the loop goes round, and see what became of the node and of its batches."""
+        """
+        Tell the heart that the loop goes round, and see what became of the node.
+
+        Nothing here waits for the database: when it does not answer, open requests have to end all the same.
+        """
         interval = self._settings.heartbeat.total_seconds() / 4
-        last_comparison = self._loop.time()
         while True:
             self._heart.progress(
                 claimed=self._claimed,
@@ -263,11 +275,14 @@ class Worker:
             elif self._heart.trust.may_begin:
                 for queue in list(self._bins.values()):
                     self._dispatch(queue)
-            if self._loop.time() - last_comparison > 2 * self._settings.heartbeat.total_seconds():
-                last_comparison = self._loop.time()
-                await self._compare_batches()
-                self._forget_idle_bins()
             await asyncio.sleep(interval)
+
+    async def _comparing(self) -> None:
+        """Every few beats, see what became of the batches."""
+        while True:
+            await asyncio.sleep(2 * self._settings.heartbeat.total_seconds())
+            await self._compare_batches()
+            self._forget_idle_bins()
 
     def _forget_idle_bins(self) -> None:
         """Drop what is known of hosts that were not served for a while: their pace is in the database."""

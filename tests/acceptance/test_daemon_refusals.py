@@ -69,6 +69,7 @@ def test_who_was_told_to_stop_does_not_wait_for_a_database_that_is_away():
         "host=127.0.0.1 port=1",
         node_id=uuid.uuid4(),
         timeout=dt.timedelta(seconds=10),
+        longest_pause=dt.timedelta(seconds=1),
         gives_up=lambda failing_for: asked.append(failing_for) or failing_for > 0.15,
     )
 

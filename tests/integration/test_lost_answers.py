@@ -1,0 +1,289 @@
+"""What was asked for is done once, though its answer was lost; and nobody waits for an answer for ever."""
+
+import datetime as dt
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import psycopg
+import pytest
+from django.db import OperationalError
+from django.db import connection as django_connection
+
+from jobs.duties.allocate import allocate_groups
+from jobs.duties.context import Pass
+from jobs.loops.database import WorkConnection
+from jobs.models import Batch, QueueItem, Seed, ThrottleGroup
+from jobs.queue import release
+from jobs.queue.flush import flush
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from nodes import membership
+from nodes.connections import PatientConnection, connect, unhurried
+from nodes.decisions.elect import elect
+from nodes.heartbeat import Heart
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import NodeKind
+from tests.cluster import NOON, TIMEOUT, elect_main, events_of, register_node, seconds, status_of, wait_until
+from tests.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
+from tests.proxy import Direction, Proxy
+
+
+@pytest.fixture
+def proxy(dsn):
+    with Proxy.of_database(dsn) as running:
+        yield running
+
+
+@pytest.fixture
+def work(proxy, dsn):
+    """A daemon's work connection through the proxy."""
+    made = WorkConnection(
+        proxy.dsn(dsn),
+        node_id=uuid.uuid4(),
+        timeout=TIMEOUT,
+        longest_pause=seconds(0.1),
+        gives_up=lambda failing_for: failing_for > 30,
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def identity():
+    return NodeIdentity.of_this_process(kind=NodeKind.WORKER, scope="cluster", name="here", timeout=TIMEOUT)
+
+
+@pytest.fixture
+def manager(connection):
+    return register_node(connection, "manager")
+
+
+@pytest.fixture
+def worker(connection):
+    return register_node(connection, "worker")
+
+
+@pytest.fixture
+def running(manager):
+    """A job in the middle of its run, with three documents that are due."""
+    made = make_running_job(manager, policy=make_policy(open_requests=1000))
+    make_documents(make_lane(made.seed), 3)
+    return made
+
+
+def stuff_all(connection, running):
+    return stuff(connection, manager=running.manager.id, group=running.group, room=100, workers=1, now=NOON)
+
+
+def take_all(connection, worker):
+    taken = take(connection, worker=worker.id, room=100, idle=True, now=NOON)
+    return [claimed for turn in taken.turns for claimed in turn.documents]
+
+
+# --- Done once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unanswered", [b"INSERT INTO nodes_node ", b"UPDATE nodes_node SET status", b"COMMIT"])
+def test_a_node_whose_entry_was_not_answered_is_entered_once_and_works(proxy, work, connection, identity, unanswered):
+    lost = proxy.lose_answer(unanswered)
+
+    work.run(lambda mine: membership.join(mine, identity=identity))
+
+    assert lost.done()
+    assert status_of(connection, identity.id) == "running"
+    assert events_of(connection, identity.id) == ["registered", "running"]
+
+
+def test_a_main_whose_election_was_not_answered_finds_itself_main_in_that_term(proxy, work, connection):
+    me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope="cluster", name="here", timeout=TIMEOUT)
+    membership.join(connection, identity=me)
+    lost = proxy.lose_answer(b"COMMIT")
+
+    def keep_office(mine):
+        cluster = membership.look(mine, scope="cluster", me=me)
+        wish = elect(cluster, beat=seconds(1), is_steady=lambda _duration: True)
+        if wish is not None:
+            membership.elect(mine, node_id=me.id, scope=wish.scope, seen_term=wish.seen_term)
+        return cluster
+
+    cluster = work.run(keep_office)
+
+    assert lost.done()
+    assert (cluster.i_am_main, cluster.term.term) == (True, 1)
+    assert events_of(connection, me.id).count("elected") == 1
+
+
+def test_groups_whose_allocation_was_not_answered_are_given_once(proxy, work, connection, manager, running):
+    term = elect_main(connection, manager)
+    Seed.objects.update(group=None)
+    ThrottleGroup.objects.all().delete()
+    lost = proxy.lose_answer(b"COMMIT")
+
+    def allocate(mine):
+        return allocate_groups(Pass(connection=mine, me=manager.id, scope="cluster", now=NOON, term=term, groups=()))
+
+    work.run(allocate)
+
+    assert lost.done()
+    assert [(group.owner_id, group.epoch) for group in ThrottleGroup.objects.all()] == [(manager.id, 1)]
+
+
+def test_documents_whose_offer_was_not_answered_are_offered_once(proxy, work, running):
+    lost = proxy.lose_answer(b"COMMIT")
+
+    work.run(lambda mine: stuff_all(mine, running))
+
+    assert lost.done()
+    assert [batch.documents for batch in Batch.objects.all()] == [3]
+
+
+def test_a_worker_finds_the_batches_of_a_take_that_was_not_answered(proxy, work, connection, running, worker):
+    stuff_all(connection, running)
+    offered = set(Batch.objects.values_list("pk", flat=True))
+    lost = proxy.lose_answer(b"UPDATE jobs_batch")
+
+    assert work.run(lambda mine: take_all(mine, worker)) == []
+
+    assert lost.done()
+    strange = release.batches_of(connection, worker=worker.id)
+    assert strange == offered
+    assert release.give_back_batches(connection, worker=worker.id, batches=strange, now=NOON) == 3
+    stuff_all(connection, running)
+    assert len(take_all(connection, worker)) == 3
+
+
+def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connection, running, worker):
+    stuff_all(connection, running)
+    results = [make_result(claimed, facts_of(running.job)) for claimed in take_all(connection, worker)]
+    lost = proxy.lose_answer(b"COMMIT")
+
+    again = work.run(partial(flush, worker=worker.id, results=results, now=NOON))
+
+    assert lost.done()
+    assert (again.written, again.refused) == (0, 3)
+    assert list(QueueItem.objects.values_list("stage", "result_code")) == [(2, "200")] * 3
+    counted = connection.execute(
+        "SELECT sum(amount) FROM jobs_counterdelta WHERE measure = 'stage' AND stage = 2"
+    ).fetchone()
+    assert counted == (3,)
+
+
+# --- Nobody waits for ever -----------------------------------------------------------------------
+
+
+def test_an_answer_that_does_not_come_is_given_up_and_the_work_is_done_on_a_new_connection(proxy, dsn):
+    patient = WorkConnection(
+        proxy.dsn(dsn),
+        node_id=uuid.uuid4(),
+        timeout=seconds(0.2),
+        longest_pause=seconds(0.1),
+        gives_up=lambda _failing_for: False,
+    )
+    assert patient.run(lambda mine: mine.execute("SELECT 1").fetchone()) == (1,)
+    proxy.cut()
+
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(patient.run, lambda mine: mine.execute("SELECT 2").fetchone())
+        wait_until(lambda: proxy.connections > 1)
+        proxy.heal()
+
+        assert asked.result(10) == (2,)
+    patient.close()
+
+
+def test_who_is_told_to_stop_meanwhile_waits_no_longer(proxy, dsn):
+    stops = []
+    work = WorkConnection(
+        proxy.dsn(dsn),
+        node_id=uuid.uuid4(),
+        timeout=TIMEOUT,
+        longest_pause=seconds(0.1),
+        gives_up=lambda _failing_for: bool(stops),
+    )
+    work.run(lambda mine: mine.execute("SELECT 1"))
+    proxy.cut()
+
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(work.run, lambda mine: mine.execute("SELECT 2"))
+        stops.append("now")
+
+        with pytest.raises(psycopg.OperationalError, match="has not answered for"):
+            asked.result(10)
+
+
+def test_a_session_that_ended_because_its_transaction_stood_still_is_made_anew(work, connection):
+    calls = []
+
+    def freeze(mine):
+        calls.append(mine)
+        with mine.transaction():
+            if len(calls) == 1:
+                mine.execute("SET idle_in_transaction_session_timeout = 50")
+                pid = mine.info.backend_pid
+                wait_until(
+                    lambda: connection.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone() is None
+                )
+            return mine.execute("SELECT 1").fetchone()
+
+    assert work.run(freeze) == (1,)
+    assert len(calls) == 2
+
+
+def test_what_changes_tables_may_take_as_long_as_it_takes(dsn):
+    with connect(dsn, node_id=uuid.uuid4(), purpose="work", timeout=seconds(0.05)) as mine:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            mine.execute("SELECT pg_sleep(0.3)")
+
+        with unhurried(mine):
+            mine.execute("SELECT pg_sleep(0.3)")
+
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            mine.execute("SELECT pg_sleep(0.3)")
+
+
+@pytest.mark.parametrize("direction", [*list(Direction), Direction.BOTH], ids=str)
+def test_a_heart_beats_again_within_two_beats_after_its_line_is_mended(proxy, dsn, connection, worker, direction):
+    beat = seconds(0.5)
+    heart = Heart(dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600))
+    heart.start()
+    wait_until(lambda: heart.trust.may_begin)
+
+    proxy.cut(direction)
+    wait_until(lambda: heart.trust.must_close)
+    assert not heart.is_steady(seconds(0.1))
+    proxy.heal()
+    mended_at = connection.execute("SELECT clock_timestamp()").fetchone()[0]
+
+    wait_until(lambda: heart.trust.may_begin)
+    silent_for = last_beat(connection, worker) - mended_at
+    heart.stop()
+    assert silent_for < 2 * beat
+
+
+def last_beat(connection, node) -> dt.datetime:
+    return connection.execute("SELECT heartbeat_at FROM nodes_node WHERE id = %s", [node.id]).fetchone()[0]
+
+
+def test_a_page_whose_connection_hangs_hears_so_within_seconds(proxy, dsn):
+    wrapper = django_connection.copy()
+    address = psycopg.conninfo.conninfo_to_dict(proxy.dsn(dsn))
+    wrapper.settings_dict |= {
+        "HOST": address["host"],
+        "PORT": str(address["port"]),
+        "ENGINE": "crawlctl.postgres.backend",
+    }
+    wrapper.settings_dict["OPTIONS"].pop("directory", None)
+    with wrapper.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    assert isinstance(wrapper.connection, PatientConnection)
+    proxy.cut()
+
+    assert not wrapper.is_usable()
+
+    wrapper.close()
+    with pytest.raises(OperationalError, match="timeout"):
+        wrapper.ensure_connection()
+    proxy.heal()
+    wrapper.ensure_connection()
+    wrapper.close()
