@@ -6,7 +6,6 @@ there is. `drawn_for` travels with it: who sends a form with another choice gets
 of that. With scripts, choosing draws it anew at once (static/js/redraw.js).
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
@@ -22,6 +21,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
+from jobs.admin.records import RecordForm, Records
 from jobs.connectors.schema import Field, FieldKind, Schema
 
 
@@ -52,19 +52,6 @@ class Lines(forms.CharField):
 
     def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:
         return list(initial or []) != self.to_python(data)
-
-
-class Records(forms.JSONField):
-    """Things of which much may be said, as JSON. Secrets of what is stored are shown sealed, and stay what they are."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": 8}), **kwargs)
-
-    def prepare_value(self, value: object) -> str:
-        if value is None:
-            return ""
-        # What was typed comes back as it was.
-        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
 class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -167,4 +154,6 @@ def _drawn(field: Field) -> forms.Field:
                 widget=UnfoldAdminIntegerFieldWidget, min_value=field.least, max_value=field.most, **facts
             )
         case FieldKind.RECORDS:
-            return Records(**facts)
+            assert field.records is not None
+            drawn = {inner.name: _drawn(inner) for inner in field.records.fields}
+            return Records(type("Record", (RecordForm,), drawn), **facts)

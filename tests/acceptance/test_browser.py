@@ -261,3 +261,21 @@ def _fill():
 
 def job_id(database):
     return database.value("SELECT id FROM jobs_job")
+
+
+def test_a_login_gets_as_many_fields_as_it_needs(browser, web):
+    login = "id_configuration_logins-0"
+    with visitor(browser, web) as page:
+        page.goto("/admin/jobs/repositoryconnection/add/")
+        page.locator("#id_name").fill("guarded")
+        for name, value in {"name": "door", "pages": "/in/", "hosts": "a.example", "page": "/login$"}.items():
+            page.locator(f"#{login}-{name}").fill(value)
+        page.locator("[data-records='configuration_logins-0-fields'] button").click()
+        page.locator(f"#{login}-fields-0-name").fill("user")
+        page.locator(f"#{login}-fields-1-name").fill("password")
+        page.locator(f"#{login}-fields-1-secret").fill("sesame")
+        page.locator("button[name=_continue]").click()
+
+        expect(page.locator(f"#{login}-fields-0-name")).to_have_value("user")
+        expect(page.locator(f"#{login}-fields-1-secret")).to_have_value(re.compile("^sealed:"))
+        expect(page.locator(f"#{login}-fields-2-name")).to_have_value("")

@@ -96,20 +96,73 @@ def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, pat
     assert not OutputConnection.objects.exists()
 
 
-def test_logins_are_said_as_json_and_shown_with_their_secrets_sealed(administrator):
-    said = (
-        '[{"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"],'
-        ' "fields": [{"name": "password", "secret": "sesame"}]}]'
-    )
-    facts = {"name": "guarded", "connector": "web", "drawn_for": "web", "configuration_logins": said}
+LOGIN = {
+    "name": "guarded",
+    "connector": "web",
+    "drawn_for": "web",
+    "configuration_logins-count": 2,
+    "configuration_logins-0-name": "door",
+    "configuration_logins-0-pages": "/in/",
+    "configuration_logins-0-page": "/login$",
+    "configuration_logins-0-hosts": "a.example\nb.example",
+    "configuration_logins-0-fields-count": 3,
+    "configuration_logins-0-fields-0-name": "user",
+    "configuration_logins-0-fields-0-value": "crawler",
+    "configuration_logins-0-fields-1-name": "password",
+    "configuration_logins-0-fields-1-secret": "sesame",
+    # The empty one that a page shows behind the others.
+    "configuration_logins-1-name": "",
+}
 
-    response = administrator.post(CONNECTIONS, facts)
 
-    assert response.status_code == 302
+def test_logins_are_said_in_fields_and_shown_with_their_secrets_sealed(administrator):
+    response = administrator.post(CONNECTIONS, LOGIN)
+
+    assert response.status_code == 302, response.context["errors"]
     stored = RepositoryConnection.objects.get()
+    (login,) = stored.configuration["logins"]
+    assert (login["name"], login["hosts"]) == ("door", ["a.example", "b.example"])
+    assert login["fields"][0] == {"name": "user", "value": "crawler"}
     page = administrator.get(f"/admin/jobs/repositoryconnection/{stored.pk}/change/").content.decode()
+    assert f'value="{login["fields"][1]["secret"]}"' in page
     assert "sealed:" in page
     assert "sesame" not in page + str(stored.configuration)
+
+
+def test_a_login_is_added_and_another_removed_and_a_secret_sent_back_stays(administrator):
+    administrator.post(CONNECTIONS, LOGIN)
+    stored = RepositoryConnection.objects.get()
+    address, before = f"/admin/jobs/repositoryconnection/{stored.pk}/change/", stored.configuration["logins"][0]
+    same = {**LOGIN, "configuration_logins-0-fields-1-secret": before["fields"][1]["secret"]}
+    second = {name.replace("logins-0", "logins-1"): value for name, value in same.items() if "logins-0" in name}
+
+    administrator.post(address, {**same, **second, "configuration_logins-1-name": "gate"})
+    stored.refresh_from_db()
+    assert [login["name"] for login in stored.configuration["logins"]] == ["door", "gate"]
+    assert stored.configuration["logins"][0] == before
+
+    removed = {"configuration_logins-1-name": "gate", "configuration_logins-0--remove": "on"}
+    administrator.post(address, {**same, **second, **removed})
+    stored.refresh_from_db()
+    assert [login["name"] for login in stored.configuration["logins"]] == ["gate"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"configuration_logins-0-hosts": ""}, "This field is required"),
+        ({"configuration_logins-0-pages": "("}, "door: pages: pattern"),
+        ({"configuration_logins-0-fields-0-name": ""}, "Look at number 1."),
+    ],
+)
+def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong, sentence):
+    response = administrator.post(CONNECTIONS, {**LOGIN, **wrong})
+
+    assert response.status_code == 200
+    assert sentence in response.content.decode()
+    # What was typed comes back.
+    assert 'value="/login$"' in response.content.decode()
+    assert not RepositoryConnection.objects.exists()
 
 
 def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(administrator):

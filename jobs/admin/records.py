@@ -1,0 +1,113 @@
+"""
+A form field for a list of things of which much may be said: a little form for each of them.
+
+Behind those that there are stands an empty one, so that something can be added without scripts; with scripts
+(static/js/records.js) as many as are wanted. What is left empty is not said, what is ticked goes. The fields of
+a thing may again be such a list.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldBooleanWidget
+
+# What somebody sends is not believed: a page has room for no more.
+_MOST: Final = 200
+_REMOVE: Final = "-remove"
+
+
+class RecordForm(forms.Form):
+    """One of the things. Its fields are drawn by a schema."""
+
+    use_required_attribute = False
+
+    def __init__(
+        self, data: Mapping[str, Any] | None = None, *, prefix: str, initial: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, prefix=prefix, initial=initial)
+        if data is not None or initial is not None:
+            self.fields[_REMOVE] = forms.BooleanField(
+                label=_("Remove it"), required=False, widget=UnfoldBooleanWidget()
+            )
+
+    @property
+    def is_said(self) -> bool:
+        return self.has_changed() and not self[_REMOVE].value()
+
+    def said(self) -> dict[str, Any]:
+        """What a valid one says: what was left empty is not said."""
+        return {
+            name: value
+            for name, value in self.cleaned_data.items()
+            if name != _REMOVE and value not in (None, "", [], False)
+        }
+
+
+class RecordsWidget(forms.Widget):
+    """What it hands to its field, and is shown again, is a bound form for each thing; at first, what is stored."""
+
+    class Media:
+        js = (forms.Script("js/records.js", type="module"),)
+
+    def __init__(self, form: type[RecordForm]) -> None:
+        super().__init__()
+        self._form = form
+
+    def render(self, name: str, value: object, attrs: object = None, renderer: object = None) -> SafeString:
+        shown = self._shown(name, value)
+        forms_ = [*shown, self._form(prefix=f"{name}-{len(shown)}")]
+        return render_to_string("admin/jobs/records.html", {"name": name, "forms": forms_})
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> list[RecordForm] | None:
+        count = data.get(f"{name}-count", "")
+        if not count.isdecimal():
+            return None
+        sent = [self._form(data, prefix=f"{name}-{number}") for number in range(min(int(count[:4]), _MOST))]
+        while sent and not sent[-1].is_said:
+            sent.pop()
+        return sent
+
+    def value_omitted_from_data(self, data: Mapping[str, Any], files: object, name: str) -> bool:
+        return f"{name}-count" not in data
+
+    def id_for_label(self, id_: str | None) -> str:
+        """None of its fields is the one."""
+        return ""
+
+    def _shown(self, name: str, value: Any) -> list[RecordForm]:  # noqa: ANN401 (what was sent, or what is stored)
+        return [
+            given if isinstance(given, RecordForm) else self._form(prefix=f"{name}-{number}", initial=given)
+            for number, given in enumerate(value or ())
+        ]
+
+
+class Records(forms.Field):
+    """Comes to a list of what is said of each thing, by name."""
+
+    def __init__(self, form: type[RecordForm], **kwargs: Any) -> None:
+        super().__init__(widget=RecordsWidget(form), **kwargs)
+
+    def to_python(self, value: Sequence[Any] | None) -> list[dict[str, Any]]:
+        found = []
+        wrong = []
+        for place, given in enumerate(value or (), start=1):
+            if not isinstance(given, RecordForm):
+                # As it is stored, in a field that cannot be changed now.
+                found.append(given)
+            elif given.is_said and given.is_valid():
+                found.append(given.said())
+            elif given.is_said:
+                wrong.append(place)
+        if wrong:
+            raise ValidationError(
+                _("Look at number %(places)s."), params={"places": ", ".join(str(place) for place in wrong)}
+            )
+        return found
+
+    def has_changed(self, initial: Sequence[Any] | None, data: Sequence[Any] | None) -> bool:
+        return self.to_python(initial) != [given.said() for given in data or () if given.is_said and given.is_valid()]
