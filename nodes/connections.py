@@ -3,7 +3,7 @@ Connections to the database: how they are named, how long they may hang, and how
 
 A daemon that dies, freezes or is cut off may hold locks that everybody waits for. So each session
 carries the id of its node, by which others can end it, and limits that are fractions of the node's
-timeout: a lock that a frozen process holds is gone before anybody needs to judge the process.
+timeout: nobody waits so long for a lock that he could not judge who holds it.
 
 The other way round, a server may be gone, or a line cut, without this end ever hearing of it. TCP notices most of
 that (keepalives, user timeout). What is left, such as something in between that still answers for the server,
@@ -125,8 +125,8 @@ def session_of_node(*, node_id: UUID, purpose: str, timeout: dt.timedelta, optio
             connect_within=max(dt.timedelta(seconds=2), timeout / 2),
             unheard_for=timeout / 2,
             statement=3 * timeout,
-            # Who waits for a lock of a transaction that nobody goes on with waits a little longer than that lasts.
-            lock=timeout * 0.8,
+            # Who holds a lock for longer may be frozen, and it may be for who waits here to see to that.
+            lock=timeout / 2,
             idle_in_transaction=timeout / 2,
         ),
     }
@@ -168,7 +168,8 @@ def server_settings(
         # The fences rest on this: a statement that waited for a lock sees what was committed meanwhile.
         "default_transaction_isolation": r"read\ committed",
         "TimeZone": "UTC",
-        # A transaction that nobody goes on with ends before its locks can outlive its node.
+        # A transaction that nobody goes on with ends before its locks can outlive its node. One without a BEGIN of
+        # its own does not: it ends with the sessions of its node, once that is marked failed.
         "idle_in_transaction_session_timeout": _milliseconds(idle_in_transaction),
         "lock_timeout": _milliseconds(lock),
         "statement_timeout": _milliseconds(statement),

@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 from uuid import UUID
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 # Locks: the node's row KEY SHARE. That conflicts with the FOR UPDATE under which a node is marked
@@ -97,6 +97,8 @@ def count_refused(connection: psycopg.Connection[Any], node_id: UUID) -> None:
 def _holds(connection: psycopg.Connection[Any], fence: str, who: Mapping[str, object]) -> bool:
     with connection.cursor(row_factory=tuple_row) as cursor:
         held = cursor.execute(fence, who).fetchone() is not None
-    if connection.info.transaction_status == TransactionStatus.IDLE:
+    # A pipeline is a transaction, and the driver does not say so while it waits for nothing.
+    is_alone = connection.pgconn.pipeline_status == PipelineStatus.OFF
+    if is_alone and connection.info.transaction_status == TransactionStatus.IDLE:
         raise RuntimeError("a fence was asked for outside a transaction, where its lock ends with the statement")
     return held

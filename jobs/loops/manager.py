@@ -60,8 +60,10 @@ _BREATH: Final = 0.12
 _LAST_HOPE: Final = 3.0
 # The cluster is looked at so often in a beat, and whenever a pass follows a wake-up of control.
 _LOOKS_A_BEAT: Final = 2
-# What calls for duties is asked so often, and whenever something was moved or a job changed its state.
+# What calls for duties is asked so often, and whenever the main moved something or a job changed its state. While
+# documents flow, what else there is to do can wait a little longer.
 _ASK: Final = 0.3
+_ASK_IN_FLOW: Final = 1.0
 # A pass that offered more documents than it looked at lanes gave the workers enough for a longer breath.
 _PLENTY: Final = LANES_A_PASS + 1
 _LONG_BREATH: Final = 0.2
@@ -146,6 +148,7 @@ class Manager:
         self._looked_at = self._asked_at = float("-inf")
         self._called: frozenset[str] = frozenset()
         self._stuffed = 0
+        self._flows = False
         # Grows with each change of a job's state that this process heard of.
         self.control_changes = 0
 
@@ -162,7 +165,6 @@ class Manager:
             self._heart.start()
             self._ear.start()
             while not should_stop():
-                self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
                 moved = self._work.run(self._pass)
                 after_pass()
                 self._rest(moved)
@@ -214,6 +216,8 @@ class Manager:
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """One pass; returns how much was moved."""
+        # Here, and not once a round: a pass that gave up waiting for a lock begins again.
+        self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
         if self._heart.failed.is_set():
             raise ManagerFailed("the node was marked failed")
         if self._control_changed.is_set():
@@ -227,7 +231,7 @@ class Manager:
         if not self._may_begin():
             return 0
         now = self._clock.now(connection)
-        if time.monotonic() - self._asked_at > _ASK:
+        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flows else _ASK):
             self._asked_at = time.monotonic()
             self._ask(connection, now=now)
         at = Pass(
@@ -239,6 +243,7 @@ class Manager:
             groups=self._groups,
         )
         moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
+        self._flows = moved >= _PLENTY
         self._stuffed += moved
         if self._term is None:
             return moved
@@ -301,3 +306,4 @@ class Manager:
             if membership.mark_failed(connection, verdict=verdict, term=self._term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
                 self._main.hasten()
+                self._asked_at = float("-inf")

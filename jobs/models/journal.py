@@ -4,9 +4,11 @@ from django.db import models
 
 
 class JobEvent(models.Model):
-    """One thing that happened to a job. Outlives the job, so its name is kept."""
+    """One thing that happened to a job. Outlives the job, so its name is kept and nothing checks that it is there."""
 
-    job = models.ForeignKey("jobs.Job", null=True, on_delete=models.SET_NULL, related_name="events")
+    job = models.ForeignKey(
+        "jobs.Job", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="events"
+    )
     job_name = models.CharField(max_length=200)
     at = models.DateTimeField()
     kind = models.CharField(max_length=40)

@@ -23,7 +23,7 @@ from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
 from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result, give_up
 from jobs.queue.retrying import retried
-from jobs.queue.rows import named_rows
+from jobs.queue.transaction import implicit_transaction
 from nodes.fences import hold_node
 
 # How far a chain of redirects is followed to find a loop; longer chains end as TOO_MANY_REDIRECTS.
@@ -216,7 +216,7 @@ def flush(
     beginners = {r.job.id for r in results if r.outcome.carries and not r.claimed.carries}
     if beginners:
         carrying.begin(connection, beginners)
-    with connection.transaction(), named_rows(connection, binary=True) as cursor:
+    with implicit_transaction(connection, binary=True) as cursor:
         shut = _hold_gates(connection, cursor, results, worker=worker)
         reach = _measure_hops(connection, cursor, results, worker=worker)
         results = [reach.judged(result) for result in results] if reach.touched else results

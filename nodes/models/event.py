@@ -21,7 +21,10 @@ class NodeEvent(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(db_default=Now())
-    node = models.ForeignKey(Node, null=True, blank=True, on_delete=models.SET_NULL, related_name="events")
+    # Written by the node itself or by who judged it, and gone before the node: nothing needs to check it.
+    node = models.ForeignKey(
+        Node, null=True, blank=True, on_delete=models.SET_NULL, db_constraint=False, related_name="events"
+    )
     scope = models.TextField()
     kind = models.SlugField(choices=Kind, db_index=False)
     message = models.TextField()

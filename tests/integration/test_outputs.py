@@ -330,7 +330,7 @@ def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn,
     with path.open("rb") as held_up:
         fcntl.flock(held_up, fcntl.LOCK_EX)
         flushing.start()
-        wait_until(lambda: is_idle_in_transaction(connection, frozen.info.backend_pid))
+        wait_until(lambda: has_asked_for_its_documents(connection, frozen.info.backend_pid))
         connection.execute("SELECT pg_terminate_backend(%s)", [frozen.info.backend_pid])
     flushing.join(10)
 
@@ -338,11 +338,12 @@ def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn,
     assert actions(lines) == []
 
 
-def is_idle_in_transaction(connection: psycopg.Connection, pid: int) -> bool:
-    state = connection.execute(
-        "SELECT state FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%indexeddocument%%'", [pid]
+def has_asked_for_its_documents(connection: psycopg.Connection, pid: int) -> bool:
+    """Whether the server has answered it, and waits for what it says next."""
+    waiting_for = connection.execute(
+        "SELECT wait_event FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%indexeddocument%%'", [pid]
     ).fetchone()
-    return state == ("idle in transaction",)
+    return waiting_for == ("ClientRead",)
 
 
 # --- Shared outputs ------------------------------------------------------------------------------

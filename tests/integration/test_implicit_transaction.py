@@ -1,0 +1,117 @@
+"""A transaction without BEGIN and COMMIT: as whole, as isolated and as soon over as one that has them."""
+
+import psycopg
+import pytest
+from psycopg.pq import TransactionStatus
+
+from jobs.queue.transaction import implicit_transaction
+from nodes import membership
+from nodes.connections import connect
+from nodes.fences import FenceRefused, hold_node
+from tests.cluster import elect_main, fall_silent, register_node, status_of
+
+BUMP = "UPDATE nodes_node SET capacity = %s WHERE id = %s"
+READ = "SELECT capacity FROM nodes_node WHERE id = %s"
+
+
+@pytest.fixture
+def mine(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def others(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def node(others):
+    return register_node(others, capacity=1)
+
+
+def capacity_of(connection, node):
+    return connection.execute(READ, [node.id]).fetchone()[0]
+
+
+def bump_and(then, connection, node):
+    """Write something, and do something else in the same transaction."""
+    with implicit_transaction(connection) as cursor:
+        cursor.execute(BUMP, [2, node.id])
+        then(cursor)
+
+
+def test_all_of_it_is_seen_by_others_at_its_end_and_nothing_before(mine, others, node):
+    other_node = register_node(others, capacity=1)
+    with implicit_transaction(mine) as cursor:
+        cursor.execute(BUMP, [2, node.id])
+        cursor.execute(BUMP, [2, other_node.id])
+        assert [capacity_of(others, node), capacity_of(others, other_node)] == [1, 1]
+    assert [capacity_of(others, node), capacity_of(others, other_node)] == [2, 2]
+
+
+def test_each_statement_sees_what_others_committed_before_it(mine, others, node):
+    with implicit_transaction(mine) as cursor:
+        assert cursor.execute(READ, [node.id]).fetchone().capacity == 1
+        others.execute(BUMP, [5, node.id])
+        assert cursor.execute(READ, [node.id]).fetchone().capacity == 5
+
+
+def test_an_exception_of_ours_rolls_back_what_was_written_and_leaves_the_connection_usable(mine, others, node):
+    def fail(_cursor):
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        bump_and(fail, mine, node)
+    assert capacity_of(others, node) == 1
+    assert mine.info.transaction_status == TransactionStatus.IDLE
+    assert capacity_of(mine, node) == 1
+
+
+def test_a_statement_that_fails_says_so_itself_and_rolls_back_what_was_written(mine, others, node):
+    def divide(cursor):
+        cursor.execute("SELECT 1 / 0")
+        pytest.fail("the error came late")
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        bump_and(divide, mine, node)
+    assert capacity_of(others, node) == 1
+    assert capacity_of(mine, node) == 1
+
+
+def test_the_cursor_knows_how_many_rows_a_statement_changed(mine, node):
+    with implicit_transaction(mine) as cursor:
+        assert cursor.execute(BUMP, [2, node.id]).rowcount == 1
+
+
+def test_a_fence_that_it_holds_is_held_until_its_end(mine, others, node):
+    with implicit_transaction(mine) as cursor:
+        hold_node(mine, node.id)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            others.execute("SELECT FROM nodes_node WHERE id = %s FOR UPDATE NOWAIT", [node.id])
+        cursor.execute(BUMP, [2, node.id])
+    others.execute("SELECT FROM nodes_node WHERE id = %s FOR UPDATE NOWAIT", [node.id])
+
+
+def test_a_shut_fence_rolls_back_what_was_written_before_it(mine, others, node):
+    membership.stop(others, node_id=node.id, reason="asked to")
+    with pytest.raises(FenceRefused):
+        bump_and(lambda _cursor: hold_node(mine, node.id), mine, node)
+    assert capacity_of(others, node) == 1
+
+
+def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others):
+    main, frozen = register_node(others), register_node(others, "worker", capacity=1)
+    term, verdict = elect_main(others, main), fall_silent(others, frozen)
+    work = connect(dsn, node_id=frozen.id, purpose="work", timeout=frozen.timeout)
+
+    def wake_up_failed(cursor):
+        hold_node(work, frozen.id)
+        assert membership.mark_failed(others, verdict=verdict, term=term)
+        assert status_of(others, frozen.id) == "failed"
+        cursor.execute(BUMP, [3, frozen.id])
+
+    with pytest.raises(psycopg.OperationalError):
+        bump_and(wake_up_failed, work, frozen)
+    assert capacity_of(others, frozen) == 1
