@@ -14,18 +14,16 @@ import functools
 import re
 import warnings
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import re2
-import tldextract
 
 from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port
 
-_MOST_PATTERN_CHARACTERS: Final = 10_000
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
-# The packaged list only: no crawl may depend on a fetch of it, nor two nodes read different lists.
-# Its private part counts: the pages of two customers of one hoster are not one domain.
-_suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
+_MOST_PATTERN_CHARACTERS: Final = 10_000
 
 
 class ScopeKind(enum.StrEnum):
@@ -97,7 +95,17 @@ class Scope:
 @functools.lru_cache(maxsize=4096)
 def registrable_domain(host: str) -> str:
     """The domain that somebody registered for this host; an address, or a name without one, is its own."""
-    return _suffixes(host).top_domain_under_public_suffix or host
+    return _suffixes()(host).top_domain_under_public_suffix or host
+
+
+@functools.cache
+def _suffixes() -> "TLDExtract":
+    # Most crawls keep to hosts: no process shall load the list, and a client of HTTP beside ours, before it asks.
+    from tldextract import TLDExtract  # noqa: PLC0415
+
+    # The packaged list only: no crawl may depend on a fetch of it, nor two nodes read different lists.
+    # Its private part counts: the pages of two customers of one hoster are not one domain.
+    return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
 
 
 def compile_pattern(pattern: str) -> Pattern:
