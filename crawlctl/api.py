@@ -24,6 +24,7 @@ from jobs.api.reports.views import (
     QueueStatusView,
 )
 from jobs.api.search import SearchView
+from jobs.api.settings import SettingsVersionView, SettingsView
 from jobs.api.views import JobEventView, JobView, OutputView, PolicyView, RepositoryView, SeedView
 from nodes.api.views import NodeEventView, NodeView
 
@@ -52,6 +53,7 @@ _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")
 _router.register("documents", DocumentView, basename="document")
 _router.register("nodes", NodeView, basename="node")
+_router.register("settings/versions", SettingsVersionView, basename="settings-version")
 _router.register("node-events", NodeEventView, basename="node-event")
 
 app_name = "api"
@@ -66,6 +68,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("reports/queue/", QueueStatusView.as_view(), name="report-queue"),
     path("reports/queue/<download:kind>/", QueueDownloadView.as_view(), name="report-queue-download"),
     path("search/", SearchView.as_view(), name="search"),
+    path("settings/", SettingsView.as_view(), name="settings"),
     path("token/", TokenView.as_view(), name="token"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", DocsView.as_view(url_name="api:schema"), name="docs"),

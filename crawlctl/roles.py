@@ -39,14 +39,19 @@ _READS: Final = frozenset(
         "nodes.view_mainterm",
         "nodes.view_node",
         "nodes.view_nodeevent",
+        "nodes.view_settingsversion",
     }
 )
 _STARTS_AND_STOPS: Final = _READS | {"jobs.control_job"}
-_CHANGES: Final = _STARTS_AND_STOPS | {
-    f"jobs.{verb}_{noun}"
-    for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")
-    for verb in ("add", "change", "delete")
-}
+_CHANGES: Final = (
+    _STARTS_AND_STOPS
+    | {"nodes.add_settingsversion"}
+    | {
+        f"jobs.{verb}_{noun}"
+        for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")
+        for verb in ("add", "change", "delete")
+    }
+)
 
 # Each holds what the one before it holds.
 ROLES: Final = {VIEWER: _READS, OPERATOR: _STARTS_AND_STOPS, ADMINISTRATOR: _CHANGES}

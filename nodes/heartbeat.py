@@ -32,7 +32,8 @@ class Heart:
     Beats for one node. The work loop calls `progress` in every pass, and reads the rest at will.
 
     `failed` is set once the database says that the node is failed, or knows it no longer: the process
-    has to exit. `term` and `main_id` are those of the node's scope as of the last good beat.
+    has to exit. `term` and `main_id` are those of the node's scope as of the last good beat, and
+    `settings_version` is the newest version of the stored settings.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Heart:
         self.failed = threading.Event()
         self.term = 0
         self.main_id: UUID | None = None
+        self.settings_version = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -87,6 +89,10 @@ class Heart:
         effort.rests()
         self._efforts.append(effort)
         return effort
+
+    def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
+        """Beat at another interval from the next beat on. The timeout stays: others judge the node by it."""
+        self._pulse.adjust(interval=interval, give_up=give_up)
 
     @property
     def trust(self) -> TrustWindow:
@@ -124,6 +130,7 @@ class Heart:
                 break
             with self._lock:
                 self.term, self.main_id = beat.term, beat.main_id
+                self.settings_version = beat.settings_version
             pause = self._pulse.counted(began_at=began_at)
         self._disconnect()
 

@@ -44,13 +44,14 @@ class Beat:
     What the database answered to a heartbeat.
 
     `status` is None for a node that it does not know (any more). `main_id` is None as long as the
-    scope has no main.
+    scope has no main. `settings_version` is the newest version of the stored settings.
     """
 
     at: dt.datetime
     status: NodeStatus | None
     term: int
     main_id: UUID | None
+    settings_version: int = 0
 
     @property
     def is_fit(self) -> bool:
@@ -129,7 +130,8 @@ WITH beaten AS (
      WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining')
  RETURNING status, scope
 )
-SELECT beaten.status, clock_timestamp() AS at, term.term, CASE WHEN NOT term.resigned THEN term.main_id END AS main_id
+SELECT beaten.status, clock_timestamp() AS at, term.term, CASE WHEN NOT term.resigned THEN term.main_id END AS main_id,
+       coalesce((SELECT max(version) FROM nodes_settingsversion), 0) AS settings_version
   FROM beaten JOIN nodes_mainterm AS term ON term.scope = beaten.scope
 """
 
@@ -137,7 +139,7 @@ SELECT beaten.status, clock_timestamp() AS at, term.term, CASE WHEN NOT term.res
 # the row as it was before the wait.
 _LOOK_AT_MYSELF = """
 SELECT node.status, clock_timestamp() AS at, coalesce(term.term, 0) AS term,
-       CASE WHEN NOT term.resigned THEN term.main_id END AS main_id
+       CASE WHEN NOT term.resigned THEN term.main_id END AS main_id, 0 AS settings_version
   FROM (SELECT 1) AS always
   LEFT JOIN nodes_node AS node ON node.id = %(node_id)s
   LEFT JOIN nodes_mainterm AS term ON term.scope = node.scope
@@ -151,7 +153,13 @@ def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mappin
         row = _row(connection, _LOOK_AT_MYSELF, {"node_id": node_id})
     assert row is not None
     status = None if row["status"] is None else NodeStatus(row["status"])
-    return Beat(at=row["at"], status=status, term=row["term"], main_id=row["main_id"])
+    return Beat(
+        at=row["at"],
+        status=status,
+        term=row["term"],
+        main_id=row["main_id"],
+        settings_version=row["settings_version"],
+    )
 
 
 # Locks: the node's row NO KEY UPDATE. For moves between live states, after which writes go on.

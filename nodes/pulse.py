@@ -40,6 +40,11 @@ class Pulse:
         self._beaten_at: float | None = None
         self.trust = TrustWindow(timeout=timeout, clock=clock)
 
+    def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
+        """Go on at another interval, of at most half the timeout, and with another hope."""
+        self._interval, self._give_up = interval.total_seconds(), give_up.total_seconds()
+        self._retry = min(_FIRST_RETRY, self._interval)
+
     def progress(self) -> None:
         """Note that the work goes on."""
         with self._lock:

@@ -25,6 +25,8 @@ from jobs.connectors.repository.registry import UnknownConnector
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
+from nodes.settings.declaration import InvalidSettings
+from nodes.settings.versions import SettingsChanged
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +80,10 @@ def _problem_of(error: Exception) -> Problem | None:
             return _invalid(dict(_flat(error.detail)))
         case InvalidJob() | InvalidConnection():
             return _invalid(error.problems)
+        case InvalidSettings():
+            return _invalid(error.problems)
+        case SettingsChanged():
+            return Problem(status.HTTP_409_CONFLICT, "conflict", str(error))
         case UnknownConnector():
             return _invalid({"repository": [str(error)]})
         case TransitionRefused():

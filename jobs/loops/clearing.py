@@ -16,14 +16,16 @@ logger = logging.getLogger(__name__)
 _POLL: Final = 5.0
 
 
-async def clear_outputs(database: DatabaseThread, *, may_begin: Callable[[], bool], keeps_history: bool) -> None:
+async def clear_outputs(
+    database: DatabaseThread, *, may_begin: Callable[[], bool], keeps_history: Callable[[], bool]
+) -> None:
     """Clear outputs chunk by chunk, until cancelled; what refuses is left for the next time."""
     while True:
         await asyncio.sleep(_POLL)
         refused: frozenset[int] = frozenset()
         while may_begin():
             done = await database.run(
-                partial(clear_some, opens=open_output, apart_from=refused, keeps_history=keeps_history)
+                partial(clear_some, opens=open_output, apart_from=refused, keeps_history=keeps_history())
             )
             if done.output is None:
                 break

@@ -5,17 +5,20 @@ import os
 import signal
 import socket
 import threading
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Final
 
+import psycopg
 import uvloop
 
-from jobs.loops.database import database_dsn, name_djangos_sessions
-from jobs.loops.manager import Manager, ManagerSettings
-from jobs.loops.worker import Worker, WorkerSettings
-from jobs.models import Batch
-from jobs.settings import table
-from jobs.settings.running import current
+from jobs.loops.database import WorkConnection, database_dsn, name_djangos_sessions
+from jobs.loops.manager import Manager, ManagerFailed, ManagerSettings
+from jobs.loops.worker import Worker, WorkerFailed, WorkerSettings
+from jobs.settings.running import start_with, told
+from jobs.settings.table import CLAIMED, HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
 from nodes.attachment import call_when_orphaned
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
@@ -26,47 +29,54 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _HURRY: Final = 0.8
 
 
-def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, attached: bool = False) -> None:
+def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, options: Sequence[str] = (), attached: bool = False) -> None:
     """
     Run a worker until it is signalled (or, `attached`, until standard input closes).
 
+    `options` are settings of its command line.
+
     Raises:
+        InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
         WorkerFailed: it was marked failed, or its database stayed away.
     """
-    given = current()
+    dsn = database_dsn()
+    try:
+        effective = _settings_of_this_process(dsn, options)
+    except psycopg.OperationalError as error:
+        raise WorkerFailed(f"the database stayed away: {error}") from error
     identity = NodeIdentity.of_this_process(
         kind=NodeKind.WORKER,
         scope=scope,
         name=name or socket.gethostname(),
-        timeout=given[table.NODE_TIMEOUT],
-        capacity=given[table.CLAIMED],
+        timeout=effective[NODE_TIMEOUT],
+        capacity=effective[CLAIMED],
     )
-    worker = Worker(
-        dsn=database_dsn(),
-        identity=identity,
-        settings=WorkerSettings(
-            capacity=given[table.CLAIMED],
-            # The workers of a one-shot have nobody to leave a kind to.
-            pools=_pools(given) if scope == CLUSTER_SCOPE else {},
-            tells=given[table.TELLS_OUTPUTS] or scope != CLUSTER_SCOPE,
-            flush_after=given[table.FLUSH_AFTER],
-            drain_timeout=given[table.DRAIN_TIMEOUT],
-            heartbeat=given[table.HEARTBEAT_INTERVAL],
-            give_up=given[table.NODE_GIVE_UP],
-            keeps_history=given[table.KEEP_HISTORY] > 0,
-        ),
-    )
+    worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope))
     name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
     uvloop.run(_run_worker(worker, attached=attached))
 
 
-def _pools(given: Effective) -> dict[str, int]:
-    return {
-        Batch.Kind.PROCESS: given[table.PROCESSED_AT_ONCE],
-        Batch.Kind.EXPIRE: given[table.EXPIRED_AT_ONCE],
-        Batch.Kind.CLEAN: given[table.CLEANED_AT_ONCE],
-        Batch.Kind.DELETE: given[table.DELETED_AT_ONCE],
-    }
+def _settings_of_this_process(
+    dsn: str, options: Sequence[str], *, should_stop: Callable[[], bool] = lambda: False
+) -> Effective:
+    """Settle what this process runs with; waits for a database that is away as a node does."""
+    given = told(options)
+
+    def gives_up(failing_for: float) -> bool:
+        return should_stop() or failing_for > given[NODE_GIVE_UP].total_seconds()
+
+    # Nobody's sessions yet: the node gets its identity with the settings.
+    asking = WorkConnection(
+        dsn,
+        node_id=uuid.uuid4(),
+        timeout=given[NODE_TIMEOUT],
+        longest_pause=given[HEARTBEAT_INTERVAL],
+        gives_up=gives_up,
+    )
+    try:
+        return asking.run(partial(start_with, given))
+    finally:
+        asking.close()
 
 
 async def _run_worker(worker: Worker, *, attached: bool) -> None:
@@ -86,14 +96,16 @@ async def _run_worker(worker: Worker, *, attached: bool) -> None:
     await worker.run(stop=stop, hurry=hurry)
 
 
-def run_manager(*, name: str, address: str = "", attached: bool = False) -> None:
+def run_manager(*, name: str, address: str = "", options: Sequence[str] = (), attached: bool = False) -> None:
     """
     Run a manager of the cluster until it is signalled (or, `attached`, until standard input closes).
 
+    `address` is where its pages are, `options` are settings of its command line.
+
     Raises:
+        InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
         ManagerFailed: it was marked failed, or its database stayed away.
     """
-    manager = make_manager(name=name, scope=CLUSTER_SCOPE, address=address)
     stop = threading.Event()
 
     def asked(_number: int, _frame: FrameType | None) -> None:
@@ -107,25 +119,42 @@ def run_manager(*, name: str, address: str = "", attached: bool = False) -> None
         signal.signal(number, asked)
     if attached:
         call_when_orphaned(lambda: asked(signal.SIGTERM, None))
+    manager = make_manager(name=name, scope=CLUSTER_SCOPE, address=address, options=options, should_stop=stop.is_set)
     manager.run(should_stop=stop.is_set)
 
 
-def make_manager(*, name: str, scope: str, address: str = "") -> Manager:
-    """A manager node of this process, not running yet."""
-    given = current()
+def make_manager(
+    *,
+    name: str,
+    scope: str,
+    address: str = "",
+    options: Sequence[str] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Manager:
+    """
+    A manager node of this process, not running yet.
+
+    Raises:
+        InvalidSettings, SettingError: `options`, or what they come to with what is stored, cannot be.
+        ManagerFailed: the database stayed away, or until `should_stop`.
+    """
+    dsn = database_dsn()
+    try:
+        effective = _settings_of_this_process(dsn, options, should_stop=should_stop)
+    except psycopg.OperationalError as error:
+        raise ManagerFailed(f"the database stayed away: {error}") from error
     identity = NodeIdentity.of_this_process(
         kind=NodeKind.MANAGER,
         scope=scope,
         name=name or socket.gethostname(),
-        timeout=given[table.NODE_TIMEOUT],
+        timeout=effective[NODE_TIMEOUT],
         address=address,
     )
-    dsn = database_dsn()
     name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
     return Manager(
         dsn=dsn,
         identity=identity,
-        settings=ManagerSettings(heartbeat=given[table.HEARTBEAT_INTERVAL], give_up=given[table.NODE_GIVE_UP]),
+        settings=ManagerSettings.of(effective),
     )
 
 

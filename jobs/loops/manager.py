@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, Self
 
 import psycopg
 from django.db import connection as django_connection
@@ -39,6 +39,8 @@ from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
 from jobs.queue.gates import GATES_OF_LOST_NODES
 from jobs.queue.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
+from jobs.settings import running
+from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 from nodes import membership
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
@@ -47,6 +49,8 @@ from nodes.fences import FenceRefused, TermHeld, count_refused
 from nodes.heartbeat import Heart
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings import versions
+from nodes.settings.effective import Effective
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +110,10 @@ class ManagerSettings:
 
     heartbeat: dt.timedelta
     give_up: dt.timedelta
+
+    @classmethod
+    def of(cls, effective: Effective) -> Self:
+        return cls(heartbeat=effective[HEARTBEAT_INTERVAL], give_up=effective[NODE_GIVE_UP])
 
 
 class ManagerFailed(Exception):
@@ -194,6 +202,14 @@ class Manager:
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:
         membership.join(connection, identity=self._me)
+        versions.report(connection, node_id=self._me.id, settings=running.current().report())
+
+    def _take_up_settings(self, connection: psycopg.Connection[Any]) -> None:
+        """Somebody stored settings: go on with them."""
+        taken = running.take_up_newest(connection)
+        self._settings = ManagerSettings.of(taken)
+        self._heart.adjust(interval=self._settings.heartbeat, give_up=self._settings.give_up)
+        versions.report(connection, node_id=self._me.id, settings=taken.report())
 
     def _leave(self, connection: psycopg.Connection[Any]) -> None:
         membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
@@ -220,6 +236,8 @@ class Manager:
         self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
         if self._heart.failed.is_set():
             raise ManagerFailed("the node was marked failed")
+        if self._heart.settings_version > running.current().version:
+            self._take_up_settings(connection)
         if self._control_changed.is_set():
             self._control_changed.clear()
             self._main.hasten()

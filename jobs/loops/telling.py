@@ -31,7 +31,7 @@ async def tell_outputs(
     scope: str,
     woken: asyncio.Event,
     may_begin: Callable[[], bool],
-    keeps_history: bool,
+    keeps_history: Callable[[], bool],
 ) -> None:
     """Take notifications one by one and perform them, until cancelled; those in hand are then free for others."""
     while True:
@@ -53,7 +53,7 @@ async def tell_outputs(
                 notification_id=claimed.notification_id,
                 refused=refused,
                 seconds=time.monotonic() - began,
-                keeps_history=keeps_history,
+                keeps_history=keeps_history(),
             )
             await database.run(partial(_settle, settle=settle))
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import psycopg
 
@@ -28,13 +28,18 @@ from jobs.loops.sharing import SharedByWorkers
 from jobs.loops.telling import tell_outputs
 from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
+from jobs.models import Batch
 from jobs.queue import close, release, take
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed, Taken
+from jobs.settings import running, table
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
 from nodes.heartbeat import Heart
 from nodes.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings import versions
+from nodes.settings.effective import Effective
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +78,27 @@ class WorkerSettings:
     heartbeat: dt.timedelta
     give_up: dt.timedelta
     keeps_history: bool
+
+    @classmethod
+    def of(cls, effective: Effective, *, scope: str) -> Self:
+        """The workers of a one-shot have nobody to leave a kind to."""
+        is_shared = scope == CLUSTER_SCOPE
+        pools: dict[str, int] = {
+            Batch.Kind.PROCESS: effective[table.PROCESSED_AT_ONCE],
+            Batch.Kind.EXPIRE: effective[table.EXPIRED_AT_ONCE],
+            Batch.Kind.CLEAN: effective[table.CLEANED_AT_ONCE],
+            Batch.Kind.DELETE: effective[table.DELETED_AT_ONCE],
+        }
+        return cls(
+            capacity=effective[table.CLAIMED],
+            pools=pools if is_shared else {},
+            tells=effective[table.TELLS_OUTPUTS] or not is_shared,
+            flush_after=effective[table.FLUSH_AFTER],
+            drain_timeout=effective[table.DRAIN_TIMEOUT],
+            heartbeat=effective[table.HEARTBEAT_INTERVAL],
+            give_up=effective[table.NODE_GIVE_UP],
+            keeps_history=effective[table.KEEP_HISTORY] > 0,
+        )
 
 
 class WorkerFailed(Exception):
@@ -183,6 +209,7 @@ class Worker:
                     ("flush", self._flushing()),
                     ("watch", self._watching()),
                     ("compare", self._comparing()),
+                    ("adjust", self._adjusting()),
                     ("control", self._obeying()),
                     ("index", self._indexing()),
                     ("tell", self._telling()),
@@ -214,6 +241,13 @@ class Worker:
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:
         membership.join(connection, identity=self._me)
+        versions.report(connection, node_id=self._me.id, settings=running.current().report())
+
+    def _take_up_settings(self, connection: psycopg.Connection[Any]) -> WorkerSettings:
+        """In the database's thread: go on with what somebody stored."""
+        taken = running.take_up_newest(connection)
+        versions.report(connection, node_id=self._me.id, settings=taken.report())
+        return WorkerSettings.of(taken, scope=self._me.scope)
 
     async def _drain(self, loops: list[asyncio.Task[None]], *, hurry: asyncio.Event) -> None:
         """Take nothing more, give back what has not begun, and wait for the rest as long as is allowed."""
@@ -253,7 +287,6 @@ class Worker:
 
         Nothing here waits for the database: when it does not answer, open requests have to end all the same.
         """
-        interval = self._settings.heartbeat.total_seconds() / 4
         while True:
             self._heart.progress(
                 claimed=self._claimed,
@@ -275,7 +308,16 @@ class Worker:
             elif self._heart.trust.may_begin:
                 for queue in list(self._bins.values()):
                     self._dispatch(queue)
-            await asyncio.sleep(interval)
+            await asyncio.sleep(self._settings.heartbeat.total_seconds() / 4)
+
+    async def _adjusting(self) -> None:
+        """Take up what somebody stored as settings, once a beat has told of it."""
+        while True:
+            await asyncio.sleep(self._settings.heartbeat.total_seconds() / 4)
+            if self._heart.settings_version > running.current().version:
+                self._settings = await self._database.run(self._take_up_settings)
+                self._writer.keeps_history = self._settings.keeps_history
+                self._heart.adjust(interval=self._settings.heartbeat, give_up=self._settings.give_up)
 
     async def _comparing(self) -> None:
         """Every few beats, see what became of the batches."""
@@ -621,14 +663,14 @@ class Worker:
             scope=self._me.scope,
             woken=self._something_to_tell,
             may_begin=lambda: self._heart.trust.may_begin,
-            keeps_history=self._settings.keeps_history,
+            keeps_history=lambda: self._settings.keeps_history,
         )
 
     async def _clearing(self) -> None:
         await clear_outputs(
             self._database,
             may_begin=lambda: self._heart.trust.may_begin,
-            keeps_history=self._settings.keeps_history,
+            keeps_history=lambda: self._settings.keeps_history,
         )
 
     # --- Indexing --------------------------------------------------------------------------------

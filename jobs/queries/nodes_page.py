@@ -9,8 +9,6 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Q
 
-from jobs.settings.running import current
-from jobs.settings.table import CLAIMED
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 from nodes.models import MainTerm, Node, NodeEvent
 
@@ -134,7 +132,7 @@ def _line(node: Node, *, is_main: bool, held: tuple[int, int, int]) -> NodeLine:
 
 
 def _limit(node: Node) -> int:
-    """What the worker itself registered with; else what this process is set to, which is most likely the same."""
+    """What the worker itself says that it may claim by now; before its first beat what it registered with."""
     if node.kind != NodeKind.WORKER:
         return 0
-    return node.capacity or current()[CLAIMED]
+    return int(node.progress.get("capacity", node.capacity))

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, cast
 
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError
@@ -20,27 +20,47 @@ class JSONParser(parsers.JSONParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        try:
-            body: dict[str, Any] = json.loads(
-                stream.read().decode(), parse_constant=_refuse_constant, parse_float=_finite_number
-            )
-        except UnicodeDecodeError as error:
-            raise ParseError(f"The body is not UTF-8, at byte {error.start}.") from None
-        except json.JSONDecodeError as error:
-            raise ParseError(
-                f"The body is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
-            ) from None
-        except RecursionError:
-            raise ParseError("The body is nested too deeply.") from None
-        except ValueError:
-            # Python reads no whole number of more than some thousand digits.
-            raise ParseError("The body has a number that is out of range.") from None
-        for text in _texts_in(body):
-            if "\0" in text:
-                raise ParseError("The body has a text with a NUL character, which cannot be stored.")
-            if any("\ud800" <= character <= "\udfff" for character in text):
-                raise ParseError("The body has a text with half a surrogate pair, which is no character.")
-        return body
+        return cast("dict[str, Any]", read_json(stream.read()))
+
+
+def read_json(body: bytes) -> object:
+    """
+    Return what a body of JSON in UTF-8 says.
+
+    Raises:
+        ParseError: it is no JSON, says something twice, or holds what could not be stored.
+    """
+    try:
+        read = json.loads(
+            body.decode(),
+            object_pairs_hook=_members_once,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_number,
+        )
+    except UnicodeDecodeError as error:
+        raise ParseError(f"The body is not UTF-8, at byte {error.start}.") from None
+    except json.JSONDecodeError as error:
+        raise ParseError(f"The body is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}.") from None
+    except RecursionError:
+        raise ParseError("The body is nested too deeply.") from None
+    except ValueError:
+        # Python reads no whole number of more than some thousand digits.
+        raise ParseError("The body has a number that is out of range.") from None
+    for text in _texts_in(read):
+        if "\0" in text:
+            raise ParseError("The body has a text with a NUL character, which cannot be stored.")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise ParseError("The body has a text with half a surrogate pair, which is no character.")
+    return read
+
+
+def _members_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(members)
+    if len(read) < len(members):
+        names = [name for name, _value in members]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ParseError(f"The body says {twice[:40]!r} twice.")
+    return read
 
 
 def _refuse_constant(name: str) -> NoReturn:

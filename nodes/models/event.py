@@ -18,6 +18,7 @@ class NodeEvent(models.Model):
         MARKED_FAILED = "marked_failed", _("was marked failed")
         ELECTED = "elected", _("became main")
         RESIGNED = "resigned", _("resigned as main")
+        SETTINGS = "settings", _("settings were stored")
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(db_default=Now())

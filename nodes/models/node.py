@@ -49,6 +49,8 @@ class Node(models.Model):
     refused_writes = models.BigIntegerField(_("writes that a fence refused"), default=0, db_default=0)
     progress = models.JSONField(_("what its work loop last said of itself"), default=dict, db_default={}, blank=True)
 
+    settings = models.JSONField(_("what it runs with"), default=dict, db_default={}, blank=True)
+
     # Together these say which process it is, to others on the same machine.
     host = models.TextField()
     boot_id = models.TextField(default="", db_default="", blank=True)

@@ -139,8 +139,23 @@ def read_document(table: Table, document: object) -> Said:
     Raises:
         InvalidSettings: it has unknown keys, values that cannot be, or what contradicts itself.
     """
+    said, problems = _read(table, document)
+    problems = problems or breaches(table, lambda setting: said.get(setting.path, setting.default))
+    if problems:
+        raise InvalidSettings(problems)
+    return said
+
+
+def known_part(table: Table, document: object) -> Said:
+    """What this program understands of a settings JSON that perhaps a newer one stored."""
+    said, _problems = _read(table, document)
+    return said
+
+
+def _read(table: Table, document: object) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """What a settings JSON says, and by path what cannot be understood of it."""
     if not isinstance(document, Mapping):
-        raise InvalidSettings({"settings": ["This must be an object of sections, such as cluster and worker."]})
+        return {}, {"settings": ["This must be an object of sections, such as cluster and worker."]}
     sections = sorted({setting.section for setting in table.stored})
     known = {setting.path: setting for setting in table.stored}
     problems: dict[str, list[str]] = {}
@@ -159,10 +174,7 @@ def read_document(table: Table, document: object) -> Said:
                     problems[path] = [_no_such_setting(table, path)]
                 except NotOfThisKind:
                     problems[path] = [f"This must be {known[path].kind.allowed}."]
-    problems = problems or breaches(table, lambda setting: said.get(setting.path, setting.default))
-    if problems:
-        raise InvalidSettings(problems)
-    return said
+    return said, problems
 
 
 def as_document(table: Table, said: Said) -> dict[str, dict[str, object]]:

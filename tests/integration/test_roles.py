@@ -74,6 +74,10 @@ LEAST_ROLE = {
     "schema_retrieve": VIEWER,
     "search": VIEWER,
     "seeds_list": VIEWER,
+    "settings_retrieve": VIEWER,
+    "settings_update": ADMINISTRATOR,
+    "settings_versions_list": VIEWER,
+    "settings_versions_retrieve": VIEWER,
     "token_create": ANYBODY,
     "token_destroy": VIEWER,
 }
@@ -106,7 +110,7 @@ def address(path, world):
         "repositories": world.repository.pk,
         "outputs": world.output.pk,
     }
-    return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv")
+    return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")
 
 
 def test_every_operation_has_a_least_role():

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.loops import daemons
 from jobs.loops.manager import ManagerFailed
 from jobs.management.database import look_at_the_database
+from jobs.management.settings_option import add_settings_option
 
 
 class Command(BaseCommand):
@@ -20,12 +21,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
         )
+        add_settings_option(parser)
 
-    def handle(self, *_args: Any, name: str, attached: bool, **_options: Any) -> None:
+    def handle(self, *_args: Any, name: str, attached: bool, settings_said: list[str], **_options: Any) -> None:
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
         try:
-            daemons.run_manager(name=name, attached=attached)
+            daemons.run_manager(name=name, options=settings_said, attached=attached)
         except ManagerFailed as failed:
             raise CommandError(f"The manager ends: {failed}", returncode=1) from failed

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.loops import daemons
 from jobs.loops.worker import WorkerFailed
 from jobs.management.database import look_at_the_database
+from jobs.management.settings_option import add_settings_option
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
@@ -22,12 +23,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
         )
+        add_settings_option(parser)
 
-    def handle(self, *_args: Any, name: str, scope: str, attached: bool, **_options: Any) -> None:
+    def handle(
+        self, *_args: Any, name: str, scope: str, attached: bool, settings_said: list[str], **_options: Any
+    ) -> None:
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
         try:
-            daemons.run_worker(name=name, scope=scope, attached=attached)
+            daemons.run_worker(name=name, scope=scope, options=settings_said, attached=attached)
         except WorkerFailed as failed:
             raise CommandError(f"The worker ends: {failed}", returncode=1) from failed

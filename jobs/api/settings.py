@@ -1,0 +1,142 @@
+"""The settings of the cluster: what is stored, what counts where, and to store others."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.mixins import RetrieveModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page
+from jobs.settings.table import TABLE
+from nodes.api.paging import ListingView
+from nodes.api.strict import StrictSerializer, read_query
+from nodes.models import SettingsVersion
+from nodes.settings import versions
+
+
+class SettingsQuery(StrictSerializer):
+    based_on = serializers.IntegerField(
+        min_value=0, required=False, help_text="The version that the new settings were made from; 409 if it is old."
+    )
+    dry_run = serializers.BooleanField(default=False, help_text="Say what would change, and store nothing.")
+
+
+class SettingSerializer(serializers.Serializer[SettingLine]):
+    """One setting for the cluster, and the live nodes that run with something else."""
+
+    path = serializers.CharField(source="setting.path")
+    meaning = serializers.CharField(source="setting.meaning")
+    environment = serializers.CharField(source="setting.environment", help_text="The variable that goes before it.")
+    allowed = serializers.CharField(source="setting.kind.allowed")
+    applies = serializers.CharField(source="setting.applies", help_text="When a new value counts for a running node.")
+    value = serializers.JSONField(help_text="What a node runs with that is told nothing else.")
+    source = serializers.CharField(help_text="`stored` or `default`.")  # type: ignore[assignment]
+    apart = serializers.ListField(child=serializers.UUIDField(), help_text="Live nodes that run with something else.")
+
+    def to_representation(self, instance: SettingLine) -> dict[str, Any]:
+        setting = instance.setting
+        return {
+            "path": setting.path,
+            "meaning": setting.meaning,
+            "environment": setting.environment,
+            "allowed": setting.kind.allowed,
+            "applies": str(setting.applies),
+            "value": instance.value,
+            "source": str(instance.source),
+            "apart": [str(node.id) for node in instance.apart],
+        }
+
+
+class NodeSettingsSerializer(serializers.Serializer[NodeSettings]):
+    """What a live node says that it runs with."""
+
+    id = serializers.UUIDField()
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    scope = serializers.CharField()
+    version = serializers.IntegerField(help_text="The version of the stored settings that it has taken up.")
+    values = serializers.DictField(help_text="By path.")
+    sources = serializers.DictField(child=serializers.CharField(), help_text="By path: where each value comes from.")
+    waiting = serializers.DictField(help_text="By path: what counts at its next start.")
+
+
+class ChangeSerializer(serializers.Serializer[Any]):
+    """A setting that a version of the settings JSON changes."""
+
+    path = serializers.CharField()
+    before = serializers.JSONField(allow_null=True, help_text="null: nothing was stored.")
+    after = serializers.JSONField(allow_null=True)
+    applies = serializers.CharField()
+
+    def to_representation(self, instance: versions.Change) -> dict[str, Any]:
+        setting = instance.setting
+        return {
+            "path": setting.path,
+            "before": None if instance.before is None else setting.as_json(instance.before),
+            "after": None if instance.after is None else setting.as_json(instance.after),
+            "applies": str(setting.applies),
+        }
+
+
+class SettingsSerializer(serializers.Serializer[SettingsPage]):
+    version = serializers.IntegerField(help_text="0: nothing was stored yet.")
+    document = serializers.DictField(help_text="The settings JSON: sections of settings by name.")
+    settings = SettingSerializer(many=True, source="lines")
+    nodes = NodeSettingsSerializer(many=True)
+
+
+class SettingsStoredSerializer(SettingsSerializer):
+    changes = ChangeSerializer(many=True)
+
+
+class VersionSerializer(serializers.ModelSerializer[SettingsVersion]):
+    class Meta:
+        model = SettingsVersion
+        fields = ("version", "document", "made_by", "at")
+        read_only_fields = fields
+
+
+class SettingsView(APIView):
+    permissions_needed = {"get": "nodes.view_settingsversion", "put": "nodes.add_settingsversion"}
+
+    @extend_schema(
+        operation_id="settings_retrieve",
+        description="What is stored, and what each live node runs with.",
+        responses=SettingsSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        return Response(SettingsSerializer(read_settings_page()).data)
+
+    @extend_schema(
+        operation_id="settings_update",
+        description="Store a settings JSON, the whole of it: what it does not say has its default.",
+        request=dict[str, dict[str, Any]],
+        parameters=[SettingsQuery],
+        responses=SettingsStoredSerializer,
+    )
+    def put(self, request: Request) -> Response:
+        query = read_query(SettingsQuery, request)
+        if query["dry_run"]:
+            changed = versions.preview(TABLE, request.data)
+        else:
+            changed = versions.store(
+                TABLE, request.data, made_by=request.user.get_username(), based_on=query.get("based_on")
+            )
+        shown = SettingsSerializer(read_settings_page()).data
+        return Response({**shown, "changes": ChangeSerializer(changed, many=True).data})
+
+
+@extend_schema_view(
+    list=extend_schema(description="What was stored as settings, newest first."),
+    retrieve=extend_schema(description="One version."),
+)
+class SettingsVersionView(RetrieveModelMixin, ListingView):
+    http_method_names = ["get", "head"]
+    permissions_needed = {"list": "nodes.view_settingsversion", "retrieve": "nodes.view_settingsversion"}
+    queryset = SettingsVersion.objects.all()
+    serializer_class = VersionSerializer
+    keyset = ("-version",)
+    lookup_value_regex = "[0-9]{1,9}"

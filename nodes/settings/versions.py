@@ -1,0 +1,146 @@
+"""
+Stored settings: versions of one JSON that count for all nodes, below the command line and the environment.
+
+A version is valid as a whole or it is not stored. Nodes may be of another release than the one that stored
+it, so who takes it up leaves out what he does not know.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+import psycopg
+from django.db import connection as django_connection
+from django.db import transaction
+from psycopg.types.json import Jsonb
+
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.models import NodeEvent, SettingsVersion
+from nodes.settings.declaration import Said, Setting, Table, as_document, known_part, read_document
+
+logger = logging.getLogger(__name__)
+
+_READ_NEWEST: Final[LiteralString] = "SELECT version, document FROM nodes_settingsversion ORDER BY version DESC LIMIT 1"
+# Locks: the table against others that store; nobody waits who reads.
+_ONE_AT_A_TIME: Final = "LOCK TABLE nodes_settingsversion IN SHARE ROW EXCLUSIVE MODE"
+# Locks: the node's row NO KEY UPDATE, in a transaction of its own.
+_REPORT: Final[LiteralString] = "UPDATE nodes_node SET settings = %(report)s WHERE id = %(node_id)s"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A version of the stored settings; 0 before anything was stored."""
+
+    version: int
+    said: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting whose stored value a new version changes; None is: not said, so that the default counts."""
+
+    setting: Setting[Any]
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.setting.path} {self._in_words(self.before)} → {self._in_words(self.after)}"
+
+    def _in_words(self, value: object) -> str:
+        return "default" if value is None else str(self.setting.as_json(value))
+
+
+class SettingsChanged(Exception):
+    """Somebody stored another version since the one that the change was made from; nothing was stored."""
+
+    def __init__(self, *, based_on: int, newest: SettingsVersion) -> None:
+        self.newest = newest.version
+        super().__init__(
+            f"These settings were made from version {based_on}, and {newest.made_by} has stored version "
+            f"{newest.version} since: look at that first."
+        )
+
+
+def read_newest(connection: psycopg.Connection[Any], *, table: Table) -> Stored:
+    """What is stored now, as far as `table` knows it."""
+    row = connection.execute(_READ_NEWEST).fetchone()
+    if row is None:
+        return Stored(0, {})
+    version, document = row
+    return _stored(table, version, document)
+
+
+def newest(table: Table) -> Stored:
+    """The same over Django's connection."""
+    row = SettingsVersion.objects.first()
+    return Stored(0, {}) if row is None else _stored(table, row.version, row.document)
+
+
+def changes(table: Table, before: Said, after: Said) -> Sequence[Change]:
+    """What is said differently."""
+    return [
+        Change(setting, before.get(setting.path), after.get(setting.path))
+        for setting in table.stored
+        if before.get(setting.path) != after.get(setting.path)
+    ]
+
+
+def preview(table: Table, document: object) -> Sequence[Change]:
+    """
+    What storing this settings JSON would change.
+
+    Raises:
+        InvalidSettings: it would be refused.
+    """
+    return changes(table, newest(table).said, read_document(table, document))
+
+
+@transaction.atomic
+def store(table: Table, document: object, *, made_by: str, based_on: int | None = None) -> Sequence[Change]:
+    """
+    Store a settings JSON as the newest version; returns what it changes. What changes nothing makes no version.
+
+    Raises:
+        InvalidSettings: it cannot be meant.
+        SettingsChanged: `based_on` is not the newest version.
+    """
+    said = read_document(table, document)
+    with django_connection.cursor() as cursor:
+        cursor.execute(_ONE_AT_A_TIME)
+    last = SettingsVersion.objects.first()
+    version = 0 if last is None else last.version
+    if last is not None and based_on is not None and based_on != version:
+        raise SettingsChanged(based_on=based_on, newest=last)
+    stored = as_document(table, said)
+    if stored == ({} if last is None else last.document):
+        return []
+    changed = changes(table, {} if last is None else known_part(table, last.document), said)
+    SettingsVersion.objects.create(version=version + 1, document=stored, made_by=made_by)
+    NodeEvent.objects.create(
+        scope=CLUSTER_SCOPE,
+        kind=NodeEvent.Kind.SETTINGS,
+        message=f"settings version {version + 1} by {made_by}: {', '.join(map(str, changed))}",
+        detail={"version": version + 1},
+    )
+    return changed
+
+
+def report(connection: psycopg.Connection[Any], *, node_id: UUID, settings: Mapping[str, Any]) -> None:
+    """Let everybody see what the node runs with."""
+    connection.execute(_REPORT, {"node_id": node_id, "report": Jsonb(dict(settings))})
+
+
+def _stored(table: Table, version: int, document: object) -> Stored:
+    said = known_part(table, document)
+    left_out = _size(document) - len(said)
+    if left_out:
+        logger.warning("%d of the stored settings of version %d are unknown here and left out", left_out, version)
+    return Stored(version, said)
+
+
+def _size(document: object) -> int:
+    if not isinstance(document, Mapping):
+        return 0
+    return sum(len(section) for section in document.values() if isinstance(section, Mapping))

@@ -1,0 +1,77 @@
+"""Settings of daemons: stored while they run, said on their command line, refused with a sentence."""
+
+from jobs.settings.table import TABLE
+from nodes.settings import versions
+from tests.processes import QUICK_HEARTS, wait_for
+
+
+def store(document):
+    versions.store(TABLE, document, made_by="a test")
+
+
+def wait_for_version(cluster, daemon, version):
+    """What the node says of its settings once it has taken up this version."""
+    return wait_for(
+        lambda: (report := cluster.node_of(daemon).settings)["version"] == version and report,
+        saying=f"{daemon.name} runs with version {version}",
+    )
+
+
+def test_stored_settings_are_taken_up_by_nodes_that_run_and_the_rest_at_their_next_start(cluster):
+    quick = {"CRAWLCTL_NODE_TIMEOUT": "", "CRAWLCTL_HEARTBEAT_INTERVAL": "", "CRAWLCTL_CLAIMED_PER_WORKER": "50"}
+    manager, worker = cluster.start("runmanager", "runworker", **quick)
+
+    store({"cluster": {"heartbeat_interval": 0.5, "node_timeout": 60}, "worker": {"claimed": 7}})
+    of_manager, of_worker = (wait_for_version(cluster, daemon, 1) for daemon in (manager, worker))
+
+    assert of_manager["values"]["cluster.heartbeat_interval"] == 0.5
+    assert of_manager["sources"]["cluster.heartbeat_interval"] == "stored"
+    assert of_manager["waiting"] == {"cluster.node_timeout": 60}
+    assert (of_worker["values"]["worker.claimed"], of_worker["sources"]["worker.claimed"]) == (50, "environment")
+    assert cluster.node_of(manager).timeout_seconds == 10
+
+    (later,) = cluster.start("runmanager", **quick)
+
+    assert cluster.node_of(later).timeout_seconds == 60
+    assert cluster.node_of(later).settings["waiting"] == {}
+
+
+def test_a_node_beats_as_often_as_settings_say_while_it_runs(cluster):
+    (manager,) = cluster.start("runmanager", CRAWLCTL_HEARTBEAT_INTERVAL="", CRAWLCTL_NODE_TIMEOUT="60")
+    store({"cluster": {"heartbeat_interval": 0.1}})
+    wait_for_version(cluster, manager, 1)
+
+    before = cluster.node_of(manager).heartbeat_at
+    wait_for(lambda: cluster.node_of(manager).heartbeat_at > before, saying="it beats")
+    first = cluster.node_of(manager).heartbeat_at
+    second = wait_for(
+        lambda: (at := cluster.node_of(manager).heartbeat_at) > first and at, saying="it beats again soon"
+    )
+
+    assert (second - first).total_seconds() < 1.5
+
+
+def test_the_command_line_goes_before_all_else(machine, cluster):
+    store({"worker": {"claimed": 7}})
+    worker = machine.start(
+        "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})
+    )
+    wait_for(lambda: cluster.node_of(worker).status == "running", saying="it works")
+
+    node = cluster.node_of(worker)
+    assert (node.capacity, node.settings["sources"]["worker.claimed"]) == (3, "command line")
+
+
+def test_what_cannot_be_set_is_said_in_a_sentence_before_anything_runs(machine):
+    for option, sentence in {
+        "worker.claimed=none": "worker.claimed is 'none': it must be a whole number from 1 to 100000",
+        "worker.claim=1": "worker.claim: There is no such setting; there are: worker.claimed",
+        "web.secret_key=x": "web.secret_key: This is said by the environment only, as CRAWLCTL_SECRET_KEY.",
+        "cluster.node_timeout=1": "cluster.node_timeout: This must be at least two heartbeats, 4 s, and is 1 s",
+    }.items():
+        daemon = machine.start("runmanager", "--set", option)
+
+        assert daemon.wait() == 2
+        assert daemon.err.startswith(sentence), daemon.err
+        assert "Traceback" not in daemon.err
+    assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
