@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('nodes', '0001_cluster'),
+        ('nodes', '0002_events_outlive_nodes'),
     ]
 
     operations = [
