@@ -59,6 +59,9 @@ class QueueItem(models.Model):
     result_code = models.CharField(max_length=30, default="", db_default="")
     failures = models.SmallIntegerField(default=0, db_default=0)
     failing_since = models.DateTimeField(null=True)
+    # When trying again will have been enough, if its connector said so; they count while it fails.
+    most_failures = models.IntegerField(null=True)
+    failing_until = models.DateTimeField(null=True)
     losses = models.SmallIntegerField(default=0, db_default=0)
     admitted_run = models.IntegerField(default=0, db_default=0)
     fetched_at = models.DateTimeField(null=True)

@@ -22,6 +22,7 @@ from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_
 from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
 from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result, give_up
+from jobs.queue.retry_limits import keep_retry_limits
 from jobs.queue.retrying import retried
 from jobs.queue.transaction import implicit_transaction
 from nodes.fences import hold_node
@@ -258,6 +259,7 @@ def flush(
         planted = {
             (row.hash.hex, row.job_id) for row in cursor.execute(_WRITE, plan.parameters() | history.parameters())
         }
+        keep_retry_limits(cursor, counted)
         if plan.gated:
             gates.let_wait(cursor, plan.gated)
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in planted]

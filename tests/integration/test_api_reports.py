@@ -140,7 +140,7 @@ def test_results_are_counted(viewer, job):
 
 
 def test_documents_are_told_with_what_happens_next(viewer, job):
-    make_documents(job, 1, stage=0, check_time=NOON, result_code="503", failures=2, failing_since=NOON)
+    make_documents(job, 1, stage=0, check_time=NOON, result_code="503", failures=2, failing_since=NOON, most_failures=3)
 
     (row,) = results(viewer, "documents", "now=2026-06-01T11:00:00Z")
 
@@ -153,6 +153,8 @@ def test_documents_are_told_with_what_happens_next(viewer, job):
         "scheduled_action": "process",
         "retry_count": 2,
         "failing_since": "2026-06-01T12:00:00Z",
+        "retry_limit": 3,
+        "retry_until": None,
         "result_code": "503",
     }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.connectors.repository.base import Ending
+from jobs.connectors.repository.base import Ending, RetryLimit
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Lane, Outcome, OutLinks, QueueItem
@@ -101,6 +101,18 @@ def test_a_retry_waits_for_its_time_and_then_comes_before_what_is_new(crawl):
     # The pass that finds that its time has come gives it its number; the next one hands it out.
     later = crawl.claim(now=NOON + seconds(31)) | crawl.claim(now=NOON + seconds(32))
     assert (later["page"].document.failures, document("page").seq < FIRST_FRESH) == (1, True)
+
+
+def test_a_retry_keeps_when_it_will_have_been_enough(crawl):
+    make_documents(crawl.lane, ["page", "other"])
+    retry = {"ending": Ending.RETRY, "code": "503", **NOT_READ}
+    claims = crawl.claim()
+
+    crawl.flush(claims["page"], retry_limit=RetryLimit(attempts=3, seconds=60.0), **retry)
+    crawl.flush(claims["other"], **retry)
+
+    assert (document("page").most_failures, document("page").failing_until) == (3, NOON + seconds(60))
+    assert (document("other").most_failures, document("other").failing_until) == (None, None)
 
 
 @pytest.mark.parametrize(

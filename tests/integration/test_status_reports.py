@@ -287,6 +287,18 @@ def test_a_line_says_what_is_to_be_done_when_and_what_failed():
     assert (line.state, line.status) == (State.NEVER_PROCESSED, Status.WAITING_FOR_EXPIRATION)
 
 
+def test_a_line_says_when_a_document_is_given_up_as_long_as_it_fails():
+    limits = {"most_failures": 3, "failing_until": FUTURE}
+    make_documents(make_job(), 1, stage=Stage.PENDING, failures=1, **limits)
+
+    (line,) = listed()
+
+    assert (line.retry_limit, line.retry_until) == (3, FUTURE)
+    QueueItem.objects.update(failures=0)
+    (line,) = listed()
+    assert (line.retry_limit, line.retry_until) == (None, None)
+
+
 def test_what_is_done_is_not_scheduled():
     make_documents(make_job(), 1)
 

@@ -59,6 +59,8 @@ class DocumentStatusSerializer(serializers.Serializer[DocumentStatusLine]):
     )
     retry_count = serializers.IntegerField()
     failing_since = serializers.DateTimeField(allow_null=True)
+    retry_limit = serializers.IntegerField(allow_null=True, help_text="It is given up after so many attempts.")
+    retry_until = serializers.DateTimeField(allow_null=True, help_text="It is given up then.")
     result_code = serializers.CharField()
 
     def get_scheduled_action(self, line: DocumentStatusLine) -> str | None:

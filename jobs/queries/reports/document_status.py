@@ -19,7 +19,7 @@ _AT_ONCE: Final = 2_000
 _LIST: Final = """
 SELECT item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.indexed_before,
        item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, job.kind, item.action, item.seq IS NOT NULL AS has_number,
-       item.check_time, item.failures, item.failing_since, item.result_code
+       item.check_time, item.failures, item.failing_since, item.most_failures, item.failing_until, item.result_code
   FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
  WHERE {where}
    AND (%(last_hash)s::uuid IS NULL OR (item.hash, item.job_id) > (%(last_hash)s::uuid, %(last_job)s::bigint))
@@ -33,7 +33,8 @@ class DocumentStatusLine:
     A document and how it stands.
 
     `scheduled_at` is when `action` is due, None for what is not scheduled; what is due already has the
-    time of the report. `retry_count` is attempts in a row that failed, `failing_since` the first of them.
+    time of the report. `retry_count` is attempts in a row that failed, `failing_since` the first of them;
+    it is given up after `retry_limit` of them, or at `retry_until`, where its connector said so.
     """
 
     hash: uuid.UUID
@@ -46,6 +47,8 @@ class DocumentStatusLine:
     action: Action | None
     retry_count: int
     failing_since: dt.datetime | None
+    retry_limit: int | None
+    retry_until: dt.datetime | None
     result_code: str
 
 
@@ -123,6 +126,8 @@ def _line(row: Any, *, now: dt.datetime) -> DocumentStatusLine:
         action=facts.action if is_scheduled else None,
         retry_count=row.failures,
         failing_since=row.failing_since,
+        retry_limit=row.most_failures if row.failures else None,
+        retry_until=row.failing_until if row.failures else None,
         result_code=row.result_code,
     )
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Action
 from jobs.queries.reports.busiest import BusyLine, Measure
@@ -148,7 +149,17 @@ def document_row(line: DocumentStatusLine, *, now: dt.datetime) -> list[Cell]:
         _cell(action[line.action] if line.action is not None else ""),
         _cell(words.number(line.retry_count) if line.retry_count else "", kind="n"),
         _cell(since),
+        _cell(_given_up(line, now=now)),
     ]
+
+
+def _given_up(line: DocumentStatusLine, *, now: dt.datetime) -> str:
+    limits = []
+    if line.retry_limit is not None:
+        limits.append(ngettext("%(n)d failure", "%(n)d failures", line.retry_limit) % {"n": line.retry_limit})
+    if line.retry_until is not None:
+        limits.append(words.moment(line.retry_until, now=now))
+    return _(" or ").join(limits)
 
 
 def queue_row(line: QueueLine) -> list[Cell]:

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Final
 from zlib import crc32
 
-from jobs.connectors.repository.base import Activity, Content, Document, hash_of
+from jobs.connectors.repository.base import Activity, Content, Document, RetryLimit, hash_of
 from jobs.connectors.repository.filesystem.paths import identifier_of, path_of, shown
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.filesystem.tree import Directory, File, Found, Link, Tree, TreeError
@@ -104,7 +104,11 @@ class FileConnector:
         elif error.code in _WITHOUT_TEXT:
             activity.no_document(code=error.code)
         elif error.code in _PASSING and document.failures < len(_RETRY_DELAYS):
-            activity.retry_later(code=error.code, after=_RETRY_DELAYS[document.failures])
+            activity.retry_later(
+                code=error.code,
+                after=_RETRY_DELAYS[document.failures],
+                limit=RetryLimit(attempts=len(_RETRY_DELAYS) + 1),
+            )
         else:
             activity.failed(code=error.code)
 

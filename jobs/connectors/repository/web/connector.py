@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
-from jobs.connectors.repository.base import Activity, Content, Document, hash_of
+from jobs.connectors.repository.base import Activity, Content, Document, RetryLimit, hash_of
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.shared import Session
 from jobs.connectors.repository.web.cookies import Cookies
@@ -287,7 +287,7 @@ class WebConnector:
     def _retry_or_fail(self, code: str, document: Document, activity: Activity) -> None:
         delays = self._limits.retry_delays
         if document.failures < len(delays):
-            activity.retry_later(code=code, after=delays[document.failures])
+            activity.retry_later(code=code, after=delays[document.failures], limit=RetryLimit(attempts=len(delays) + 1))
         else:
             activity.failed(code=code)
 
@@ -299,7 +299,8 @@ class WebConnector:
         after = retry_after_of(response.headers, most=self._limits.back_off)
         if after is None:
             after = min(float(2**document.failures), self._limits.back_off)
-        activity.retry_later(code=code, after=after, back_off=after)
+        limit = RetryLimit(attempts=self._limits.back_off_attempts)
+        activity.retry_later(code=code, after=after, back_off=after, limit=limit)
 
     def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
         try:

@@ -1,0 +1,12 @@
+"""What a document that is tried again is tried until: nullable and without a default, so no row is written."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("jobs", "0017_hop_counts_by_source")]
+
+    operations = [
+        migrations.AddField("queueitem", "most_failures", models.IntegerField(null=True)),
+        migrations.AddField("queueitem", "failing_until", models.DateTimeField(null=True)),
+    ]
