@@ -8,18 +8,18 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import ProgrammingError
 
-from nodes.connections import session
+from nodes.connections import Limits
 
 # A page or a command waits no longer than this for its database, whatever is wrong with it. Daemons have limits of
 # their own, which follow from their timeouts.
 _STATEMENT: Final = dt.timedelta(seconds=30)
-_LIMITS: Final = {
-    "connect_within": dt.timedelta(seconds=5),
-    "unheard_for": dt.timedelta(seconds=5),
-    "statement": _STATEMENT,
-    "lock": dt.timedelta(seconds=10),
-    "idle_in_transaction": dt.timedelta(seconds=30),
-}
+_LIMITS: Final = Limits(
+    connect_within=dt.timedelta(seconds=5),
+    unheard_for=dt.timedelta(seconds=5),
+    statement=_STATEMENT,
+    lock=dt.timedelta(seconds=10),
+    idle_in_transaction=dt.timedelta(seconds=30),
+)
 _PATIENCE: Final = _STATEMENT + dt.timedelta(seconds=2)
 
 
@@ -56,7 +56,7 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
 
 
 def _options(given: str) -> dict[str, Any]:
-    return {**session(options=given, **_LIMITS), "patience": _PATIENCE}
+    return {**_LIMITS.parameters(options=given), "patience": _PATIENCE}
 
 
 _EXAMPLE = "postgresql://user:password@host:5432/crawlctl"

@@ -14,6 +14,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -117,68 +118,66 @@ def session_of_node(*, node_id: UUID, purpose: str, timeout: dt.timedelta, optio
 
     Its name begins with the node's id: that is how all sessions of a node are found (see membership).
     """
-    return {
-        "application_name": f"{node_id} {purpose}",
-        **session(
-            options=options,
-            # libpq knows no connect timeout below two seconds.
-            connect_within=max(dt.timedelta(seconds=2), timeout / 2),
-            unheard_for=timeout / 2,
-            statement=3 * timeout,
-            # Who holds a lock for longer may be frozen, and it may be for who waits here to see to that.
-            lock=timeout / 2,
-            idle_in_transaction=timeout / 2,
-        ),
-    }
+    return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters(options=options)}
 
 
-def session(
-    *,
-    options: str,
-    connect_within: dt.timedelta,
-    unheard_for: dt.timedelta,
-    statement: dt.timedelta,
-    lock: dt.timedelta,
-    idle_in_transaction: dt.timedelta,
-) -> dict[str, Any]:
+def settings_of_node(timeout: dt.timedelta) -> Mapping[str, str | int]:
+    """What the server is to keep to in a node's session, as it says so itself."""
+    return _limits_of_node(timeout).settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
     """
-    The parameters of a session, for libpq: how long either side waits for what.
+    How long either side of a session waits for what.
 
-    `unheard_for` is how long a line may be silent that should not be, before either side takes the other for gone.
+    `unheard_for` is how long a line may be silent that should not be, before either takes the other for gone.
     """
-    server = server_settings(
-        unheard_for=unheard_for, statement=statement, lock=lock, idle_in_transaction=idle_in_transaction
+
+    connect_within: dt.timedelta
+    unheard_for: dt.timedelta
+    statement: dt.timedelta
+    lock: dt.timedelta
+    idle_in_transaction: dt.timedelta
+
+    def parameters(self, *, options: str) -> dict[str, Any]:
+        """The session's parameters for libpq, behind `options` that were given for it."""
+        mine = ("-c " + f"{name}={value}".replace(" ", r"\ ") for name, value in self.settings().items())
+        return {
+            "options": " ".join([*filter(None, [options]), *mine]),
+            "connect_timeout": round(self.connect_within.total_seconds()),
+            "keepalives": 1,
+            **{f"keepalives_{name}": value for name, value in _KEEPALIVES.items()},
+            "tcp_user_timeout": _milliseconds(self.unheard_for),
+        }
+
+    def settings(self) -> Mapping[str, str | int]:
+        """What the server is asked to keep to, by the names of its settings."""
+        return {
+            # The fences rest on this: a statement that waited for a lock sees what was committed meanwhile.
+            "default_transaction_isolation": "read committed",
+            "TimeZone": "UTC",
+            # A transaction that nobody goes on with ends before its locks can outlive its node. One without a BEGIN of
+            # its own does not: it ends with the sessions of its node, once that is marked failed.
+            "idle_in_transaction_session_timeout": _milliseconds(self.idle_in_transaction),
+            "lock_timeout": _milliseconds(self.lock),
+            "statement_timeout": _milliseconds(self.statement),
+            # The server's side of the same: it forgets a client whose machine is gone.
+            **{f"tcp_keepalives_{name}": value for name, value in _KEEPALIVES.items()},
+            "tcp_user_timeout": _milliseconds(self.unheard_for),
+        }
+
+
+def _limits_of_node(timeout: dt.timedelta) -> Limits:
+    return Limits(
+        # libpq knows no connect timeout below two seconds.
+        connect_within=max(dt.timedelta(seconds=2), timeout / 2),
+        unheard_for=timeout / 2,
+        statement=3 * timeout,
+        # Who holds a lock for longer may be frozen, and it may be for who waits here to see to that.
+        lock=timeout / 2,
+        idle_in_transaction=timeout / 2,
     )
-    return {
-        "options": " ".join([*filter(None, [options]), *(f"-c {name}={value}" for name, value in server.items())]),
-        "connect_timeout": round(connect_within.total_seconds()),
-        "keepalives": 1,
-        "keepalives_idle": _KEEPALIVES["idle"],
-        "keepalives_interval": _KEEPALIVES["interval"],
-        "keepalives_count": _KEEPALIVES["count"],
-        "tcp_user_timeout": _milliseconds(unheard_for),
-    }
-
-
-def server_settings(
-    *, unheard_for: dt.timedelta, statement: dt.timedelta, lock: dt.timedelta, idle_in_transaction: dt.timedelta
-) -> Mapping[str, str | int]:
-    """What the server is asked to keep to in a session, by the names of its settings."""
-    return {
-        # The fences rest on this: a statement that waited for a lock sees what was committed meanwhile.
-        "default_transaction_isolation": r"read\ committed",
-        "TimeZone": "UTC",
-        # A transaction that nobody goes on with ends before its locks can outlive its node. One without a BEGIN of
-        # its own does not: it ends with the sessions of its node, once that is marked failed.
-        "idle_in_transaction_session_timeout": _milliseconds(idle_in_transaction),
-        "lock_timeout": _milliseconds(lock),
-        "statement_timeout": _milliseconds(statement),
-        # The server's side of the same: it forgets a client whose machine is gone.
-        "tcp_keepalives_idle": _KEEPALIVES["idle"],
-        "tcp_keepalives_interval": _KEEPALIVES["interval"],
-        "tcp_keepalives_count": _KEEPALIVES["count"],
-        "tcp_user_timeout": _milliseconds(unheard_for),
-    }
 
 
 # Seconds: a silent line is asked after two, then each second, and taken for dead after three questions.

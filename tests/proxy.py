@@ -41,6 +41,7 @@ class Proxy:
         self._thread.start()
         self._calls = set()
         self._marks = []
+        self._rewritten = []
         self._flows = {}
         self._server = None
         self.port = self._do(self._open)
@@ -94,6 +95,11 @@ class Proxy:
         lost = Future()
         self._do(self._marks.append, (asked, lost))
         return lost
+
+    def rewrite(self, asked, instead):
+        """Hand `instead` to the server wherever somebody asks `asked`, as something in between might; both are as long."""
+        assert len(asked) == len(instead)
+        self._do(self._rewritten.append, (asked, instead))
 
     @property
     def connections(self):
@@ -172,6 +178,8 @@ class Proxy:
             await flow.wait()
             if direction is Direction.ASKED:
                 self._look_for_marks(data, call)
+                for asked, instead in self._rewritten:
+                    data = data.replace(asked, instead)
             elif call.lost is not None:
                 call.lost.set_result(None)
                 call.reset()

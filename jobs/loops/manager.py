@@ -228,7 +228,8 @@ class Manager:
         if not moved:
             self._woken.wait(_PASS)
         self._woken.clear()
-        django_connection.close_if_unusable_or_obsolete()
+        # Used seldom: three connections a node are enough to hold for good.
+        django_connection.close()
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """One pass; returns how much was moved."""

@@ -1,9 +1,14 @@
 """What the command of a daemon or of the web server makes sure of before it begins."""
 
+import psycopg
 from django.core.management.base import CommandError
 from django.db import connection
 
+from jobs.loops.database import database_dsn
 from jobs.schema import SchemaBehind, SchemaTooNew, require_current
+from jobs.settings.running import current
+from jobs.settings.table import NODE_TIMEOUT
+from nodes.session_check import SessionRefused, check_sessions
 
 
 def look_at_the_database() -> None:
@@ -20,3 +25,18 @@ def look_at_the_database() -> None:
         raise CommandError(str(error), returncode=2) from error
     finally:
         connection.close()
+
+
+def look_at_sessions(*, nodes: int) -> None:
+    """
+    The database gives so many nodes the sessions that they ask for.
+
+    Raises:
+        CommandError: it does not, or cannot be reached; the sentence says what to do.
+    """
+    try:
+        check_sessions(database_dsn(), timeout=current()[NODE_TIMEOUT], nodes=nodes)
+    except SessionRefused as error:
+        raise CommandError(str(error), returncode=2) from error
+    except psycopg.OperationalError as error:
+        raise CommandError(f"The database cannot be used: {str(error).strip()}", returncode=2) from error

@@ -130,6 +130,12 @@ def test_a_commit_whose_answer_is_lost_is_done_and_its_client_cannot_know(proxy,
         assert client.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_it_changes_what_is_asked_where_it_is_told_to(proxy, through):
+    proxy.rewrite(b"SELECT 'one'", b"SELECT 'two'")
+
+    assert through("SELECT 'one'").result(10) == ("two",)
+
+
 def test_it_stands_in_front_of_a_site_as_well():
     with socket.create_server(("127.0.0.1", 0)) as site, Proxy(site.getsockname()) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port))

@@ -13,6 +13,7 @@ from crawlctl import services, webserver
 from crawlctl.accounts import ensure_administrator
 from crawlctl.startup import make_database_ready
 from crawlctl.supervisor import StopRequest, Supervisor
+from jobs.management.database import look_at_sessions
 from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT, PORT
 
@@ -38,6 +39,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(say=self.stderr.write)
         stop_request = StopRequest(supervisor)
         make_database_ready()
+        look_at_sessions(nodes=1 + workers)
         self.stdout.write(ensure_administrator(renew=False))
         # Our own connections are not needed any more; the embedded server stays while this process lives.
         connections.close_all()

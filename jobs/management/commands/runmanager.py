@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops import daemons
 from jobs.loops.manager import ManagerFailed
-from jobs.management.database import look_at_the_database
+from jobs.management.database import look_at_sessions, look_at_the_database
 from jobs.management.settings_option import add_settings_option
 
 
@@ -27,6 +27,7 @@ class Command(BaseCommand):
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
+            look_at_sessions(nodes=1)
         try:
             daemons.run_manager(name=name, options=settings_said, attached=attached)
         except ManagerFailed as failed:

@@ -1,0 +1,53 @@
+"""A process does not become a node where its sessions would not be what it asks for, or have no room."""
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from nodes.connections import settings_of_node
+from nodes.session_check import SessionRefused, check_sessions
+from tests.cluster import TIMEOUT
+from tests.proxy import Proxy
+
+
+@pytest.fixture
+def proxy(dsn):
+    with Proxy.of_database(dsn) as running:
+        yield running
+
+
+def check(dsn, *, nodes=1):
+    check_sessions(dsn, timeout=TIMEOUT, nodes=nodes)
+
+
+def test_a_session_of_the_server_itself_is_what_was_asked_for(dsn):
+    check(dsn)
+
+
+@pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"])
+def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn, name):
+    wanted = settings_of_node(TIMEOUT)[name]
+    proxy.rewrite(f"{name}={wanted}".encode(), f"{name}={wanted + 1}".encode())
+
+    with pytest.raises(SessionRefused, match=f"{name} is {wanted + 1}, not {wanted}"):
+        check(proxy.dsn(dsn))
+
+
+def test_a_server_that_forgets_commits_in_a_crash_is_refused(dsn, connection):
+    database = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(database))
+    try:
+        with pytest.raises(SessionRefused, match="synchronous_commit is off"):
+            check(dsn)
+    finally:
+        connection.execute(sql.SQL("ALTER DATABASE {} RESET synchronous_commit").format(database))
+
+
+def test_a_server_without_room_is_refused_with_what_is_left_and_what_is_needed(dsn):
+    with pytest.raises(SessionRefused, match=r"room for \d+ more of its \d+ connections, and 3000 are needed"):
+        check(dsn, nodes=1000)
+
+
+def test_a_server_that_is_away_is_no_refusal():
+    with pytest.raises(psycopg.OperationalError):
+        check("host=127.0.0.1 port=1")
