@@ -17,6 +17,8 @@ from concurrent.futures import Future
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _CHUNK = 65_536
+# The message that ends what is one transaction in PostgreSQL's pipeline, and commits it.
+SYNC = b"S\0\0\0\4"
 
 
 class Direction(enum.Flag):

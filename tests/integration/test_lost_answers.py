@@ -26,7 +26,7 @@ from nodes.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
 from tests.cluster import NOON, TIMEOUT, elect_main, events_of, register_node, seconds, status_of, wait_until
 from tests.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
-from tests.proxy import Direction, Proxy
+from tests.proxy import SYNC, Direction, Proxy
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_worker_finds_the_batches_of_a_take_that_was_not_answered(proxy, work,
 def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connection, running, worker):
     stuff_all(connection, running)
     results = [make_result(claimed, facts_of(running.job)) for claimed in take_all(connection, worker)]
-    lost = proxy.lose_answer(b"COMMIT")
+    lost = proxy.lose_answer(SYNC)
 
     again = work.run(partial(flush, worker=worker.id, results=results, now=NOON))
 
