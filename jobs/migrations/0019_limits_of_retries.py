@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0017_hop_counts_by_source")]
+    dependencies = [("jobs", "0018_events_outlive_jobs")]
 
     operations = [
         migrations.AddField("queueitem", "most_failures", models.IntegerField(null=True)),
