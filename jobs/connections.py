@@ -148,6 +148,18 @@ def clear(output_id: int, *, now: dt.datetime) -> OutputConnection:
     return _mark(output_id, trusted_from=now, clear_before=now, clearing_refused="")
 
 
+def clear_history(repository_id: int, *, now: dt.datetime) -> RepositoryConnection:
+    """
+    Forget what was done for this source by now; returns it. The main does that behind this call, a chunk at a time.
+
+    Raises:
+        ConnectionUnknown: there is no such source.
+    """
+    if not RepositoryConnection.objects.filter(pk=repository_id).update(clear_history_before=now):
+        raise ConnectionUnknown(repository_id)
+    return RepositoryConnection.objects.get(pk=repository_id)
+
+
 def _mark(output_id: int, **facts: object) -> OutputConnection:
     with transaction.atomic():
         jobs = Job.objects.filter(outputs=output_id).select_for_update(no_key=True).order_by("pk")

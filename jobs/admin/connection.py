@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
@@ -138,6 +139,14 @@ class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
         allowed: bool = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not obj.jobs.exists())
 
+    def ask_first(
+        self, request: HttpRequest, connection: connections.Connection, *, title: Promise, question: str
+    ) -> HttpResponseBase:
+        """The page that asks whether something is to be done that cannot be taken back."""
+        back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[connection.pk])
+        context = {**self.admin_site.each_context(request), "title": title, "question": question, "back": back}
+        return render(request, "admin/jobs/ask_first.html", context)
+
     def used_by(self, connection: connections.Connection) -> str:
         return ", ".join(job.name for job in connection.jobs.all()) or "—"
 
@@ -151,6 +160,24 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
     drawn_title = _("What its jobs begin with")
     proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
+    actions_detail = ("clear_history",)
+
+    @action(description=_("Clear history"), url_path="clear-history", permissions=("change",))  # type: ignore[untyped-decorator]
+    def clear_history(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+        """What was done for this source is forgotten; a page asks first."""
+        repository = RepositoryConnection.objects.filter(pk=object_id).first()
+        if repository is None:
+            raise Http404
+        if request.method != "POST":
+            question = _(
+                "All that was done for %(source)s by now leaves the history and its reports. Documents and outputs stay as they are."
+            )
+            return self.ask_first(
+                request, repository, title=_("Clear history"), question=question % {"source": repository}
+            )
+        connections.clear_history(object_id, now=read_clock())
+        messages.success(request, _("What was done for %(source)s is being forgotten.") % {"source": repository})
+        return redirect("admin:jobs_repositoryconnection_change", object_id)
 
     @admin.display(description=_("status"))
     def status(self, connection: RepositoryConnection) -> str:
@@ -186,8 +213,10 @@ class OutputConnectionAdmin(ConnectionAdmin):
         if output is None:
             raise Http404
         if request.method != "POST":
-            context = {**self.admin_site.each_context(request), "output": output, "title": _("Remove all")}
-            return render(request, "admin/jobs/outputconnection/clear.html", context)
+            question = _(
+                "Everything that %(output)s holds by now is taken out of it. The next run of each job brings back what it still finds."
+            )
+            return self.ask_first(request, output, title=_("Remove all"), question=question % {"output": output})
         connections.clear(object_id, now=read_clock())
         messages.success(request, _("Workers are taking everything out of %(output)s.") % {"output": output})
         return redirect("admin:jobs_outputconnection_change", object_id)

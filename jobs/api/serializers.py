@@ -196,13 +196,18 @@ class ConnectionSerializer(StrictModelSerializer):
 
 
 class RepositorySerializer(ConnectionSerializer):
-    """Where documents come from. `status` is what is in the way of reaching it from here; empty: nothing."""
+    """
+    Where documents come from, and what is being forgotten of it.
+
+    `status` is what is in the way of reaching it from here; empty: nothing.
+    """
 
     status = serializers.SerializerMethodField()
 
     class Meta:
         model = RepositoryConnection
-        fields = ("id", "name", "connector", "configuration", "status")
+        fields = ("id", "name", "connector", "configuration", "status", "clear_history_before")
+        read_only_fields = ("clear_history_before",)
 
     def get_status(self, connection: RepositoryConnection) -> str:
         return connections.status(connection)

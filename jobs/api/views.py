@@ -293,8 +293,21 @@ class RepositoryView(ConnectionView):
         "update": "jobs.change_repositoryconnection",
         "partial_update": "jobs.change_repositoryconnection",
         "destroy": "jobs.delete_repositoryconnection",
+        "clear_history": "jobs.change_repositoryconnection",
     }
     serializer_class = RepositorySerializer
+
+    @extend_schema(
+        operation_id="repositories_clear_history",
+        description="Forget what was done for this source by now. The main does it behind this request.",
+        request=Nothing,
+        responses={202: RepositorySerializer},
+    )
+    @action(detail=True, methods=["post"], url_path="clear-history")
+    def clear_history(self, request: Request, pk: str) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        marked = connections.clear_history(int(pk), now=read_clock())
+        return Response(self.get_serializer(marked).data, status=status.HTTP_202_ACCEPTED)
 
 
 class OutputView(ConnectionView):

@@ -45,6 +45,40 @@ DROP TABLE {day};
 DELETE FROM jobs_activity_default WHERE started_at < {end};
 """
 
+HISTORIES_TO_CLEAR: Final[LiteralString] = (
+    "SELECT id, clear_history_before FROM jobs_repositoryconnection WHERE clear_history_before IS NOT NULL"
+)
+# Up to which moment the oldest rows of a source are cleared in one step. Of one moment there may be more.
+_UP_TO: Final[LiteralString] = """
+SELECT max(started_at) FROM (
+    SELECT started_at FROM jobs_activity WHERE repository_id = %(repository)s AND started_at < %(before)s
+     ORDER BY started_at LIMIT 5000) AS oldest
+"""
+_CLEAR: Final[LiteralString] = (
+    "DELETE FROM jobs_activity WHERE repository_id = %(repository)s AND started_at <= %(up_to)s"
+)
+# Locks: RepositoryConnection. Whoever asked once more meanwhile gets what he asked for.
+_CLEARED: Final[LiteralString] = """
+UPDATE jobs_repositoryconnection SET clear_history_before = NULL
+ WHERE id = %(repository)s AND clear_history_before = %(before)s
+"""
+
+
+def clear_histories(at: Pass) -> int:
+    """Forget a chunk of what is to be forgotten of each source; returns how many rows."""
+    cleared = 0
+    for repository, before in at.connection.execute(HISTORIES_TO_CLEAR).fetchall():
+        facts = {"repository": repository, "before": before}
+        with at.connection.transaction():
+            hold_term(at.connection, at.office)
+            row = at.connection.execute(_UP_TO, facts).fetchone()
+            up_to = row[0] if row else None
+            if up_to is None:
+                at.connection.execute(_CLEARED, facts)
+            else:
+                cleared += at.connection.execute(_CLEAR, {**facts, "up_to": up_to}).rowcount
+    return cleared
+
 
 def keep_history(at: Pass) -> int:
     """Make the days that come, and drop those that are older than the setting; returns 0, nobody waits for it."""

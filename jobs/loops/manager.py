@@ -27,7 +27,7 @@ from jobs.duties.failover import (
     withdraw_from_stopped_jobs,
 )
 from jobs.duties.finish import JOBS_AT_REST, end_runs
-from jobs.duties.history import keep_history
+from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
 from jobs.duties.housekeep import OLD_NODES, fold_counters, forget_old_batches, forget_old_nodes
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
@@ -89,6 +89,7 @@ MAIN_DUTIES: Final = duties(
     (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta)"),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
+    (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
 )
 OWNER_DUTIES: Final = duties(

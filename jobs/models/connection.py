@@ -4,11 +4,16 @@ from django.db import models
 
 
 class RepositoryConnection(models.Model):
-    """A kind of source and how to reach it. `configuration` is checked by its connector."""
+    """
+    A kind of source and how to reach it. `configuration` is checked by its connector.
+
+    What was done before `clear_history_before` is being forgotten; null where nobody asked for that.
+    """
 
     name = models.CharField(max_length=200, unique=True)
     connector = models.SlugField(max_length=50, default="web")
     configuration = models.JSONField(default=dict, blank=True)
+    clear_history_before = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ("name",)

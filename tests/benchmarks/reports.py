@@ -34,8 +34,10 @@ SELECT %(now)s - (n::float8 / %(rows)s) * interval '1 day', 0.05, NULL, (%(sourc
        1000 + n %% 50000, CASE WHEN n %% 2 = 0 THEN 'fetch' ELSE 'document ingest' END,
        'https://host' || n %% 1000 || '.example/path/to/page-' || n,
        CASE WHEN n %% 2 = 1 THEN 'OK' WHEN n %% 20 = 0 THEN '404' WHEN n %% 34 = 0 THEN 'DNS' ELSE '200' END
-  FROM generate_series(%(rows)s, 1, -1) AS n
+  FROM generate_series(%(first)s, %(last)s, -1) AS n
 """
+# A statement must not take longer than a web server waits for one.
+_AT_ONCE = 250_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,17 +83,18 @@ def _fill(rows: int) -> dt.datetime:
     sources = [RepositoryConnection.objects.create(name=name).pk for name in ("web", "files", "feeds")]
     began = time.perf_counter()
     with connection.cursor() as cursor:
-        # It takes longer than anything that a web server asks.
-        cursor.execute("SET statement_timeout = 0")
         # Yesterday's partition: the duty of a main makes only days that come.
         yesterday = (now - dt.timedelta(days=1)).date()
         cursor.execute(
             f"CREATE TABLE jobs_activity_{yesterday:%Y%m%d} PARTITION OF jobs_activity"
             f" FOR VALUES FROM ('{yesterday} 00:00Z') TO ('{now.date()} 00:00Z')"
         )
-        cursor.execute(_FILL, {"now": now, "rows": rows, "sources": sources})
-        cursor.execute("VACUUM ANALYZE jobs_activity")
-        cursor.execute("RESET statement_timeout")
+        for first in range(rows, 0, -_AT_ONCE):
+            last = max(first - _AT_ONCE, 0) + 1
+            cursor.execute(_FILL, {"now": now, "rows": rows, "sources": sources, "first": first, "last": last})
+        for day in (yesterday, now.date()):
+            cursor.execute(f"VACUUM ANALYZE jobs_activity_{day:%Y%m%d}")
+        cursor.execute("ANALYZE jobs_activity")
     sys.stderr.write(f"{rows:,} rows were written in {time.perf_counter() - began:.0f} s\n")
     return now
 

@@ -178,3 +178,13 @@ def test_a_session_goes_when_its_connection_says_something_else(administrator):
     assert Session.objects.exists()
     administrator.patch(address, {"configuration": {"user_agent": "us/2"}})
     assert not Session.objects.exists()
+
+
+def test_the_history_of_a_source_is_cleared_when_asked(administrator):
+    address = f"{REPOSITORIES}{make_world().repository.pk}/"
+
+    asked = administrator.post(f"{address}clear-history/")
+
+    assert asked.status_code == 202
+    assert asked.json()["clear_history_before"] is not None
+    assert_problem(administrator.post(f"{REPOSITORIES}999/clear-history/"), 404, "not_found")

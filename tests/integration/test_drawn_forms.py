@@ -1,5 +1,7 @@
 """Forms that are drawn by what may be said to a connector."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -241,3 +243,19 @@ def test_a_job_whose_connector_is_missing_keeps_what_it_says(administrator):
 
     assert page.status_code == 200
     assert not [name for name in shown(page) if name.startswith("specification_")]
+
+
+def test_the_history_of_a_source_is_cleared_after_a_question(administrator):
+    source = RepositoryConnection.objects.create(name="the web", connector="web")
+    (address,) = re.findall(
+        'href="([^"]*clear-history[^"]*)"',
+        administrator.get(f"/admin/jobs/repositoryconnection/{source.pk}/change/").content.decode(),
+    )
+
+    asked = administrator.get(address)
+
+    source.refresh_from_db()
+    assert ("leaves the history" in asked.content.decode(), source.clear_history_before) == (True, None)
+    administrator.post(address)
+    source.refresh_from_db()
+    assert source.clear_history_before is not None

@@ -6,12 +6,13 @@ import time
 import pytest
 
 from jobs import notifications
+from jobs.connections import clear_history
 from jobs.connectors.repository.base import Ending, Record
 from jobs.duties.context import Pass
-from jobs.duties.history import keep_history
+from jobs.duties.history import clear_histories, keep_history
 from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase, RunEnd
-from jobs.models import Activity, Job
+from jobs.models import Activity, Job, RepositoryConnection
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
 from jobs.queue.history import Departure
@@ -243,9 +244,9 @@ def main(connection):
     manager = register_node(connection, "manager")
     term = elect_main(connection, manager)
 
-    def keep(now):
+    def keep(now, *, duty=keep_history):
         at = Pass(connection=connection, me=manager.id, scope=manager.scope, now=now, term=term, groups=())
-        assert keep_history(at) == 0
+        return duty(at)
 
     yield keep
     connection.execute("TRUNCATE jobs_activity")
@@ -275,6 +276,23 @@ def partitions_of_rows(connection):
     return [
         name for (name,) in connection.execute("SELECT tableoid::regclass::text FROM jobs_activity ORDER BY started_at")
     ]
+
+
+def test_the_history_of_a_source_is_cleared_a_chunk_at_a_time(connection, main):
+    source, other = (RepositoryConnection.objects.create(name=name) for name in ("source", "other"))
+    Activity.objects.bulk_create(
+        Activity(started_at=NOON + seconds(number), repository_id=of.pk, activity="fetch", entity="x")
+        for of, most in ((source, 5_001), (other, 1))
+        for number in range(most)
+    )
+
+    clear_history(source.pk, now=NOON + seconds(5_000))
+
+    assert [main(NOON, duty=clear_histories) for _ in range(3)] == [5_000, 0, 0]
+    # What was done since, and for others, stays.
+    assert sorted(Activity.objects.values_list("repository_id", flat=True)) == [source.pk, other.pk]
+    source.refresh_from_db()
+    assert source.clear_history_before is None
 
 
 def test_days_are_made_ahead_and_rows_find_theirs(connection, main):
