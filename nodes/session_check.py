@@ -47,10 +47,10 @@ def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:
 
 
 def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[str, str | int]) -> None:
-    is_local = connection.info.host.startswith("/")
+    ((is_local,),) = connection.execute("SELECT inet_server_addr() IS NULL").fetchall()
     found = dict(connection.execute(_SETTINGS, [list(wanted)]).fetchall())
     for name, value in wanted.items():
-        # A socket of this machine has no keepalives to be set.
+        # Whoever comes to the server over a socket of its machine can set no keepalives there.
         if found[name] != str(value) and not (is_local and name.startswith("tcp_")):
             raise SessionRefused(
                 f"The database did not take over what this session asked for: {name} is {found[name]}, not {value}. "

@@ -20,8 +20,9 @@ def check(dsn, *, nodes=1):
     check_sessions(dsn, timeout=TIMEOUT, nodes=nodes)
 
 
-def test_a_session_of_the_server_itself_is_what_was_asked_for(dsn):
+def test_sessions_that_are_what_was_asked_for_are_let_through_directly_or_over_something_in_between(dsn, proxy):
     check(dsn)
+    check(proxy.dsn(dsn))
 
 
 @pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"])
