@@ -65,6 +65,7 @@ LEAST_ROLE = {
     "report_queue": VIEWER,
     "report_queue_file": VIEWER,
     "report_results": VIEWER,
+    "repositories_clear_history": ADMINISTRATOR,
     "repositories_create": ADMINISTRATOR,
     "repositories_destroy": ADMINISTRATOR,
     "repositories_list": VIEWER,
