@@ -17,9 +17,10 @@ def worker(number: int, *, log: Path | None = None) -> Service:
     return _daemon(f"worker-{number}", "runworker", "--name", f"worker-{number}", log=log)
 
 
-def web_server(listener: socket.socket, *, log: Path | None = None) -> Service:
-    """The web server behind a socket that listens already, and goes on to if the server dies."""
-    return _daemon("web-server", "serve", "--fd", str(listener.fileno()), log=log, keeps=(listener.fileno(),))
+def web_server(listener: socket.socket, *, host: str = "127.0.0.1", log: Path | None = None) -> Service:
+    """The web server behind a socket that listens already, and goes on to if the server dies; `host` is its name."""
+    inherited = listener.fileno()
+    return _daemon("web-server", "serve", "--fd", str(inherited), "--host", host, log=log, keeps=(inherited,))
 
 
 def _daemon(name: str, *arguments: str, log: Path | None, keeps: tuple[int, ...] = ()) -> Service:

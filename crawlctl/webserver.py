@@ -1,6 +1,5 @@
 """The web server: uvicorn around the ASGI application, as a process of its own."""
 
-import errno
 import signal
 import socket
 from typing import Final
@@ -8,42 +7,21 @@ from typing import Final
 import uvicorn
 from django.conf import settings
 
+from crawlctl.sockets import name_of
 from nodes.attachment import call_when_orphaned
 
-_BACKLOG: Final = 128
-_LAST_PORT: Final = 65_535
 # How long open requests may take to end; live pages are cut at once, and come back by themselves.
 _GRACE: Final = 3
 
 
-def listen(*, host: str, port: int) -> socket.socket:
+def serve(listener: socket.socket, *, host: str, attached: bool) -> None:
     """
-    Return a socket that listens on `port` of that address, or on the next one that is free.
+    Serve until SIGTERM or SIGINT (or, `attached`, until standard input closes).
 
-    Whoever holds it may hand it to a server, and to the next one when that died: no connection is refused.
-
-    Raises:
-        OSError: the address is not of this machine, or no port is free.
+    What listens as `host` answers under that name, without having to be told so in another setting.
     """
-    for candidate in range(port, _LAST_PORT + 1):
-        try:
-            return socket.create_server(
-                (host, candidate), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG
-            )
-        except OSError as error:
-            if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
-                raise
-    raise OSError(errno.EADDRINUSE, f"no port from {port} on is free on {host}")
-
-
-def address_of(listener: socket.socket) -> str:
-    """Where a browser finds what listens there."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def serve(listener: socket.socket, *, attached: bool) -> None:
-    """Serve until SIGTERM or SIGINT (or, `attached`, until standard input closes)."""
+    name = name_of(host)
+    settings.ALLOWED_HOSTS.append(f"[{name}]" if ":" in name else name)
     server = uvicorn.Server(
         uvicorn.Config(
             settings.ASGI_APPLICATION.replace(".application", ":application"),

@@ -47,6 +47,7 @@ class NodeLine:
     stopped_at: dt.datetime | None
     host: str
     pid: int
+    address: str
     groups: int
     batches: int
     claimed: int
@@ -88,6 +89,12 @@ def read_nodes_page() -> NodesPage:
     )
 
 
+def read_address_of_pages(node_id: uuid.UUID) -> str:
+    """Return where a live node serves pages; '' if it does not."""
+    found = Node.objects.filter(pk=node_id, status__in=LIVE_STATUSES).values_list("address", flat=True)
+    return next(iter(found), "")
+
+
 def read_live_nodes() -> list[NodeLine]:
     """Read the nodes that are alive and what they hold: the shared scope first, the main before others."""
     live = list(Node.objects.filter(status__in=LIVE_STATUSES))
@@ -122,6 +129,7 @@ def _line(node: Node, *, is_main: bool, held: tuple[int, int, int]) -> NodeLine:
         stopped_at=node.stopped_at,
         host=node.host,
         pid=node.pid,
+        address=node.address,
         groups=groups,
         batches=batches,
         claimed=claimed,

@@ -322,6 +322,8 @@ def _node_row(node: NodeLine, *, now: dt.datetime) -> Record:
         "kind": _("manager") if node.kind == NodeKind.MANAGER else _("worker"),
         "role": _("main") if node.is_main else "",
         "where": f"{node.host}, pid {node.pid}",
+        "pages": node.address,
+        "pages_address": reverse("node-pages", args=[node.id]),
         "scope": "" if node.scope == CLUSTER_SCOPE else node.scope,
         "status": node.status,
         "tone": _node_tone(node, late=late),

@@ -31,6 +31,7 @@ urlpatterns = [
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("nodes/", views.nodes, name="nodes"),
+    path("nodes/<uuid:node_id>/pages/", views.node_pages, name="node-pages"),
     path("reports/", reports.reports, name="reports"),
     path("reports/history/", reports.history, name="report-history"),
     path("reports/activity/", reports.activity, name="report-activity"),

@@ -24,7 +24,7 @@ from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.queries.clock import read_clock
 from jobs.queries.documents import DocumentList, FilterTooWide, list_documents, read_story
 from jobs.queries.job_page import read_job_page
-from jobs.queries.nodes_page import read_nodes_page
+from jobs.queries.nodes_page import read_address_of_pages, read_nodes_page
 from jobs.queries.overview import read_overview, read_search_lag
 from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
 from jobs.queries.search import search as search_texts
@@ -148,6 +148,16 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
 def nodes(request: HttpRequest) -> HttpResponse:
     screen = screens.nodes_screen(read_nodes_page(), now=read_clock())
     return render(request, "ui/nodes.html", {"screen": screen, "topic": "nodes"})
+
+
+@page
+@require_safe
+def node_pages(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
+    """Lead to the pages that a manager serves itself: live pages hold addresses of this site only."""
+    address = read_address_of_pages(node_id)
+    if not address:
+        raise Http404(_("This node serves no pages."))
+    return redirect(address)
 
 
 @page

@@ -31,7 +31,7 @@ from jobs.models import (
     QueueItem,
 )
 from jobs.queries.documents import STATES
-from nodes.models import MainTerm
+from nodes.models import MainTerm, Node
 from tests.api import NOON, make_documents, make_job, make_node, make_user, set_phase
 
 pytestmark = pytest.mark.django_db
@@ -123,7 +123,7 @@ def _own_paths():
             elif isinstance(pattern, URLPattern):
                 yield prefix + str(pattern.pattern)
 
-    values = {"<int:job_id>": "1", "<document_key:document_hash>": "0" * 32}
+    values = {"<int:job_id>": "1", "<document_key:document_hash>": "0" * 32, "<uuid:node_id>": str(uuid.UUID(int=1))}
     for path in walk(get_resolver().url_patterns):
         for name, value in values.items():
             path = path.replace(name, value)  # noqa: PLW2901
@@ -691,3 +691,16 @@ def test_a_policy_is_made_in_the_browser():
     )
 
     assert ThrottlePolicy.objects.get().min_gap == 2.5
+
+
+def test_a_managers_own_pages_are_one_step_from_the_page_of_nodes():
+    manager = make_node("manager-1", kind=Node.Kind.MANAGER, address="http://10.0.0.5:8001")
+    worker = make_node("worker-1")
+    client = page_client("viewer")
+
+    page = client.get("/nodes/").content.decode()
+    led = client.get(f"/nodes/{manager.pk}/pages/")
+
+    assert "http://10.0.0.5:8001" in page
+    assert (led.status_code, led["Location"]) == (302, "http://10.0.0.5:8001")
+    assert client.get(f"/nodes/{worker.pk}/pages/").status_code == 404

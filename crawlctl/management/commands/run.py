@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from crawlctl import services, webserver
+from crawlctl import services, sockets
 from crawlctl.accounts import ensure_administrator
 from crawlctl.startup import make_database_ready
 from crawlctl.supervisor import StopRequest, Supervisor
@@ -43,14 +43,15 @@ class Command(BaseCommand):
         self.stdout.write(ensure_administrator(renew=False))
         # Our own connections are not needed any more; the embedded server stays while this process lives.
         connections.close_all()
-        listener = webserver.listen(host="127.0.0.1", port=port)
+        listener = sockets.listen(host="127.0.0.1", port=port)
         with listener:
             try:
                 supervisor.start(services.manager(1))
                 supervisor.start(
                     *(services.worker(number) for number in range(1, workers + 1)), services.web_server(listener)
                 )
-                self.stdout.write(f"web interface: {webserver.address_of(listener)} (Ctrl-C ends everything)")
+                address = sockets.address_of(listener, host="127.0.0.1")
+                self.stdout.write(f"web interface: {address} (Ctrl-C ends everything)")
                 self.stdout.flush()
                 while not stop_request.was_made:
                     supervisor.tend()

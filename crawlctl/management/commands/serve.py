@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from crawlctl import webserver
+from crawlctl import sockets, webserver
 from jobs.management.database import look_at_the_database
 from jobs.settings.running import current
 from jobs.settings.table import PORT
@@ -35,10 +35,10 @@ class Command(BaseCommand):
             listener = socket.socket(fileno=fd)
         else:
             try:
-                listener = webserver.listen(host=host, port=port)
+                listener = sockets.listen(host=host, port=port)
             except OSError as error:
                 raise CommandError(f"Cannot listen on {host}: {error.strerror}.", returncode=1) from error
-            self.stdout.write(webserver.address_of(listener))
+            self.stdout.write(sockets.address_of(listener, host=host))
             self.stdout.flush()
         with listener:
-            webserver.serve(listener, attached=attached)
+            webserver.serve(listener, host=host, attached=attached)

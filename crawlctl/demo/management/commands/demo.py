@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 from rich.console import Console
 
-from crawlctl import webserver
+from crawlctl import sockets
 from crawlctl.accounts import ensure_administrator
 from crawlctl.demo import job as demo_job
 from crawlctl.demo.cluster import DemoCluster
@@ -121,9 +121,9 @@ class Command(BaseCommand):
             # Before there are managers: they shall not go on with what a killed demo left.
             demo_job.delete_earlier_jobs(before=None, now=timezone.now())
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=timezone.now())
-            with webserver.listen(host="127.0.0.1", port=wanted.port) as listener:
+            with sockets.listen(host="127.0.0.1", port=wanted.port) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, listener=listener)
-                address = webserver.address_of(listener)
+                address = sockets.address_of(listener, host="127.0.0.1")
                 self._print(f"web interface: {address}")
                 self._print(ensure_administrator(renew=True))
                 self._wait_for_nodes(since)

@@ -1,0 +1,74 @@
+"""Where the web server listens: the socket, and what its address is called."""
+
+import errno
+import re
+import socket
+from typing import Final
+
+_BACKLOG: Final = 128
+_LAST_PORT: Final = 65_535
+_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
+_ALL_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - asked about, not listened at
+_WHY: Final = {
+    errno.EADDRINUSE: "this address is taken by another process",
+    errno.EADDRNOTAVAIL: "this is not an address of this machine",
+    errno.EACCES: "this user may not listen there",
+}
+
+
+def listen(*, host: str, port: int) -> socket.socket:
+    """
+    Return a socket that listens on `port` of that address, or on the next one that is free.
+
+    Whoever holds it may hand it to a server, and to the next one when that died: no connection is refused.
+
+    Raises:
+        OSError: the address is not of this machine, or no port is free.
+    """
+    for candidate in range(port, _LAST_PORT + 1):
+        try:
+            return socket.create_server(
+                (host, candidate), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG
+            )
+        except OSError as error:
+            if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+                raise
+    raise OSError(errno.EADDRINUSE, f"no port from {port} on is free on {host}")
+
+
+class BadAddress(ValueError):
+    """Nobody can listen there."""
+
+
+def listen_at(address: str) -> tuple[socket.socket, str]:
+    """
+    Return a socket that listens at exactly this `HOST:PORT` (port 0: any free one), and the host.
+
+    Raises:
+        BadAddress: it is no such address, it is not of this machine, or it is taken.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"]) > _LAST_PORT:
+        raise BadAddress(f"{address!r} is no address: write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001.")
+    host = match["host"].strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.getaddrinfo(host, None, family=family)
+    except socket.gaierror:
+        raise BadAddress(f"{address}: there is no host {host!r}.") from None
+    try:
+        return socket.create_server((host, int(match["port"])), family=family, backlog=_BACKLOG), host
+    except OSError as error:
+        why = _WHY.get(error.errno or 0, error.strerror)
+        raise BadAddress(f"{address}: {why}.") from None
+
+
+def address_of(listener: socket.socket, *, host: str) -> str:
+    """Where a browser finds what listens there, as `host`."""
+    name, port = name_of(host), listener.getsockname()[1]
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def name_of(host: str) -> str:
+    """What others call this machine, where it listens at all of its addresses; else the address itself."""
+    return socket.gethostname() if host in _ALL_ADDRESSES else host
