@@ -7,6 +7,21 @@ from jobs.models import Job
 from tests.factories import make_job, make_output, make_policy
 from tests.processes import QUICK_HEARTS, wait_for
 
+# A main that falls silent is replaced within so many beats of its last one: its timeout, one beat to notice, and one for
+# what the machine is busy with. Stated in docs/operating.md.
+TAKEOVER_BEATS = 4 + 1 + 1
+
+
+def beats_to_takeover(cluster, main, heir):
+    """Beats from the last word of a main to the term of the next one."""
+    silence = """
+        SELECT extract(epoch FROM elected.at - old.heartbeat_at)
+          FROM nodes_node AS old, nodes_nodeevent AS elected
+         WHERE old.id = %s AND elected.node_id = %s AND elected.kind = 'elected'
+    """
+    seconds = cluster.database.value(silence, cluster.node_of(main).id, cluster.node_of(heir).id)
+    return float(seconds) / float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+
 
 class Cluster:
     """The daemons of one test, and the job that they work on."""
