@@ -41,6 +41,9 @@ class BinQueue:
     gap: float = 0.0
     next_start: float = 0.0
     last_start: float | None = None
+    # When the last request was let go or left, and how many have been let go that have not left.
+    asked_at: float = float("-inf")
+    leaving: int = 0
     in_flight: int = 0
     waiting: deque[tuple[OpenTurn, Claimed]] = field(default_factory=deque)
     turns: list[OpenTurn] = field(default_factory=list)
@@ -67,8 +70,8 @@ class BinQueue:
 
     @property
     def may_begin(self) -> bool:
-        """Whether a document waits and one more request may be open."""
-        return bool(self.waiting) and self.in_flight < sum(turn.requests for turn in self.turns)
+        """Whether a document waits and one more request may be open; behind one that is leaving its gap has not begun."""
+        return bool(self.waiting) and not self._is_held and self.in_flight < sum(turn.requests for turn in self.turns)
 
     def begin(self, *, now: float) -> tuple[OpenTurn, Claimed]:
         """Start the next document now: its request counts from here."""
@@ -83,6 +86,25 @@ class BinQueue:
         """A request starts; the next may follow after the gap."""
         self.last_start = now
         self.next_start = now + self.gap
+
+    def count_request(self, *, now: float) -> None:
+        """A request is let go, or leaves; the next may follow after the gap."""
+        self.asked_at = now
+        self.count_start(now=now)
+
+    def wait(self, *, now: float, has_turn: bool) -> float:
+        """
+        Seconds until a request may be let go, or it is worth asking again; at once if none is left.
+
+        One that `has_turn` was counted when its document began, so only requests that went out since keep it back.
+        """
+        if self._is_held:
+            return self.gap
+        return (self.asked_at + self.gap if has_turn else self.next_start) - now
+
+    @property
+    def _is_held(self) -> bool:
+        return self.gap > 0 and self.leaving > 0
 
     def widen(self, gap: float) -> None:
         """The host asks for a wider gap: it counts from the last start on."""

@@ -9,6 +9,7 @@ here: `_take` puts its turn into a bin's queue, `_dispatch` begins it when the b
 import asyncio
 import datetime as dt
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -109,24 +110,42 @@ class _Pace:
     """
     The pace of one document: it had its turn when it began, and further requests wait for theirs.
 
-    `delay` tells what the source asks for by now: its robots.txt may have come with the first request.
+    Two requests leave in the distance that their bin asks for, however late the loop comes to let them: it may be
+    busy, or have to make a connection first. So a request that is let go keeps the others back until it has left.
+    `delay` tells what the source asks for by now: its robots.txt may have come with the first request. `left` is
+    called when a request has left.
     """
 
-    def __init__(self, queue: BinQueue, *, delay: Callable[[], float]) -> None:
+    def __init__(self, queue: BinQueue, *, delay: Callable[[], float], left: Callable[[], None]) -> None:
         self._queue = queue
         self._delay = delay
+        self._left = left
         self._is_first = True
+        self._is_leaving = False
 
     async def before_request(self) -> None:
-        loop = asyncio.get_running_loop()
         if not self._is_first:
             self._queue.widen(self._delay())
         # Others of the bin may start meanwhile and move the moment.
-        while not self._is_first and (wait := self._queue.next_start - loop.time()) > 0:  # noqa: ASYNC110
+        while (wait := self._queue.wait(now=time.monotonic(), has_turn=self._is_first)) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait)
         self._is_first = False
-        # Counted again just before it goes out: a busy loop must not shorten the gap to the next.
-        self._queue.count_start(now=loop.time())
+        self._count()
+
+    def request_leaves(self) -> None:
+        self._is_leaving = True
+        self._queue.leaving += 1
+
+    def request_sent(self) -> None:
+        if self._is_leaving:
+            self._is_leaving = False
+            self._queue.leaving -= 1
+            self._count()
+            self._left()
+
+    def _count(self) -> None:
+        # Not by the loop's time, which stands still while the loop is busy.
+        self._queue.count_request(now=time.monotonic())
 
 
 class Worker:
@@ -447,10 +466,13 @@ class Worker:
             stop_job=self._stop_job,
         )
 
+    def _pace_of(self, queue: BinQueue, claimed: Claimed, job: JobAtWork) -> _Pace:
+        return _Pace(queue, delay=partial(_delay, claimed, job), left=partial(self._dispatch, queue))
+
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> None:
         activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         try:
-            await job.connector.process(claimed.document, activity, _Pace(queue, delay=partial(_delay, claimed, job)))
+            await job.connector.process(claimed.document, activity, self._pace_of(queue, claimed, job))
         except asyncio.CancelledError:
             # The worker stops, or may no longer trust that it is a member: somebody will read it again.
             queue.end(turn)

@@ -17,6 +17,12 @@ class FreePace:
     async def before_request(self):
         return
 
+    def request_leaves(self):
+        return
+
+    def request_sent(self):
+        return
+
 
 @pytest.fixture
 async def fetcher():

@@ -25,10 +25,18 @@ PAGE = b"<html lang=en><title>A page</title><meta name=description content=About
 
 class CountingPace:
     def __init__(self):
-        self.requests = 0
+        self.requests = self.left = 0
+        self._is_leaving = False
 
     async def before_request(self):
         self.requests += 1
+
+    def request_leaves(self):
+        self._is_leaving = True
+
+    def request_sent(self):
+        self.left += self._is_leaving
+        self._is_leaving = False
 
 
 class Crawl:
@@ -321,7 +329,7 @@ async def test_robots_txt_forbids(fetcher):
     assert (forbidden.requested, forbidden.references) == (False, [])
     assert (allowed.code, allowed.requested) == ("404", True)
     assert site.paths() == ["/robots.txt", "/a/b"]
-    assert crawl.pace.requests == 2
+    assert (crawl.pace.requests, crawl.pace.left) == (2, 2)
     assert list(crawl.robots.take_fetched()) == [origin_of(site.url())]
     assert crawl.robots.take_fetched() == {}
 

@@ -54,6 +54,12 @@ class Pace:
     async def before_request(self):
         self.requests += 1
 
+    def request_leaves(self):
+        return
+
+    def request_sent(self):
+        return
+
 
 class Visitor:
     """A job of one worker, and what it shares; `process` gives the outcome for one path."""

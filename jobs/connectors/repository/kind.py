@@ -87,6 +87,12 @@ class Pace(Protocol):
     async def before_request(self) -> None:
         """Return when the next request of the document's bin may start. What it raises ends `process`."""
 
+    def request_leaves(self) -> None:
+        """Say that it is about to go out, and may not have yet: until `request_sent` no other one of the bin may."""
+
+    def request_sent(self) -> None:
+        """Say that it has gone out, or never will: the gap to the next one counts from here. More than once is once."""
+
 
 class RepositoryConnector(Protocol):
     """One kind of source, set up for one job in one worker process."""

@@ -96,7 +96,7 @@ class WebConnector:
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         try:
-            fetcher = RecordedFetches(self._fetcher, activity)
+            fetcher = RecordedFetches(self._fetcher, activity, pace)
             if not await self._may_ask(document, activity, pace, fetcher):
                 return
             asked = await self._ask_logged_in(document, activity, pace, fetcher)

@@ -17,7 +17,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Final, Protocol, Self
 
 import aiohttp
@@ -116,7 +116,10 @@ class Fetcher:
             ssl=True if tls is None else tls,
             socket_factory=_socket if allow_private_networks else _public_socket,
         )
+        tracing = aiohttp.TraceConfig()
+        tracing.on_request_headers_sent.append(_call_on_sent)
         self._session = aiohttp.ClientSession(
+            trace_configs=[tracing],
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -147,9 +150,12 @@ class Fetcher:
         is_wanted: IsWanted,
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> Response:
         """
         Ask for a canonical address, or send it a form. With `most_bytes`, a longer body is cut there and is no error.
+
+        `on_sent` is called when the request goes out: a connection may have had to be made before.
 
         Raises:
             FetchFailed
@@ -164,6 +170,7 @@ class Fetcher:
                     data=None if form is None else aiohttp.FormData(form),
                     headers={"Accept-Encoding": decoding.ACCEPTED, **headers},
                     allow_redirects=False,
+                    trace_request_ctx=on_sent,
                 )
                 try:
                     body = _Body(response, limits=self._limits, timer=timer, deadline=deadline)
@@ -188,6 +195,13 @@ class Fetcher:
             # Libraries read strangers' bytes too: what they did not foresee ends this request only.
             logger.exception("defect in a request for %s", url)
             raise FetchFailed("PROTOCOL", type(error).__name__) from error
+
+
+async def _call_on_sent(
+    _session: aiohttp.ClientSession, tracing: SimpleNamespace, _sent: aiohttp.TraceRequestHeadersSentParams
+) -> None:
+    if tracing.trace_request_ctx is not None:
+        tracing.trace_request_ctx()
 
 
 class _Body:

@@ -1,18 +1,25 @@
-"""Requests that the history hears of: a fetcher as one document sees it."""
+"""Requests that the history and the pace hear of: a fetcher as one document sees it."""
 
 import time
 from collections.abc import Mapping
 
 from jobs.connectors.repository.base import Activity
-from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, IsWanted, Response
+from jobs.connectors.repository.kind import Pace
+from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, IsWanted, Response
 
 
 class RecordedFetches:
-    """Asks as `fetcher` does, and records each request as a "fetch" of the document that needed it."""
+    """
+    Asks as `fetcher` does, and records each request as a "fetch" of the document that needed it.
 
-    def __init__(self, fetcher: Fetches, activity: Activity) -> None:
+    The pace is told when a request has gone out: that is when the source's gap begins, and may be long after
+    it was allowed, where a connection has to be made first.
+    """
+
+    def __init__(self, fetcher: Fetcher, activity: Activity, pace: Pace) -> None:
         self._fetcher = fetcher
         self._activity = activity
+        self._pace = pace
 
     async def fetch(
         self,
@@ -28,13 +35,21 @@ class RecordedFetches:
             FetchFailed
         """
         began = time.monotonic()
+        self._pace.request_leaves()
         try:
             response = await self._fetcher.fetch(
-                url, headers=headers, is_wanted=is_wanted, most_bytes=most_bytes, form=form
+                url,
+                headers=headers,
+                is_wanted=is_wanted,
+                most_bytes=most_bytes,
+                form=form,
+                on_sent=self._pace.request_sent,
             )
         except FetchFailed as failure:
             self._record(url, began, code=failure.code, description=failure.detail)
             raise
+        finally:
+            self._pace.request_sent()
         self._record(url, began, code=str(response.status), size=response.bytes_read)
         return response
 

@@ -1,0 +1,97 @@
+"""A worker's pace between requests, on a loop that does not always come in time."""
+
+import asyncio
+import time
+
+import pytest
+import uvloop
+
+from jobs.loops.bin_queue import BinQueue
+from jobs.loops.worker import _Pace
+from jobs.queue.take import TurnTaken
+
+GAP, BUSY = 0.4, 0.1
+
+
+def queue_with(*, gap, documents=()):
+    queue = BinQueue(1)
+    queue.add(TurnTaken(1, 1, 1, "a.example", None, 4, gap, 0.0, is_known=True, documents=tuple(documents)), now=0.0)
+    return queue
+
+
+def pace_of(queue, *, left=lambda: None):
+    return _Pace(queue, delay=lambda: 0.0, left=left)
+
+
+def be_busy():
+    """Hold up the loop, whose own clock stands still meanwhile."""
+    time.sleep(BUSY)
+
+
+def test_the_gap_counts_from_when_a_busy_loop_lets_the_request_go():
+    queue = queue_with(gap=GAP)
+
+    async def request():
+        be_busy()
+        await pace_of(queue).before_request()
+
+    uvloop.run(request())
+
+    assert queue.next_start > time.monotonic() + GAP - BUSY / 2
+
+
+def test_the_gap_counts_from_when_the_request_has_left():
+    queue = queue_with(gap=GAP)
+    pace = pace_of(queue)
+
+    async def request():
+        await pace.before_request()
+        pace.request_leaves()
+        await asyncio.sleep(BUSY)
+        pace.request_sent()
+
+    uvloop.run(request())
+
+    assert queue.next_start > time.monotonic() + GAP - BUSY / 2
+
+
+def test_that_it_has_left_counts_once():
+    queue = queue_with(gap=GAP)
+    heard = []
+    pace = pace_of(queue, left=lambda: heard.append(queue.leaving))
+
+    pace.request_leaves()
+    pace.request_sent()
+    pace.request_sent()
+
+    assert heard == [0]
+
+
+def test_of_documents_that_a_busy_loop_began_together_the_second_waits_for_the_first():
+    queue = queue_with(gap=GAP)
+    left_at = []
+
+    async def request():
+        pace = pace_of(queue)
+        await pace.before_request()
+        pace.request_leaves()
+        # A connection has to be made first, which takes longer than the gap.
+        await asyncio.sleep(0.1 if left_at else 1.5 * GAP)
+        left_at.append(time.monotonic())
+        pace.request_sent()
+
+    async def both():
+        await asyncio.gather(request(), request())
+
+    uvloop.run(both())
+
+    assert left_at[1] - left_at[0] >= GAP
+
+
+@pytest.mark.parametrize(("gap", "may_begin"), [(GAP, False), (0.0, True)])
+def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, may_begin):
+    queue = queue_with(gap=gap, documents=["one", "two"])
+
+    pace_of(queue).request_leaves()
+
+    assert queue.may_begin == may_begin
