@@ -7,6 +7,7 @@ pace. When the one-shot dies, its workers die with it, and whoever resumes takes
 
 import datetime as dt
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -85,6 +86,7 @@ class OneShot:
     show: Callable[[Progress], None] | None = None
     scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
     _interrupts: int = 0
+    _is_to_stop: bool = False
     _restarts: int = 0
     _children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     _began_at: float = 0.0
@@ -100,6 +102,10 @@ class OneShot:
         if self._interrupts > 1:
             for child in self._children:
                 child.kill()
+
+    def suspend(self) -> None:
+        """Stop, as Ctrl-Z asks for, once no transaction is open: its locks would hold up the hosts of others."""
+        self._is_to_stop = True
 
     @property
     def was_interrupted(self) -> bool:
@@ -132,6 +138,9 @@ class OneShot:
                 forget_scope(connection, scope=self.scope)
 
     def _after_pass(self) -> None:
+        if self._is_to_stop:
+            self._is_to_stop = False
+            os.kill(os.getpid(), signal.SIGSTOP)
         if self.show is not None and time.monotonic() - self._shown_at > _PROGRESS:
             self._shown_at = time.monotonic()
             with suppress(*_AWAY):

@@ -20,8 +20,8 @@ from jobs.models import Batch
 from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
-from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
+from jobs.queue.transaction import implicit_transaction
 from jobs.throttling.bins import LOST_PLACE, BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
 
 # Documents of one batch where a batch holds turns of many bins.
@@ -208,7 +208,7 @@ def stuff(
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
-    with connection.transaction(), named_rows(connection) as cursor:
+    with implicit_transaction(connection) as cursor:
         held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
         if not held.lanes or room <= 0:
             return Stuffed()

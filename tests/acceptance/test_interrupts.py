@@ -3,6 +3,7 @@
 import signal
 import time
 
+import psutil
 import pytest
 
 from tests.processes import assert_exact, ended, held_by, wait_for
@@ -90,3 +91,20 @@ def test_a_job_at_work_is_refused_and_a_second_interrupt_waits_for_nothing(machi
     assert str(machine.database.value("SELECT id FROM nodes_node WHERE kind = 'manager'")) in again.err
     assert ended(crawl).code == 130
     assert time.monotonic() - began_at < 5
+
+
+def test_a_crawl_that_is_suspended_holds_no_lock_and_goes_on(machine, site, output):
+    crawl = start_and_reach_the_middle(machine, site, output)
+    manager = machine.database.value("SELECT id FROM nodes_node WHERE kind = 'manager'")
+    transactions = (
+        f"SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '{manager}%%' AND xact_start IS NOT NULL"
+    )
+
+    for _ in range(3):
+        crawl.send(signal.SIGTSTP)
+        wait_for(lambda: psutil.Process(crawl.pid).status() == psutil.STATUS_STOPPED, saying="it has stopped")
+        assert machine.database.value(transactions) == 0
+        crawl.send(signal.SIGCONT)
+
+    assert ended(crawl).code == 0
+    assert_exact(site.compare_first_crawl(held_by(output)))

@@ -6,9 +6,11 @@ import psycopg
 import pytest
 
 from jobs.lifecycle.document import Stage
+from jobs.queue import transaction
 from jobs.queue.flush import flush
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
+from jobs.queue.transaction import WaitingCursor
 from jobs.queue.wake import sweep_lanes
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_lane, make_policy, make_result, make_running_job
@@ -31,6 +33,10 @@ class ExplainingCursor(psycopg.Cursor):
         return super().execute(query, params, **options)
 
 
+class ExplainingWaitingCursor(ExplainingCursor, WaitingCursor):
+    """The same in a transaction without BEGIN."""
+
+
 @pytest.fixture
 def plans(dsn, connection):
     """What was explained so far on the `explaining` connection."""
@@ -39,7 +45,8 @@ def plans(dsn, connection):
 
 
 @pytest.fixture
-def explaining(dsn, plans):
+def explaining(dsn, plans, monkeypatch):
+    monkeypatch.setattr(transaction, "WaitingCursor", ExplainingWaitingCursor)
     with psycopg.connect(dsn, autocommit=True, cursor_factory=ExplainingCursor) as opened:
         yield opened
 
@@ -112,6 +119,7 @@ def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, r
     assert flushed.written == len(claims) > 50
     busy = {"jobs_queueitem", "jobs_batch", "jobs_outlinks"}
     for step in (of_stuffing, of_taking, of_flushing, plans):
+        assert step
         assert not tables_read_whole(step) & busy
     assert {"document_due", "document_waiting"} <= indexes_used(of_stuffing)
     assert {"batch_available", "document_claimed"} <= indexes_used(of_taking)

@@ -83,6 +83,7 @@ class Command(BaseCommand):
             one_shot.show = bar.show if with_bar else None
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: one_shot.interrupt())
+            signal.signal(signal.SIGTSTP, lambda *_: one_shot.suspend())
             try:
                 progress = one_shot.run()
             except (ManagerFailed, WorkersDie) as failed:
