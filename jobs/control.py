@@ -6,29 +6,37 @@ whose sentences can be shown as they are.
 """
 
 import datetime as dt
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Unpack
 
 from django.db import connection, transaction
 
-from jobs import journal
+from jobs import channels, journal
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
-from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottleGroup, ThrottlePolicy
+from jobs.queue.limits import rebind_bins
 from jobs.queue.send_back import SentBack, send_back
 from jobs.runs import InvalidJob, ask_for_run
 from jobs.terms import Terms, check_terms, store_windows
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.models import ClusterRequest, Node
+from nodes.requests import NoMain, RequestRefused, ask
 
 __all__ = [
     "VERBS",
+    "GroupUnknown",
     "InvalidJob",
     "JobUnknown",
+    "NoMain",
+    "NodeUnknown",
+    "RequestRefused",
     "SeedWanted",
     "TransitionRefused",
     "abort",
@@ -36,7 +44,10 @@ __all__ = [
     "check_name",
     "create_job",
     "delete",
+    "drain_node",
+    "move_group",
     "pause",
+    "rebalance",
     "reset_seeding",
     "restart",
     "restart_minimal",
@@ -53,6 +64,22 @@ RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, P
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows"})
 # A job that failed to start is tried as if it had not been.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
+
+
+class GroupUnknown(Exception):
+    """There is no group of this id: it has ended, or never was."""
+
+    def __init__(self, group_id: int) -> None:
+        self.group_id = group_id
+        super().__init__(f"There is no group {group_id}: groups are there while one of their seeds runs.")
+
+
+class NodeUnknown(Exception):
+    """There is no node of this id in the cluster."""
+
+    def __init__(self, node_id: uuid.UUID) -> None:
+        self.node_id = node_id
+        super().__init__(f"There is no node {node_id} in the cluster.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +156,7 @@ def change_job(
     **terms: Unpack[Terms],
 ) -> JobSaved:
     """
-    Change a job; what is left out stays. While it runs, only its seeds' addresses, priority and schedule change.
+    Change a job; what is left out stays. While it runs, only its seeds, priority and schedule change.
 
     A changed specification or output, or the first hop limit, makes the next run read and index everything anew. A seed that is changed
     while the job runs is read at once.
@@ -155,10 +182,7 @@ def change_job(
         outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
         schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
         _refuse_while_it_runs(
-            job,
-            changed=[*changed, *(["outputs"] if outputs_change else [])],
-            seeds=seeds,
-            stored=stored_seeds,
+            job, changed=[*changed, *(["outputs"] if outputs_change else [])], seeds_change=seeds is not None
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
             raise InvalidJob({"name": [f"There is a job named {name!r} already; choose another name."]})
@@ -262,6 +286,49 @@ def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     return make_transition(job_id, "delete", made_by=made_by, now=now, facts=_AS_NEW)
 
 
+def rebalance(*, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
+    """
+    Let the main make the balance of groups over managers even, or with `dry_run` only say how it would.
+
+    Raises:
+        NoMain: the cluster has no main that could.
+    """
+    return ask(ClusterRequest.Kind.REBALANCE, channel=channels.GROUPS, dry_run=dry_run, asked_by=made_by, now=now)
+
+
+def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) -> ClusterRequest:
+    """
+    Let the main move one group of seeds to another manager.
+
+    Raises:
+        GroupUnknown, NodeUnknown: there is no such group, or node.
+        RequestRefused: the group cannot be moved there now.
+        NoMain: the cluster has no main that could.
+    """
+    if not ThrottleGroup.objects.filter(pk=group_id, node_scope=CLUSTER_SCOPE).exists():
+        raise GroupUnknown(group_id)
+    _check_node(to)
+    return ask(ClusterRequest.Kind.MOVE, channel=channels.GROUPS, item=group_id, node=to, asked_by=made_by, now=now)
+
+
+def drain_node(node_id: uuid.UUID, *, made_by: str, now: dt.datetime) -> ClusterRequest:
+    """
+    Let a node finish what it has begun, hand over what it holds, and stop.
+
+    Raises:
+        NodeUnknown: there is no such node.
+        RequestRefused: it has ended, or nobody could take over from it.
+        NoMain: the cluster has no main that could ask it.
+    """
+    _check_node(node_id)
+    return ask(ClusterRequest.Kind.DRAIN, channel=channels.GROUPS, node=node_id, asked_by=made_by, now=now)
+
+
+def _check_node(node_id: uuid.UUID) -> None:
+    if not Node.objects.filter(pk=node_id, scope=CLUSTER_SCOPE).exists():
+        raise NodeUnknown(node_id)
+
+
 class Verb(NamedTuple):
     """What an operator may ask for: the function, and the right that it takes."""
 
@@ -324,9 +391,7 @@ def _check(
     return list(checked.warnings)
 
 
-def _refuse_while_it_runs(
-    job: Job, *, changed: Sequence[str], seeds: Sequence[SeedWanted] | None, stored: Sequence[Seed]
-) -> None:
+def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: bool) -> None:
     """
     Let pass what a job may be told in its present phase.
 
@@ -336,10 +401,8 @@ def _refuse_while_it_runs(
     if job.phase == Phase.INACTIVE:
         return
     held = [field for field in changed if job.phase not in RUNNING_PHASES or field not in CHANGES_WHILE_IT_RUNS]
-    if seeds is not None:
-        kept = zip(seeds, stored, strict=False)
-        if job.phase not in RUNNING_PHASES or any(wanted.policy != seed.policy for wanted, seed in kept):
-            held.append("seeds")
+    if seeds_change and job.phase not in RUNNING_PHASES:
+        held.append("seeds")
     if held:
         why = f"Job {job.name} is “{job.status}”: it can be changed when it is not running."
         raise InvalidJob({field: [why] for field in held})
@@ -355,8 +418,13 @@ def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], n
         if seed.urls != wanted.stored_urls:
             # Its source has not been asked for these yet.
             seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
-        if seed.policy != wanted.policy:
-            seed.policy, seed.group = wanted.policy, None
-        seed.save()
+        before = seed.policy_id
+        seed.policy = wanted.policy
+        # Its group is the main's to change: where the job runs, the seed goes over into that of its new policy.
+        seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy"])
+        if seed.policy_id != before:
+            with connection.cursor() as cursor:
+                rebind_bins(cursor, seed_id=seed.pk, before=before)
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.GROUPS, job.node_scope))
     job.seeds.filter(pk__in=[seed.pk for seed in stored[len(seeds) :]]).update(removed_at=now)
     _plant(job, seeds[len(stored) :])

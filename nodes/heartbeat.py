@@ -32,8 +32,9 @@ class Heart:
     Beats for one node. The work loop calls `progress` in every pass, and reads the rest at will.
 
     `failed` is set once the database says that the node is failed, or knows it no longer: the process
-    has to exit. `term` and `main_id` are those of the node's scope as of the last good beat, and
-    `settings_version` is the newest version of the stored settings.
+    has to exit; `drains` once it says that the node drains, whoever wished that. `term` and `main_id` are
+    those of the node's scope as of the last good beat, and `settings_version` is the newest version of
+    the stored settings.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Heart:
         self._loop = Effort(computes_at_most=self._computes_at_most, clock=clock)
         self._efforts = [self._loop]
         self.failed = threading.Event()
+        self.drains = threading.Event()
         self.term = 0
         self.main_id: UUID | None = None
         self.settings_version = 0
@@ -131,6 +133,8 @@ class Heart:
             with self._lock:
                 self.term, self.main_id = beat.term, beat.main_id
                 self.settings_version = beat.settings_version
+            if beat.status == NodeStatus.DRAINING:
+                self.drains.set()
             pause = self._pulse.counted(began_at=began_at)
         self._disconnect()
 

@@ -25,7 +25,7 @@ class NodeStatus(StrEnum):
 
     starting: registered; the process is still getting ready. It is judged but may not work.
     running: it works. Set by the node itself.
-    draining: it finishes what it has begun and takes nothing new. Set by the node itself.
+    draining: it finishes what it has begun and takes nothing new. Set by the node itself, or by the main.
     stopped: it has ended in good order. Set by the node itself, its last word.
     failed: it was silent for too long, or its process is gone. Set by the main, or by who takes its place.
     """
@@ -78,6 +78,13 @@ TRANSITIONS = (
         target=NodeStatus.DRAINING,
         by=Owner.NODE,
         guard="it was asked to stop",
+    ),
+    NodeTransition(
+        cause="drain",
+        sources=frozenset({NodeStatus.STARTING, NodeStatus.RUNNING}),
+        target=NodeStatus.DRAINING,
+        by=Owner.MAIN,
+        guard="an administrator wishes it; the node sees it at its next beat, and stops when it holds nothing any more",
     ),
     NodeTransition(
         cause="stop",

@@ -28,6 +28,7 @@ from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.fences import TermHeld, hold_node, hold_term
 from nodes.identity import NodeIdentity, is_process_gone
+from nodes.journal import record
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus, sources_of
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> 
                 "address": identity.address,
             },
         )
-        _record(
+        record(
             connection,
             node_id=identity.id,
             scope=identity.scope,
@@ -208,7 +209,7 @@ def _move(
         if node is None:
             return False
         message = f"{node['kind']} {node['name']} is {target}" + (f": {reason}" if reason else "")
-        _record(connection, node_id=node_id, scope=node["scope"], kind=target.value, message=message)
+        record(connection, node_id=node_id, scope=node["scope"], kind=target.value, message=message)
     return True
 
 
@@ -257,7 +258,7 @@ def elect(
         hold_node(connection, node_id)
         taken = _row(connection, _TAKE_OFFICE, {"scope": scope, "node_id": node_id})
         assert taken is not None
-        _record(
+        record(
             connection,
             node_id=node_id,
             scope=scope,
@@ -288,6 +289,18 @@ def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, ter
     with connection.transaction():
         hold_term(connection, term)
         return _fail(connection, verdict=verdict)
+
+
+def drain(connection: psycopg.Connection[Any], *, node_id: UUID, term: TermHeld, reason: str) -> bool:
+    """
+    Let a node finish what it has begun, take nothing new, and stop; returns whether it was at work until now.
+
+    Raises:
+        FenceRefused: the term is no longer mine.
+    """
+    with connection.transaction():
+        hold_term(connection, term)
+        return _move(connection, node_id=node_id, cause="drain", target=NodeStatus.DRAINING, reason=reason)
 
 
 def _remove_main(connection: psycopg.Connection[Any], *, main_id: UUID, verdict: MarkFailed | None) -> bool:
@@ -436,11 +449,6 @@ SELECT pg_terminate_backend(session.pid)
                   AND (%(is_gone)s OR extract(epoch FROM clock_timestamp() - heartbeat_at) > timeout_seconds))
 """
 
-_RECORD = """
-INSERT INTO nodes_nodeevent (at, node_id, scope, kind, message, detail)
-VALUES (clock_timestamp(), %(node_id)s, %(scope)s, %(kind)s, %(message)s, %(detail)s)
-"""
-
 
 class _LockedNode(NamedTuple):
     # In the words of the database, which compare equal to those of `nodes.lifecycle`.
@@ -462,7 +470,7 @@ def _give_up_office(connection: psycopg.Connection[Any], *, office: TermHeld) ->
     facts = {"scope": office.scope, "term": office.term, "main_id": office.main_id}
     if _row(connection, _GIVE_UP_OFFICE, facts) is None:
         return False
-    _record(
+    record(
         connection,
         node_id=office.main_id,
         scope=office.scope,
@@ -481,7 +489,7 @@ def _lock_node(connection: psycopg.Connection[Any], *, node_id: UUID) -> _Locked
 def _end_node(connection: psycopg.Connection[Any], *, node: _LockedNode, status: NodeStatus, reason: str) -> None:
     connection.execute(_END_NODE, {"node_id": node.id, "status": status.value, "reason": reason})
     kind = "marked_failed" if status == NodeStatus.FAILED else "stopped"
-    _record(
+    record(
         connection,
         node_id=node.id,
         scope=node.scope,
@@ -510,21 +518,6 @@ def _end_sessions(connection: psycopg.Connection[Any], *, verdict: MarkFailed, s
         )
     except psycopg.errors.InsufficientPrivilege as error:
         logger.info("may not end the sessions of node %s: %s", verdict.node_id, error)
-
-
-def _record(
-    connection: psycopg.Connection[Any],
-    *,
-    node_id: UUID,
-    scope: str,
-    kind: str,
-    message: str,
-    detail: Mapping[str, object] | None = None,
-) -> None:
-    connection.execute(
-        _RECORD,
-        {"node_id": node_id, "scope": scope, "kind": kind, "message": message, "detail": Jsonb(dict(detail or {}))},
-    )
 
 
 def _row(connection: psycopg.Connection[Any], query: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:

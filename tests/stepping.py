@@ -1,26 +1,32 @@
-"""A main whose duties a test performs one by one, without loops or processes."""
+"""Managers whose duties a test performs one by one, without loops or processes."""
 
 from collections.abc import Callable
 
 from jobs.duties.context import Pass
-from tests.cluster import NOON, elect_main, register_node
+from jobs.queue.hold import GroupHeld
+from nodes.fences import TermHeld
+from tests.cluster import NOON, elect_main, register_node, seconds
 
 
-class Main:
-    """The manager who is main, and owns all groups that there are."""
+class Manager:
+    """A manager among others; it knows its groups anew at each step."""
 
-    def __init__(self, connection):
+    term: TermHeld | None = None
+
+    def __init__(self, connection, **facts):
         self.connection, self.now = connection, NOON
-        self.node = register_node(connection, "manager")
-        self.term = elect_main(connection, self.node)
+        # Nobody beats here, and tests take their time.
+        self.node = register_node(connection, "manager", **({"timeout": seconds(1800)} | facts))
+
+    @property
+    def id(self):
+        return self.node.id
 
     def step(self, *duties: Callable[[Pass], int]) -> int:
         """Perform these once, in this order; returns how much was moved."""
         return sum(duty(self._pass()) for duty in duties)
 
     def _pass(self) -> Pass:
-        from jobs.queue.hold import GroupHeld
-
         groups = self.connection.execute(
             "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id",
             (self.node.id,),
@@ -33,3 +39,11 @@ class Main:
             term=self.term,
             groups=tuple(GroupHeld(*row) for row in groups),
         )
+
+
+class Main(Manager):
+    """The manager who is main."""
+
+    def __init__(self, connection):
+        super().__init__(connection)
+        self.term = elect_main(connection, self.node)

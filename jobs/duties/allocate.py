@@ -1,74 +1,156 @@
 """
-Who owns which throttle group: the main gives each group to one live manager.
+Who owns which throttle group: the main sees to it that each is with one live manager.
 
 A starting seed whose policy is running in this scope joins that group, so all seeds of one policy are
-on one manager by construction. A group whose manager is gone goes to the main.
+on one manager by construction. What `nodes.decisions.allocate` decides about groups and managers is
+written here, under the term.
 """
 
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
+from jobs import channels
 from jobs.duties.context import Pass
+from jobs.duties.groups import RUNNING, begin_moves, give, look, unsent_batches, write_weights
+from jobs.queue import release
 from jobs.queue.rows import named_rows
+from jobs.queue.wake import notify
+from jobs.settings.running import current
+from jobs.settings.table import NODE_TIMEOUT
+from nodes.decisions.allocate import Give, allocate
+from nodes.decisions.hand_over import Release, TakeBack
 from nodes.fences import hold_term
 
-# Seeds of starting jobs that have no group in this scope yet.
-_SEEDS: Final[LiteralString] = """
-SELECT seed.id, seed.policy_id
-  FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
+# Running seeds that are not in the group of their policy, or not in one of this scope: they start, or their
+# policy was changed.
+_STRAYS: Final[LiteralString] = f"""
+SELECT seed.id, seed.policy_id, seed.group_id
+  FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
   LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
- WHERE job.node_scope = %(scope)s AND job.phase IN ('ready_for_startup', 'starting_up', 'active', 'shutting_down',
-                                                    'ready_for_delete', 'delete_starting_up', 'deleting')
-   AND held.node_scope IS DISTINCT FROM %(scope)s
+ WHERE job.node_scope = %(scope)s AND job.phase IN {RUNNING}
+   AND (held.node_scope IS DISTINCT FROM %(scope)s OR held.policy_id IS DISTINCT FROM seed.policy_id
+        OR seed.policy_id IS NULL AND held.seed_id IS DISTINCT FROM seed.id)
  ORDER BY seed.id LIMIT 1000
 """
-_OPEN_GROUP: Final[LiteralString] = """
+_OPEN_GROUPS: Final[LiteralString] = """
 INSERT INTO jobs_throttlegroup (policy_id, seed_id, node_scope, epoch, state, weight)
-VALUES (%(policy)s, CASE WHEN %(policy)s::bigint IS NULL THEN %(seed)s::bigint END, %(scope)s, 0, 'free', 1)
+SELECT DISTINCT policy_id, CASE WHEN policy_id IS NULL THEN seed_id END, %(scope)s, 0, 'free', 1.0
+  FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
 ON CONFLICT DO NOTHING
 """
-_JOIN_GROUP: Final[LiteralString] = """
-UPDATE jobs_seed SET group_id = held.id
-  FROM jobs_throttlegroup AS held
- WHERE jobs_seed.id = %(seed)s AND held.node_scope = %(scope)s
-   AND ((held.policy_id = %(policy)s) OR (%(policy)s::bigint IS NULL AND held.seed_id = %(seed)s))
-"""
-# Groups that nobody owns, or whose owner is not at work any more.
-_ORPHANS: Final[LiteralString] = """
-SELECT held.id, held.owner_id FROM jobs_throttlegroup AS held
- WHERE held.node_scope = %(scope)s
-   AND (held.state <> 'owned' OR held.owner_id IS NULL
-        OR NOT EXISTS (SELECT FROM nodes_node AS node
-                        WHERE node.id = held.owner_id AND node.status = 'running'))
- ORDER BY held.id
-"""
+# Who stuffs one of the groups that are left holds it: after this nobody stuffs these seeds as part of it.
 # Locks: ThrottleGroup by id.
-_LOCK_ORPHANS: Final[LiteralString] = f"{_ORPHANS} FOR NO KEY UPDATE OF held"
-_HELD: Final[LiteralString] = """
-SELECT node.id, count(held.id) AS groups
-  FROM nodes_node AS node LEFT JOIN jobs_throttlegroup AS held ON held.owner_id = node.id AND held.state = 'owned'
- WHERE node.scope = %(scope)s AND node.kind = 'manager' AND node.status = 'running'
- GROUP BY node.id ORDER BY count(held.id), node.id
+_LOCK_LEFT: Final[LiteralString] = """
+SELECT id FROM jobs_throttlegroup WHERE id = ANY(%(left)s) ORDER BY id FOR NO KEY UPDATE
 """
-_GIVE: Final[LiteralString] = """
-UPDATE jobs_throttlegroup SET owner_id = %(owner)s, epoch = epoch + 1, state = 'owned' WHERE id = %(group)s
+_JOIN_GROUPS: Final[LiteralString] = """
+UPDATE jobs_seed SET group_id = held.id
+  FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
+  JOIN jobs_throttlegroup AS held
+    ON held.node_scope = %(scope)s
+   AND (held.policy_id = stray.policy_id OR stray.policy_id IS NULL AND held.seed_id = stray.seed_id)
+ WHERE jobs_seed.id = stray.seed_id
+"""
+# What was offered of seeds that are in another group now: its pace is that of the policy before.
+_OFFERED_BEFORE: Final[LiteralString] = """
+SELECT DISTINCT batch.id
+  FROM jobs_batch AS batch JOIN jobs_turn AS turn ON turn.batch_id = batch.id
+  JOIN jobs_lane AS lane ON lane.id = turn.lane_id
+ WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.group_id = ANY(%(left)s)
+   AND lane.seed_id = ANY(%(seeds)s)
 """
 
-GROUPS_TO_GIVE: Final[LiteralString] = f"EXISTS ({_SEEDS}) OR EXISTS ({_ORPHANS})"
+# Groups that are to be looked at: those that nobody owns, those of owners that leave or are gone, those on their way.
+# And where a manager owns nothing, whether another one has something to spare.
+GROUPS_TO_GIVE: Final[LiteralString] = f"""
+EXISTS ({_STRAYS})
+OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND state <> 'owned')
+OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND owner_id IS NULL AND state = 'owned')
+OR EXISTS (SELECT FROM nodes_node AS node JOIN jobs_throttlegroup AS held ON held.owner_id = node.id
+            WHERE held.node_scope = %(scope)s AND node.status <> 'running'
+              AND (held.state = 'owned' OR node.status IN ('stopped', 'failed')))
+OR (EXISTS (SELECT FROM nodes_node AS node
+             WHERE node.scope = %(scope)s AND node.kind = 'manager' AND node.status = 'running'
+               AND NOT EXISTS (SELECT FROM jobs_throttlegroup AS held
+                                WHERE held.owner_id = node.id OR held.destination_id = node.id))
+    AND EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s GROUP BY owner_id HAVING count(*) > 1))
+"""
+
+# Groups without a running seed. Locks: ThrottleGroup by id; a seed that starts just now finds no group, and gets one.
+_LOCK_IDLE: Final[LiteralString] = f"""
+SELECT held.id FROM jobs_throttlegroup AS held
+ WHERE held.node_scope = %(scope)s
+   AND NOT EXISTS (SELECT FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
+                    WHERE seed.group_id = held.id AND job.node_scope = %(scope)s AND job.phase IN {RUNNING})
+ ORDER BY held.id
+   FOR UPDATE OF held
+"""
 
 
 def allocate_groups(at: Pass) -> int:
-    """Give each group without a working owner to a manager; returns how many were given."""
+    """Let running seeds join their groups, and see to it that each group has an owner; returns how many changed."""
+    joined = _join_groups(at)
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        sight = look(at.connection, scope=at.scope, now=at.now)
+        actions = allocate(
+            items=sight.items, managers=sight.managers, strategy=sight.strategy, timeout=current()[NODE_TIMEOUT]
+        )
+        given = give(
+            at.connection,
+            [action for action in actions if isinstance(action, Give | TakeBack)],
+            sight=sight,
+            scope=at.scope,
+        )
+        begun = begin_moves(
+            at.connection,
+            [action for action in actions if isinstance(action, Release)],
+            sight=sight,
+            scope=at.scope,
+            now=at.now,
+        )
+    _withdraw(at, unsent_batches(at.connection, groups=_taken_back(actions, given), scope=at.scope))
+    if given or begun:
+        notify(at.connection, channels.GROUPS, at.scope)
+    return joined + len(given) + len(begun)
+
+
+def retire_groups(at: Pass) -> int:
+    """Weigh the groups anew and drop those without a running seed: the next run is allocated anew; returns 0."""
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
-        for seed in cursor.execute(_SEEDS, {"scope": at.scope}).fetchall():
-            facts = {"seed": seed.id, "policy": seed.policy_id, "scope": at.scope}
-            cursor.execute(_OPEN_GROUP, facts)
-            cursor.execute(_JOIN_GROUP, facts)
-        orphans = cursor.execute(_LOCK_ORPHANS, {"scope": at.scope}).fetchall()
-        held = {row.id: row.groups for row in cursor.execute(_HELD, {"scope": at.scope})}
-        for orphan in orphans:
-            # A dead manager's groups come to the main at once; new ones to who has the fewest.
-            owner = at.me if orphan.owner_id is not None or not held else min(held, key=lambda node: held[node])
-            held[owner] = held.get(owner, 0) + 1
-            cursor.execute(_GIVE, {"owner": owner, "group": orphan.id})
-    return len(orphans)
+        idle = [row.id for row in cursor.execute(_LOCK_IDLE, {"scope": at.scope})]
+        if idle:
+            cursor.execute("UPDATE jobs_seed SET group_id = NULL WHERE group_id = ANY(%s)", (idle,))
+            cursor.execute("DELETE FROM jobs_throttlegroup WHERE id = ANY(%s)", (idle,))
+        write_weights(at.connection, look(at.connection, scope=at.scope, now=at.now).items)
+    return 0
+
+
+def _join_groups(at: Pass) -> int:
+    """Let running seeds join the groups of their policies; returns how many did."""
+    with at.connection.transaction(), named_rows(at.connection) as cursor:
+        hold_term(at.connection, at.office)
+        strays = cursor.execute(_STRAYS, {"scope": at.scope}).fetchall()
+        if not strays:
+            return 0
+        facts: dict[str, Any] = {
+            "seeds": [seed.id for seed in strays],
+            "policies": [seed.policy_id for seed in strays],
+            "left": sorted({seed.group_id for seed in strays if seed.group_id is not None}),
+            "scope": at.scope,
+        }
+        cursor.execute(_LOCK_LEFT, facts)
+        cursor.execute(_OPEN_GROUPS, facts)
+        cursor.execute(_JOIN_GROUPS, facts)
+        offered = [row.id for row in cursor.execute(_OFFERED_BEFORE, facts)]
+    _withdraw(at, offered)
+    return len(strays)
+
+
+def _withdraw(at: Pass, batches: list[int]) -> None:
+    if batches:
+        release.withdraw(at.connection, batches=batches, now=at.now, term=at.office)
+
+
+def _taken_back(actions: tuple[Give | Release | TakeBack, ...], given: list[int]) -> list[int]:
+    return [action.item for action in actions if isinstance(action, TakeBack) and action.item in set(given)]

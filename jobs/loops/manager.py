@@ -17,7 +17,7 @@ import psycopg
 from django.db import connection as django_connection
 
 from jobs import channels
-from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups
+from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.connectors import JOBS_WITH_CONNECTORS, watch_connectors
 from jobs.duties.context import Pass
 from jobs.duties.failover import (
@@ -27,9 +27,11 @@ from jobs.duties.failover import (
     withdraw_from_stopped_jobs,
 )
 from jobs.duties.finish import JOBS_AT_REST, end_runs
+from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
 from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
 from jobs.duties.housekeep import OLD_NODES, fold_counters, forget_old_batches, forget_old_nodes
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
+from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
@@ -39,6 +41,7 @@ from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
 from jobs.queue.gates import GATES_OF_LOST_NODES
 from jobs.queue.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
+from jobs.queue.wake import notify
 from jobs.settings import running
 from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 from nodes import membership
@@ -77,7 +80,9 @@ _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(sco
 MAIN_DUTIES: Final = duties(
     (watch_connectors, 5.0, f"EXISTS ({JOBS_WITH_CONNECTORS})"),
     (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
+    (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
+    (retire_groups, 5.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
     (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({KEPT_IN_VAIN})"),
@@ -93,6 +98,7 @@ MAIN_DUTIES: Final = duties(
     (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
 )
 OWNER_DUTIES: Final = duties(
+    (hand_over_groups, 0.3, GROUPS_TO_HAND_OVER),
     (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),
     (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
     (sweep, 3.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
@@ -101,6 +107,13 @@ OWNER_DUTIES: Final = duties(
 _MY_GROUPS: Final[LiteralString] = """
 (SELECT coalesce(json_agg(json_build_array(id, epoch) ORDER BY id), '[]') FROM jobs_throttlegroup
   WHERE owner_id = %(me)s AND state = 'owned')
+"""
+# It holds something, and another manager is at work.
+_HAS_HEIRS: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s)
+   AND EXISTS (SELECT FROM nodes_node
+                WHERE scope = %(scope)s AND kind = 'manager' AND status = 'running'
+                  AND extract(epoch FROM clock_timestamp() - heartbeat_at) <= timeout_seconds)
 """
 _ASK_ALL: Final[LiteralString] = "SELECT " + ", ".join([_MY_GROUPS, calls(OWNER_DUTIES), calls(MAIN_DUTIES)])
 
@@ -145,12 +158,13 @@ class Manager:
             dsn,
             node_id=identity.id,
             timeout=identity.timeout,
-            channels=(channels.STUFF, channels.CONTROL),
+            channels=(channels.STUFF, channels.GROUPS, channels.CONTROL),
             heard=self._heard,
         )
         self._clock = DatabaseClock()
         self._woken = threading.Event()
         self._control_changed = threading.Event()
+        self._groups_changed = threading.Event()
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
         self._term: TermHeld | None = None
@@ -173,10 +187,12 @@ class Manager:
             self._work.run(self._register)
             self._heart.start()
             self._ear.start()
-            while not should_stop():
-                moved = self._work.run(self._pass)
-                after_pass()
-                self._rest(moved)
+            while not should_stop() and not self._heart.drains.is_set():
+                self._go_round(after_pass)
+            self._work.run(self._begin_leaving)
+            leaves_at = time.monotonic() + self._me.timeout.total_seconds()
+            while self._work.run(self._has_heirs) and time.monotonic() < leaves_at:
+                self._go_round(after_pass)
             self._work.run(self._leave)
         except FenceRefused as refused:
             self._work.run(lambda connection: count_refused(connection, self._me.id))
@@ -188,6 +204,11 @@ class Manager:
             self._heart.stop()
             self._work.close()
             django_connection.close()
+
+    def _go_round(self, after_pass: Callable[[], None]) -> None:
+        moved = self._work.run(self._pass)
+        after_pass()
+        self._rest(moved)
 
     _groups: tuple[GroupHeld, ...] = ()
 
@@ -212,17 +233,31 @@ class Manager:
         self._heart.adjust(interval=self._settings.heartbeat, give_up=self._settings.give_up)
         versions.report(connection, node_id=self._me.id, settings=taken.report())
 
-    def _leave(self, connection: psycopg.Connection[Any]) -> None:
+    def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
+        """Leave the office to others, and let the main move the groups: they go on here until then."""
         membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
+        self._looked_at = float("-inf")
+        notify(connection, channels.GROUPS, self._me.scope)
+
+    def _has_heirs(self, connection: psycopg.Connection[Any]) -> bool:
+        """Whether this manager holds a group that another one could be given."""
+        row = connection.execute(_HAS_HEIRS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
+        assert row is not None
+        return bool(row[0])
+
+    def _leave(self, connection: psycopg.Connection[Any]) -> None:
         membership.stop(connection, node_id=self._me.id, reason="asked to stop")
 
     def _heard(self, channel: str, payload: str) -> None:
         """In the ear's thread."""
-        if channel != channels.STUFF:
+        if channel in {channels.STUFF, channels.GROUPS} and payload != self._me.scope:
+            return
+        if channel == channels.GROUPS:
+            self._groups_changed.set()
+        elif channel != channels.STUFF:
             self.control_changes += 1
             self._control_changed.set()
-        if channel != channels.STUFF or payload == self._me.scope:
-            self._woken.set()
+        self._woken.set()
 
     def _rest(self, moved: int) -> None:
         time.sleep(_LONG_BREATH if moved >= _PLENTY else _BREATH if moved else _SHORT_BREATH)
@@ -245,6 +280,12 @@ class Manager:
             self._main.hasten()
             self._owner.hasten()
             self._looked_at = self._asked_at = float("-inf")
+        if self._groups_changed.is_set():
+            # Something is to be handed over, or was: whoever gets it begins at once.
+            self._groups_changed.clear()
+            self._main.hasten()
+            self._owner.hasten()
+            self._asked_at = float("-inf")
         if time.monotonic() - self._looked_at > self._settings.heartbeat.total_seconds() / _LOOKS_A_BEAT:
             self._looked_at = time.monotonic()
             self._keep_office(connection)

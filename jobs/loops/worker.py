@@ -321,6 +321,8 @@ class Worker:
                 raise WorkerFailed("the node was marked failed")
             if self._heart.has_given_up:
                 raise WorkerFailed("the database stayed away")
+            if self._heart.drains.is_set():
+                self._stop.set()
             if self._heart.trust.must_close:
                 for task in list(self._tasks):
                     task.cancel()

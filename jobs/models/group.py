@@ -2,27 +2,32 @@
 
 from django.db import models
 
+from nodes.decisions.items import ItemState
+
+# Plain strings, so that a migration keeps what they were and needs none of today's code.
+_FREE, _OWNED, _RELEASING = (state.value for state in (ItemState.FREE, ItemState.OWNED, ItemState.RELEASING))
+
 
 class ThrottleGroup(models.Model):
     """
-    All seeds of one policy in one scope; a seed without a policy is a group of its own.
+    All running seeds of one policy in one scope; a seed without a policy is a group of its own.
 
-    A move is a change of this one row: `epoch` grows with every change of owner, and who stuffs
-    holds the row with the epoch that he was given.
+    A group is there while one of its seeds runs. A move is a change of this one row: `epoch` grows with
+    every change of owner, and who stuffs holds the row with the epoch that he was given. Its states are
+    those of `nodes.decisions.items`.
     """
-
-    class State(models.TextChoices):
-        FREE = "free"
-        OWNED = "owned"
-        RELEASING = "releasing"
 
     policy = models.ForeignKey("jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     seed = models.ForeignKey("jobs.Seed", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     node_scope = models.CharField(max_length=100)
     owner = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     epoch = models.BigIntegerField(default=0)
-    state = models.CharField(max_length=10, choices=State.choices, default=State.FREE)
+    state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in ItemState], default=_FREE)
+    # What it counts in the balance, as it was weighed last.
     weight = models.FloatField(default=1.0)
+    # While it is releasing: where to, and since when.
+    destination = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    releasing_since = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = (
@@ -33,4 +38,11 @@ class ThrottleGroup(models.Model):
                 condition=models.Q(policy__isnull=False, seed__isnull=True)
                 | models.Q(policy__isnull=True, seed__isnull=False),
             ),
+            models.CheckConstraint(
+                name="group_is_bound_for_somewhere_while_it_is_released",
+                condition=models.Q(state=_RELEASING, releasing_since__isnull=False)
+                | models.Q(~models.Q(state=_RELEASING), destination__isnull=True, releasing_since__isnull=True),
+            ),
         )
+        # The few that the main has to look at.
+        indexes = (models.Index(fields=["node_scope"], name="group_under_way", condition=~models.Q(state=_OWNED)),)

@@ -46,6 +46,16 @@ NODE_GIVE_UP: Final = Setting(
     applies=Applies.AT_ONCE,
 )
 
+BALANCE: Final = Setting(
+    path="cluster.balance",
+    environment="CRAWLCTL_BALANCE",
+    kind=Choice(words=("SEEDS", "LOAD", "GROUPS")),
+    default="SEEDS",
+    meaning="What managers have as evenly as can be: running seeds, documents per second of the last five minutes, "
+    "or groups of seeds.",
+    applies=Applies.AT_ONCE,
+)
+
 # --- Workers -----------------------------------------------------------------------------------
 
 CLAIMED: Final = Setting(
@@ -258,6 +268,7 @@ TABLE: Final = Table(
         HEARTBEAT_INTERVAL,
         NODE_TIMEOUT,
         NODE_GIVE_UP,
+        BALANCE,
         CLAIMED,
         PROCESSED_AT_ONCE,
         EXPIRED_AT_ONCE,

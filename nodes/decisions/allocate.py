@@ -90,7 +90,7 @@ def _place(
         available=takers,
         previous=to_place,
         weights=_weights(items),
-        kept={item.id: holder for item in items if item.id not in to_place and (holder := _holder_of(item))},
+        kept={item.id: holder for item in items if item.id not in to_place and (holder := item.holder)},
     )
 
 
@@ -98,7 +98,7 @@ def _welcome(
     items: Collection[ItemSeen], *, placed: Mapping[int, UUID], takers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
     """The moves to managers that hold nothing, if others have something to spare."""
-    holders = {placed.get(item.id, _holder_of(item)) for item in items}
+    holders = {placed.get(item.id, item.holder) for item in items}
     newcomers = takers - holders
     if not newcomers:
         return []
@@ -121,17 +121,10 @@ def _level(
         previous={item.id: item.owner for item in movable.values()},
         weights=_weights(items),
         kept={
-            item.id: holder
-            for item in items
-            if item.id not in movable and (holder := placed.get(item.id, _holder_of(item)))
+            item.id: holder for item in items if item.id not in movable and (holder := placed.get(item.id, item.holder))
         },
     )
     return [_release(movable[item], to=to) for item, to in sorted(planned.items()) if to != movable[item].owner]
-
-
-def _holder_of(item: ItemSeen) -> UUID | None:
-    """Who has the item, or will have it when its move has ended."""
-    return item.destination if item.state == ItemState.RELEASING else item.owner
 
 
 def _weights(items: Collection[ItemSeen]) -> dict[int, float]:

@@ -40,6 +40,11 @@ class ItemSeen:
     destination: UUID | None = None
     releasing_for: dt.timedelta = dt.timedelta()
 
+    @property
+    def holder(self) -> UUID | None:
+        """Who has the item, or will have it when its move has ended."""
+        return self.destination if self.state == ItemState.RELEASING else self.owner
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSeen:

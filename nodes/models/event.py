@@ -19,6 +19,10 @@ class NodeEvent(models.Model):
         ELECTED = "elected", _("became main")
         RESIGNED = "resigned", _("resigned as main")
         SETTINGS = "settings", _("settings were stored")
+        GIVEN = "given", _("was given groups")
+        MOVING = "moving", _("is to hand groups over")
+        HANDED_OVER = "handed_over", _("handed groups over")
+        ASKED = "asked", _("was asked by an administrator")
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(db_default=Now())

@@ -155,8 +155,14 @@ def elect_another(connection, node):
     return "marked_failed" in events_of(connection, node.id)
 
 
+def drain(connection, node):
+    term = elect_main(connection, register_node(connection))
+    return membership.drain(connection, node_id=node.id, term=term, reason="asked by somebody")
+
+
 MOVES = {
     "begin_work": begin_work,
+    "drain": drain,
     "begin_draining": begin_draining,
     "stop": stop,
     "mark_failed": mark_failed,

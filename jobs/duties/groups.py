@@ -1,0 +1,254 @@
+"""
+Throttle groups and managers as the decisions of `nodes.decisions` see them, and what was decided, written.
+
+Every write is guarded by the epoch that was seen: whatever happened to a group in between, it is left
+alone then, and seen anew at the next pass.
+"""
+
+import datetime as dt
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.queue.rows import named_rows
+from jobs.settings.running import current
+from jobs.settings.table import BALANCE
+from nodes.assignment.evenly import evenly
+from nodes.assignment.strategy import Strategy
+from nodes.assignment.weighted import weighted
+from nodes.decisions.allocate import Give
+from nodes.decisions.hand_over import LetGo, Release, TakeBack
+from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
+from nodes.journal import record
+from nodes.lifecycle import NodeStatus
+
+# Phases in which a job has work for the owners of its seeds' groups: its seeds run.
+RUNNING: Final[LiteralString] = (
+    "('ready_for_startup', 'starting_up', 'active', 'shutting_down', 'ready_for_delete', 'delete_starting_up',"
+    " 'deleting')"
+)
+
+_MANAGERS: Final[LiteralString] = """
+SELECT id, name, status, extract(epoch FROM clock_timestamp() - heartbeat_at) > timeout_seconds AS is_silent
+  FROM nodes_node
+ WHERE scope = %(scope)s AND kind = 'manager' AND status IN ('starting', 'running', 'draining')
+ ORDER BY started_at, id
+"""
+# Running seeds of each group. One without any is on its way out.
+_ITEMS: Final[LiteralString] = f"""
+SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
+       coalesce(extract(epoch FROM %(now)s - held.releasing_since), 0)::float AS releasing_for,
+       coalesce(running.seeds, 0) AS seeds
+  FROM jobs_throttlegroup AS held
+  LEFT JOIN (SELECT seed.group_id, count(*) AS seeds
+               FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
+              WHERE job.node_scope = %(scope)s AND job.phase IN {RUNNING}
+              GROUP BY seed.group_id) AS running ON running.group_id = held.id
+ WHERE held.node_scope = %(scope)s
+ ORDER BY held.id
+"""
+# Documents that workers took of each group, a second.
+_LOADS: Final[LiteralString] = """
+SELECT group_id, sum(documents) / extract(epoch FROM %(over)s::interval)::float AS load FROM jobs_batch
+ WHERE node_scope = %(scope)s AND sent_at > clock_timestamp() - %(over)s::interval
+ GROUP BY group_id
+"""
+_LOOKED_BACK: Final = dt.timedelta(minutes=5)
+# A group that has just begun carries something all the same: the next one should go elsewhere.
+_LEAST_LOAD: Final = 0.1
+# Locks: ThrottleGroup by id. Guarded by the epoch and the state that were seen.
+_LOCK: Final[LiteralString] = """
+SELECT held.id FROM jobs_throttlegroup AS held
+  JOIN unnest(%(items)s::bigint[], %(epochs)s::bigint[]) AS seen(id, epoch) ON seen.id = held.id AND seen.epoch = held.epoch
+ WHERE (held.state = 'releasing') = %(are_releasing)s
+ ORDER BY held.id
+   FOR NO KEY UPDATE OF held
+"""
+_GIVE: Final[LiteralString] = """
+UPDATE jobs_throttlegroup AS held
+   SET owner_id = given.owner, epoch = held.epoch + 1, state = CASE WHEN given.owner IS NULL THEN 'free' ELSE 'owned' END,
+       destination_id = NULL, releasing_since = NULL
+  FROM unnest(%(items)s::bigint[], %(to)s::uuid[]) AS given(id, owner)
+ WHERE held.id = given.id AND held.id = ANY(%(locked)s)
+"""
+_RELEASE: Final[LiteralString] = """
+UPDATE jobs_throttlegroup AS held
+   SET state = 'releasing', destination_id = given.owner, releasing_since = %(now)s
+  FROM unnest(%(items)s::bigint[], %(to)s::uuid[]) AS given(id, owner)
+ WHERE held.id = given.id AND held.id = ANY(%(locked)s)
+"""
+_WEIGH: Final[LiteralString] = """
+UPDATE jobs_throttlegroup AS held SET weight = weighed.weight
+  FROM unnest(%(items)s::bigint[], %(weights)s::float[]) AS weighed(id, weight)
+ WHERE held.id = weighed.id AND held.weight <> weighed.weight
+"""
+_UNSENT: Final[LiteralString] = """
+SELECT id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'available' AND group_id = ANY(%(groups)s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """
+    The groups and the managers of one scope at one moment; `names` are those of the managers, and `strategy` is
+    how the groups are to be balanced.
+    """
+
+    items: tuple[ItemSeen, ...]
+    managers: tuple[ManagerSeen, ...]
+    names: Mapping[uuid.UUID, str]
+    strategy: Strategy
+
+    def name(self, node_id: uuid.UUID | None) -> str:
+        return self.names.get(node_id, str(node_id)) if node_id is not None else "nobody"
+
+
+def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> Sight:
+    """See who holds what and how much that weighs, and who is there to hold it."""
+    with named_rows(connection) as cursor:
+        managers = cursor.execute(_MANAGERS, {"scope": scope}).fetchall()
+        groups = cursor.execute(_ITEMS, {"scope": scope, "now": now}).fetchall()
+        weights = {row.id: float(row.seeds) for row in groups}
+        balance = current()[BALANCE]
+        if balance == "LOAD":
+            loads = dict(cursor.execute(_LOADS, {"scope": scope, "over": _LOOKED_BACK}).fetchall())
+            weights = {group: max(loads.get(group, 0.0), _LEAST_LOAD) for group in weights}
+    return Sight(
+        items=tuple(
+            ItemSeen(
+                id=row.id,
+                owner=row.owner_id,
+                epoch=row.epoch,
+                state=ItemState(row.state),
+                weight=weights[row.id],
+                destination=row.destination_id,
+                releasing_for=dt.timedelta(seconds=row.releasing_for),
+            )
+            for row in groups
+        ),
+        managers=tuple(
+            ManagerSeen(id=row.id, status=NodeStatus(row.status), is_silent=row.is_silent) for row in managers
+        ),
+        names={row.id: row.name for row in managers},
+        strategy=evenly if balance == "GROUPS" else weighted,
+    )
+
+
+def give(
+    connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, sight: Sight, scope: str
+) -> list[int]:
+    """Give groups to new owners, who begin at once; returns which. In a transaction of the main."""
+    wanted = list(actions)
+    given = [
+        group
+        for are_releasing in (False, True)
+        for group in _write(
+            connection,
+            _GIVE,
+            [action for action in wanted if isinstance(action, TakeBack) == are_releasing],
+            are_releasing=are_releasing,
+        )
+    ]
+    for owner, groups in _by_node(wanted, only=given).items():
+        record(
+            connection,
+            node_id=owner,
+            scope=scope,
+            kind="given",
+            message=f"manager {sight.name(owner)} was given {_groups(len(groups))}",
+            detail={"groups": groups},
+        )
+    return given
+
+
+def begin_moves(
+    connection: psycopg.Connection[Any], actions: Iterable[Release], *, sight: Sight, scope: str, now: dt.datetime
+) -> list[int]:
+    """Ask owners to let groups go to others; returns which were asked for. In a transaction of the main."""
+    wanted = list(actions)
+    begun = _write(connection, _RELEASE, wanted, are_releasing=False, now=now)
+    by_owner: dict[uuid.UUID, list[Release]] = defaultdict(list)
+    for action in wanted:
+        if action.item in begun:
+            by_owner[action.owner].append(action)
+    for owner, moves in by_owner.items():
+        record(
+            connection,
+            node_id=owner,
+            scope=scope,
+            kind="moving",
+            message=f"manager {sight.name(owner)} is to hand over {_groups(len(moves))}",
+            detail={"moves": [{"group": move.item, "to": str(move.to)} for move in moves]},
+        )
+    return begun
+
+
+def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, sight: Sight, scope: str) -> list[int]:
+    """Let groups go into the hands of their new owners; returns which. In a transaction of the old owner."""
+    let_go = _write(connection, _GIVE, actions, are_releasing=True)
+    if let_go:
+        me = actions[0].owner
+        moves = [
+            {"group": action.item, "to": str(action.to) if action.to else None}
+            for action in actions
+            if action.item in let_go
+        ]
+        record(
+            connection,
+            node_id=me,
+            scope=scope,
+            kind="handed_over",
+            message=f"manager {sight.name(me)} handed over {_groups(len(moves))}",
+            detail={"moves": moves},
+        )
+    return let_go
+
+
+def write_weights(connection: psycopg.Connection[Any], items: Sequence[ItemSeen]) -> None:
+    """Keep what each group weighs in the balance, to be shown."""
+    connection.execute(_WEIGH, {"items": [item.id for item in items], "weights": [item.weight for item in items]})
+
+
+def unsent_batches(connection: psycopg.Connection[Any], *, groups: Sequence[int], scope: str) -> list[int]:
+    """The batches of these groups that nobody has taken yet."""
+    return [row[0] for row in connection.execute(_UNSENT, {"groups": list(groups), "scope": scope})]
+
+
+def _write(
+    connection: psycopg.Connection[Any],
+    statement: LiteralString,
+    actions: Sequence[Give | Release | TakeBack | LetGo],
+    *,
+    are_releasing: bool,
+    now: dt.datetime | None = None,
+) -> list[int]:
+    """Lock the groups that are as they were seen, and write; returns which."""
+    if not actions:
+        return []
+    facts = {
+        "items": [action.item for action in actions],
+        "epochs": [action.epoch for action in actions],
+        "to": [action.to for action in actions],
+        "are_releasing": are_releasing,
+        "now": now,
+    }
+    locked = [row[0] for row in connection.execute(_LOCK, facts)]
+    connection.execute(statement, facts | {"locked": locked})
+    return locked
+
+
+def _by_node(actions: Iterable[Give | TakeBack], *, only: Iterable[int]) -> dict[uuid.UUID, list[int]]:
+    written = set(only)
+    found: dict[uuid.UUID, list[int]] = defaultdict(list)
+    for action in actions:
+        if action.item in written:
+            found[action.to].append(action.item)
+    return found
+
+
+def _groups(count: int) -> str:
+    return "1 group" if count == 1 else f"{count:,} groups"

@@ -1,0 +1,41 @@
+"""
+The owner's part of a move: withdraw what nobody has taken, then let go.
+
+From the moment that the main began the move, the group's fence refuses to stuff it, so nothing new is offered
+after what is withdrawn here. What workers have taken goes on, and is flushed as ever.
+"""
+
+from typing import Final, LiteralString
+
+from jobs import channels
+from jobs.duties.context import Pass
+from jobs.duties.groups import hand_over, look, unsent_batches
+from jobs.queue import release
+from jobs.queue.wake import notify
+from nodes.decisions.hand_over import let_go
+from nodes.decisions.items import ItemState
+from nodes.fences import hold_node
+
+GROUPS_TO_HAND_OVER: Final[LiteralString] = (
+    "EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s AND node_scope = %(scope)s AND state = 'releasing')"
+)
+
+
+def hand_over_groups(at: Pass) -> int:
+    """Hand over the groups that are to leave this manager; returns how many."""
+    sight = look(at.connection, scope=at.scope, now=at.now)
+    leaving = [item.id for item in sight.items if item.owner == at.me and item.state == ItemState.RELEASING]
+    batches = unsent_batches(at.connection, groups=leaving, scope=at.scope)
+    if batches:
+        release.withdraw(at.connection, batches=batches, now=at.now)
+    with at.connection.transaction():
+        hold_node(at.connection, at.me)
+        handed = hand_over(
+            at.connection,
+            let_go(items=sight.items, managers=sight.managers, me=at.me),
+            sight=sight,
+            scope=at.scope,
+        )
+    if handed:
+        notify(at.connection, channels.GROUPS, at.scope)
+    return len(handed)

@@ -1,0 +1,187 @@
+"""
+Requests to the cluster: the main answers what administrators wish.
+
+Answer and deed are one transaction under the term: a main that dies leaves a request either unanswered, for the
+next main, or answered and begun. What was begun arrives by itself (`duties.hand_over`), and the request ends then.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, LiteralString
+
+from psycopg.types.json import Jsonb
+
+from jobs import channels
+from jobs.duties.context import Pass
+from jobs.duties.groups import Sight, begin_moves, look
+from jobs.queue.rows import named_rows
+from jobs.queue.wake import notify
+from nodes import membership
+from nodes.decisions.allocate import rebalance
+from nodes.decisions.hand_over import MoveRefused, Release, move
+from nodes.fences import hold_term
+from nodes.journal import record
+
+OPEN_REQUESTS: Final[LiteralString] = """
+SELECT FROM nodes_clusterrequest WHERE scope = %(scope)s AND state IN ('waiting', 'under way')
+"""
+# Locks: ClusterRequest by id.
+_WAITING: Final[LiteralString] = """
+SELECT id, kind, item, node, dry_run, asked_by FROM nodes_clusterrequest
+ WHERE scope = %(scope)s AND state = 'waiting'
+ ORDER BY id LIMIT 1
+   FOR NO KEY UPDATE
+"""
+_ANSWER: Final[LiteralString] = """
+UPDATE nodes_clusterrequest
+   SET state = %(state)s, reason = %(reason)s, answer = %(answer)s, answered_at = clock_timestamp(),
+       ended_at = CASE WHEN %(state)s <> 'under way' THEN clock_timestamp() END
+ WHERE id = %(id)s
+"""
+# Those whose last group has left its old owner, and those whose node has ended.
+_END_ARRIVED: Final[LiteralString] = """
+UPDATE nodes_clusterrequest AS request SET state = 'done', ended_at = clock_timestamp()
+ WHERE scope = %(scope)s AND state = 'under way'
+   AND CASE WHEN kind = 'drain'
+            THEN NOT EXISTS (SELECT FROM nodes_node AS node
+                              WHERE node.id = request.node AND node.status IN ('starting', 'running', 'draining'))
+            ELSE NOT EXISTS (SELECT FROM jsonb_to_recordset(request.answer -> 'moves') AS move("group" bigint, epoch bigint)
+                               JOIN jobs_throttlegroup AS held
+                                 ON held.id = move."group" AND held.epoch = move.epoch AND held.state = 'releasing') END
+"""
+_NODE: Final[LiteralString] = "SELECT id, kind, name, status FROM nodes_node WHERE id = %s"
+_NAMES: Final[LiteralString] = """
+SELECT held.id, coalesce(policy.name, seed.urls[1], '') AS name
+  FROM jobs_throttlegroup AS held
+  LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = held.policy_id
+  LEFT JOIN jobs_seed AS seed ON seed.id = held.seed_id
+ WHERE held.id = ANY(%s)
+"""
+
+
+class _Refused(Exception):
+    """The request cannot be met, and its sentence says why."""
+
+
+def answer_requests(at: Pass) -> int:
+    """Answer what is waiting, and end what has arrived; returns how many were answered."""
+    answered = 0
+    while _answer_one(at):
+        answered += 1
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        at.connection.execute(_END_ARRIVED, {"scope": at.scope})
+    if answered:
+        notify(at.connection, channels.GROUPS, at.scope)
+    return answered
+
+
+def _answer_one(at: Pass) -> bool:
+    with at.connection.transaction(), named_rows(at.connection) as cursor:
+        hold_term(at.connection, at.office)
+        request = cursor.execute(_WAITING, {"scope": at.scope}).fetchone()
+        if request is None:
+            return False
+        reason, answer, is_under_way = "", None, False
+        try:
+            answer, is_under_way = _MEETING[request.kind](at, request)
+        except _Refused as refused:
+            reason = str(refused)
+        state = "refused" if reason else "under way" if is_under_way else "done"
+        cursor.execute(_ANSWER, {"id": request.id, "state": state, "reason": reason, "answer": Jsonb(answer)})
+        came_to = f"refused: {reason}" if reason else f"{len(answer['moves'])} moves" if answer else state
+        record(
+            at.connection,
+            node_id=at.me,
+            scope=at.scope,
+            kind="asked",
+            message=f"{request.asked_by} asked for: {request.kind}{' (dry run)' if request.dry_run else ''}; {came_to}",
+            detail={"request": request.id},
+        )
+    return True
+
+
+def _rebalance(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
+    sight = look(at.connection, scope=at.scope, now=at.now)
+    moves = rebalance(items=sight.items, managers=sight.managers, strategy=sight.strategy)
+    if not request.dry_run:
+        begin_moves(at.connection, moves, sight=sight, scope=at.scope, now=at.now)
+    return _plan(at, sight, moves), bool(moves) and not request.dry_run
+
+
+def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
+    sight = look(at.connection, scope=at.scope, now=at.now)
+    item = next((item for item in sight.items if item.id == request.item), None)
+    if item is None:
+        raise _Refused(f"There is no group {request.item}: it has ended.")
+    to = next((manager for manager in sight.managers if manager.id == request.node), None)
+    if to is None:
+        raise _Refused(_why_no_manager(at, request.node))
+    try:
+        begun = move(item, to=to, managers=sight.managers)
+    except MoveRefused as refused:
+        raise _Refused(str(refused)) from refused
+    moves = (begun,) if begun is not None else ()
+    begin_moves(at.connection, moves, sight=sight, scope=at.scope, now=at.now)
+    return _plan(at, sight, moves), bool(moves)
+
+
+def _drain(at: Pass, request: Any) -> tuple[None, bool]:
+    with named_rows(at.connection) as cursor:
+        node = cursor.execute(_NODE, (request.node,)).fetchone()
+    if node is None:
+        raise _Refused(f"There is no node {request.node}.")
+    if node.status in {"stopped", "failed"}:
+        raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has ended already.")
+    managers = look(at.connection, scope=at.scope, now=at.now).managers
+    if node.kind == "manager" and not any(other.takes for other in managers if other.id != node.id):
+        raise _Refused(f"The manager {node.name} ({node.id}) is the only one at work: start another one first.")
+    membership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
+    return None, True
+
+
+_MEETING: Final = {"rebalance": _rebalance, "move": _move, "drain": _drain}
+
+
+def _why_no_manager(at: Pass, node_id: uuid.UUID) -> str:
+    with named_rows(at.connection) as cursor:
+        node = cursor.execute(_NODE, (node_id,)).fetchone()
+    if node is None:
+        return f"There is no node {node_id}."
+    if node.kind != "manager":
+        return f"{node.name} ({node.id}) is a {node.kind}: groups belong to managers."
+    return f"The manager {node.name} ({node.id}) is {node.status}: choose one that is running."
+
+
+def _plan(at: Pass, sight: Sight, moves: Sequence[Release]) -> dict[str, Any]:
+    """The moves, and who carries what before and after them."""
+    names = dict(at.connection.execute(_NAMES, ([move.item for move in moves],)).fetchall())
+    weights = {item.id: item.weight for item in sight.items}
+    to = {move.item: move.to for move in moves}
+    return {
+        "moves": [
+            {
+                "group": move.item,
+                "name": names.get(move.item, ""),
+                "epoch": move.epoch,
+                "weight": weights[move.item],
+                "owner": str(move.owner),
+                "to": str(move.to),
+            }
+            for move in moves
+        ],
+        "before": _loads(sight, {}),
+        "after": _loads(sight, to),
+    }
+
+
+def _loads(sight: Sight, moved: Mapping[int, uuid.UUID]) -> list[dict[str, Any]]:
+    held: dict[uuid.UUID, list[float]] = {manager.id: [] for manager in sight.managers}
+    for item in sight.items:
+        holder = moved.get(item.id, item.holder)
+        if holder in held:
+            held[holder].append(item.weight)
+    return [
+        {"manager": str(manager), "name": sight.name(manager), "groups": len(weights), "weight": sum(weights)}
+        for manager, weights in held.items()
+    ]

@@ -1,0 +1,44 @@
+"""What a terminal shows of a request to the cluster: the plan, and how it ends."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from jobs.control import GroupUnknown, NodeUnknown, NoMain, RequestRefused
+from nodes.models import ClusterRequest
+
+
+def ask(wish: Callable[[], ClusterRequest]) -> ClusterRequest:
+    """
+    Make a request.
+
+    Raises:
+        CommandError: 2 for what is not there, 1 for what cannot be done now.
+    """
+    try:
+        return wish()
+    except (GroupUnknown, NodeUnknown) as unknown:
+        raise CommandError(str(unknown), returncode=2) from unknown
+    except (NoMain, RequestRefused) as refused:
+        raise CommandError(str(refused), returncode=1) from refused
+
+
+def lines_about(request: ClusterRequest) -> Iterator[str]:
+    """The request and its answer, in lines."""
+    yield f"Request {request.pk}, {request.kind}: {request.get_state_display()}"
+    if request.answer is not None:
+        yield from _plan(request.answer)
+
+
+def _plan(answer: dict[str, Any]) -> Iterator[str]:
+    names = {load["manager"]: load["name"] for load in answer["before"]}
+    after = {load["manager"]: load for load in answer["after"]}
+    for move in answer["moves"]:
+        yield f"  group {move['group']} ({move['name']}): {names[move['owner']]} -> {names[move['to']]}"
+    for load in answer["before"]:
+        then = after[load["manager"]]
+        yield (
+            f"  {load['name']} ({load['manager']}): {load['groups']} -> {then['groups']} groups,"
+            f" weight {load['weight']:g} -> {then['weight']:g}"
+        )

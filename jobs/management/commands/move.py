@@ -1,0 +1,28 @@
+"""`manage.py move GROUP --to NODE`: hand one group of seeds over to another manager."""
+
+import argparse
+import getpass
+import uuid
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from jobs import control
+from jobs.management.cluster_requests import ask, lines_about
+from jobs.management.database import look_at_the_database
+from jobs.queries.clock import read_clock
+
+
+class Command(BaseCommand):
+    requires_system_checks: list[str] = []
+    help = "Hand one group of seeds over to another manager, without a pause."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("group", type=int, help="its id; GET /api/v1/groups/ lists them")
+        parser.add_argument("--to", type=uuid.UUID, required=True, metavar="NODE", help="the id of a running manager")
+
+    def handle(self, *_args: Any, group: int, to: uuid.UUID, **_options: Any) -> None:
+        look_at_the_database()
+        request = ask(lambda: control.move_group(group, to=to, made_by=getpass.getuser(), now=read_clock()))
+        for line in lines_about(request):
+            self.stdout.write(line)

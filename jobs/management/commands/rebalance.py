@@ -1,0 +1,26 @@
+"""`manage.py rebalance [--dry-run]`: make the balance of groups over managers even."""
+
+import argparse
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from jobs import control
+from jobs.management.cluster_requests import ask, lines_about
+from jobs.management.database import look_at_the_database
+from jobs.queries.clock import read_clock
+
+
+class Command(BaseCommand):
+    requires_system_checks: list[str] = []
+    help = "Make the balance of groups of seeds over managers even, with few moves."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be moved")
+
+    def handle(self, *_args: Any, dry_run: bool, **_options: Any) -> None:
+        look_at_the_database()
+        request = ask(lambda: control.rebalance(dry_run=dry_run, made_by=getpass.getuser(), now=read_clock()))
+        for line in lines_about(request):
+            self.stdout.write(line)

@@ -1,0 +1,345 @@
+"""Groups between managers: given, moved without a pause, taken back; duties stepped by hand, on real rows."""
+
+from collections import Counter
+
+import pytest
+from django.utils import timezone
+
+from jobs import control
+from jobs.control import SeedWanted
+from jobs.duties.allocate import allocate_groups, retire_groups
+from jobs.duties.groups import look
+from jobs.duties.hand_over import hand_over_groups
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import Batch, BinLimit, Job, QueueItem, Seed, ThrottleGroup
+from jobs.queue.flush import flush
+from jobs.queue.hold import GroupHeld
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from jobs.settings.table import BALANCE
+from nodes import membership
+from nodes.decisions.hand_over import let_go
+from nodes.fences import FenceRefused
+from tests.cluster import NOON, TIMEOUT, events_of, fall_silent, register_node, seconds
+from tests.factories import facts_of, make_documents, make_job, make_lane, make_policy, make_result
+from tests.stepping import Main, Manager
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+def run_jobs(count, *, policy=None):
+    """So many jobs with a seed each, in the middle of a run that nobody has been given yet."""
+    jobs = [make_job(policy=policy) for _ in range(count)]
+    Job.objects.filter(pk__in=[job.pk for job in jobs]).update(phase=Phase.ACTIVE, run_no=1, started_at=NOON)
+    return list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk"))
+
+
+def owners():
+    """How many groups each manager owns."""
+    return Counter(ThrottleGroup.objects.filter(state="owned").values_list("owner_id", flat=True))
+
+
+def held(group):
+    row = ThrottleGroup.objects.get(pk=group.pk)
+    return GroupHeld(row.pk, row.epoch)
+
+
+def offer(manager, group):
+    return stuff(manager.connection, manager=manager.id, group=held(group), room=10, workers=1, now=NOON)
+
+
+def begin_move(main, to):
+    """A group of the main's that is to go to another manager, with documents that it may still hand out."""
+    (job,) = run_jobs(1)
+    main.step(allocate_groups)
+    group = ThrottleGroup.objects.get()
+    ThrottleGroup.objects.update(owner=main.id)
+    make_documents(make_lane(job.seeds.get()), 30)
+    offer(main, group)
+    ThrottleGroup.objects.update(state="releasing", destination=to.id, releasing_since=NOON)
+    return group
+
+
+# --- Being given -----------------------------------------------------------------------------------
+
+
+def test_seeds_of_one_policy_are_one_group_and_others_are_spread(main, connection):
+    other = Manager(connection)
+    shared = make_policy()
+    run_jobs(3, policy=shared)
+    run_jobs(5)
+
+    main.step(allocate_groups)
+
+    group = ThrottleGroup.objects.get(policy=shared)
+    assert Seed.objects.filter(group=group).count() == 3
+    weights = Counter()
+    for row in look(connection, scope="cluster", now=NOON).items:
+        weights[row.owner] += row.weight
+    assert weights == {main.id: 4, other.id: 4}
+
+
+def test_a_seed_that_starts_joins_the_group_that_runs_with_its_policy(main, connection):
+    shared = make_policy()
+    run_jobs(1, policy=shared)
+    main.step(allocate_groups)
+    Manager(connection)
+
+    run_jobs(1, policy=shared)
+    main.step(allocate_groups)
+
+    assert ThrottleGroup.objects.get().seeds.count() == 2
+    assert owners() == {main.id: 1}
+
+
+def test_a_failed_managers_groups_go_to_all_the_others(main, connection):
+    one, two = Manager(connection), Manager(connection)
+    run_jobs(6)
+    main.step(allocate_groups)
+
+    membership.mark_failed(connection, verdict=fall_silent(connection, one.node), term=main.term)
+    main.step(allocate_groups)
+
+    assert owners() == {main.id: 3, two.id: 3}
+
+
+def test_whoever_is_given_groups_can_read_that_in_the_journal(main, connection):
+    run_jobs(2)
+
+    main.step(allocate_groups)
+
+    assert "given" in events_of(connection, main.id)
+
+
+def test_an_old_main_gives_nothing(main, connection):
+    run_jobs(1)
+    membership.resign(connection, term=main.term)
+
+    with pytest.raises(FenceRefused, match="term fence"):
+        main.step(allocate_groups)
+
+    assert not ThrottleGroup.objects.exists()
+
+
+def test_a_group_whose_seeds_have_all_ended_is_gone_and_the_next_run_is_allocated_anew(main):
+    (job,) = run_jobs(1)
+    main.step(allocate_groups)
+    Job.objects.update(phase=Phase.INACTIVE)
+
+    main.step(retire_groups)
+    assert not ThrottleGroup.objects.exists()
+
+    Job.objects.update(phase=Phase.READY_FOR_STARTUP)
+    main.step(allocate_groups)
+    assert job.seeds.get().group.owner_id == main.id
+
+
+def test_a_group_weighs_what_runs_in_it(main):
+    run_jobs(3, policy=make_policy())
+
+    main.step(allocate_groups, retire_groups)
+
+    assert ThrottleGroup.objects.get().weight == 3
+
+
+def test_observed_load_can_count_instead(main, settings):
+    (busy, *idle) = run_jobs(3)
+    main.step(allocate_groups)
+    busy = ThrottleGroup.objects.get(seed__job=busy)
+    Batch.objects.create(
+        group=busy, node_scope="cluster", state="done", documents=3000, created_at=NOON, sent_at=timezone.now()
+    )
+
+    settings.CRAWLCTL_ENVIRONMENT = {BALANCE.path: "LOAD"}
+    main.step(retire_groups)
+
+    weights = dict(ThrottleGroup.objects.values_list("seed__job", "weight"))
+    assert weights == {busy.seed.job_id: 10.0, **{job.pk: 0.1 for job in idle}}
+
+
+# --- Moving ----------------------------------------------------------------------------------------
+
+
+def test_a_new_manager_is_given_its_share_and_the_rest_stays(main, connection):
+    run_jobs(6)
+    main.step(allocate_groups)
+    newcomer = Manager(connection)
+
+    main.step(allocate_groups)
+    assert ThrottleGroup.objects.filter(state="releasing", destination=newcomer.id).count() == 3
+    main.step(hand_over_groups)
+
+    assert owners() == {main.id: 3, newcomer.id: 3}
+    assert {"moving", "handed_over"} <= set(events_of(connection, main.id))
+
+
+def test_while_a_group_is_released_its_owner_offers_nothing_more(main, connection):
+    group = begin_move(main, Manager(connection))
+
+    with pytest.raises(FenceRefused, match="group fence"):
+        offer(main, group)
+
+
+def test_a_move_takes_back_what_nobody_has_taken_and_the_new_owner_offers_it_at_once(main, connection):
+    other = Manager(connection)
+    group = begin_move(main, other)
+
+    main.step(hand_over_groups)
+
+    assert Batch.objects.get().state == "released"
+    assert not QueueItem.objects.filter(stage=Stage.ACTIVE).exists()
+    assert offer(other, group).documents > 0
+    with pytest.raises(FenceRefused, match="group fence"):
+        offer(main, group)
+
+
+def test_what_a_worker_has_taken_stays_valid_through_a_move(main, connection):
+    group = begin_move(main, Manager(connection))
+    worker = register_node(connection, "worker", capacity=100)
+    taken = take(connection, worker=worker.id, room=100, idle=True, now=NOON)
+    claimed = taken.turns[0].documents[0]
+
+    main.step(hand_over_groups)
+    flush(
+        connection,
+        worker=worker.id,
+        results=[make_result(claimed, facts_of(group.seed.job))],
+        now=NOON,
+    )
+
+    assert QueueItem.objects.get(hash=claimed.document.hash).stage == Stage.DONE
+
+
+def test_the_pace_of_a_bin_survives_a_move(main, connection):
+    other = Manager(connection)
+    group = begin_move(main, other)
+    bin_ = group.seed.lanes.get().bin
+    type(bin_).objects.update(not_before=NOON + seconds(5))
+
+    main.step(hand_over_groups)
+
+    assert offer(other, group).documents == 0
+
+
+def test_the_groups_of_an_owner_that_died_in_the_middle_of_a_move_arrive_all_the_same(main, connection):
+    owner, other = Manager(connection), Manager(connection)
+    begin_move(main, other)
+    ThrottleGroup.objects.update(owner=owner.id)
+
+    membership.mark_failed(connection, verdict=fall_silent(connection, owner.node), term=main.term)
+    main.step(allocate_groups)
+
+    assert owners() == {other.id: 1}
+    assert Batch.objects.get().state == "released"
+
+
+def test_an_owner_that_does_not_let_go_is_relieved_of_the_group_and_refused_afterwards(main, connection):
+    owner, other = Manager(connection), Manager(connection)
+    begin_move(main, other)
+    ThrottleGroup.objects.update(owner=owner.id)
+    slow = let_go(**_seen(connection), me=owner.id)
+
+    main.now = NOON + TIMEOUT - seconds(1)
+    main.step(allocate_groups)
+    assert ThrottleGroup.objects.get().state == "releasing"
+    main.now = NOON + TIMEOUT + seconds(1)
+    main.step(allocate_groups)
+
+    assert owners() == {other.id: 1}
+    assert _hand_over(connection, slow) == []
+    assert owners() == {other.id: 1}
+
+
+def test_of_the_owner_who_lets_go_and_the_main_who_takes_back_one_writes(main, connection, other_connection, rival):
+    owner, other = Manager(connection), Manager(connection)
+    begin_move(main, other)
+    ThrottleGroup.objects.update(owner=owner.id)
+    main.connection, main.now = other_connection, NOON + TIMEOUT + seconds(1)
+
+    with connection.transaction():
+        assert _hand_over(connection, let_go(**_seen(connection), me=owner.id))
+        rival.waits_in(main.step, allocate_groups)
+
+    rival.result()
+    group = ThrottleGroup.objects.get()
+    assert (group.owner_id, group.epoch) == (other.id, 2)
+
+
+def test_a_group_that_was_bound_for_a_manager_that_is_gone_finds_another(main, connection):
+    other = Manager(connection)
+    begin_move(main, other)
+    membership.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
+
+    main.step(hand_over_groups, allocate_groups)
+
+    assert owners() == {main.id: 1}
+
+
+def test_a_draining_manager_hands_over_all_that_it_holds(main, connection):
+    leaving = Manager(connection)
+    run_jobs(4)
+    main.step(allocate_groups)
+
+    membership.begin_draining(connection, node_id=leaving.id, reason="asked to stop")
+    main.step(allocate_groups)
+    leaving.step(hand_over_groups)
+
+    assert owners() == {main.id: 4}
+
+
+# --- Another policy --------------------------------------------------------------------------------
+
+
+def test_a_running_seed_that_gets_another_policy_joins_its_group_and_its_pace(main, connection):
+    slow, quick = make_policy(min_gap=5.0), make_policy()
+    run_jobs(1, policy=quick)
+    (job,) = run_jobs(1, policy=slow)
+    main.step(allocate_groups)
+    seed, before = job.seeds.get(), ThrottleGroup.objects.get(policy=slow)
+    make_documents(make_lane(seed), 5)
+    offer(main, before)
+
+    control.change_job(job.pk, seeds=[SeedWanted(tuple(seed.urls), quick)], made_by="somebody", now=NOON)
+    main.step(allocate_groups)
+
+    assert Seed.objects.get(pk=seed.pk).group == ThrottleGroup.objects.get(policy=quick)
+    assert list(BinLimit.objects.values_list("policy_id", flat=True)) == [quick.pk]
+    assert Batch.objects.get().state == "released"
+
+
+def test_the_limits_of_a_policy_stay_for_as_long_as_another_seed_of_the_job_brings_them(main):
+    slow, quick = make_policy(min_gap=5.0), make_policy()
+    job = make_job(policy=slow)
+    control.change_job(
+        job.pk,
+        seeds=[SeedWanted(("http://a.example/",), slow), SeedWanted(("http://a.example/b",), slow)],
+        made_by="somebody",
+        now=NOON,
+    )
+    first, second = job.seeds.order_by("pk")
+    make_lane(first)
+    make_lane(second)
+
+    control.change_job(
+        job.pk,
+        seeds=[SeedWanted(("http://a.example/",), quick), SeedWanted(("http://a.example/b",), slow)],
+        made_by="somebody",
+        now=NOON,
+    )
+
+    assert set(BinLimit.objects.values_list("policy_id", flat=True)) == {slow.pk, quick.pk}
+
+
+def _seen(connection):
+    sight = look(connection, scope="cluster", now=NOON)
+    return {"items": sight.items, "managers": sight.managers}
+
+
+def _hand_over(connection, actions):
+    from jobs.duties.groups import hand_over
+
+    return hand_over(connection, actions, sight=look(connection, scope="cluster", now=NOON), scope="cluster")
