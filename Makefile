@@ -39,9 +39,10 @@ check: set-up-dev ## look at format, types, import rules, templates, migrations
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, reports, files
+bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, moves of groups, reports, files
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
+	@$(PYTHON) -m tests.benchmarks.moves
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files
 

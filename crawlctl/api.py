@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from crawlctl.tokens import TokenView
+from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
@@ -52,6 +53,8 @@ _router.register("policies", PolicyView, basename="policy")
 _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")
 _router.register("documents", DocumentView, basename="document")
+_router.register("groups", GroupView, basename="group")
+_router.register("cluster/requests", ClusterRequestView, basename="cluster-request")
 _router.register("nodes", NodeView, basename="node")
 _router.register("settings/versions", SettingsVersionView, basename="settings-version")
 _router.register("node-events", NodeEventView, basename="node-event")
@@ -59,6 +62,8 @@ _router.register("node-events", NodeEventView, basename="node-event")
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
+    path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
+    path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
     path("reports/history/", HistoryView.as_view(), name="report-history"),
     path("reports/activity/", BusyView.as_view(), name="report-activity"),
     path("reports/bandwidth/", BandwidthView.as_view(), name="report-bandwidth"),

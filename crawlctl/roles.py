@@ -36,6 +36,7 @@ _READS: Final = frozenset(
         "jobs.view_seed",
         "jobs.view_throttlegroup",
         "jobs.view_throttlepolicy",
+        "nodes.view_clusterrequest",
         "nodes.view_mainterm",
         "nodes.view_node",
         "nodes.view_nodeevent",
@@ -45,7 +46,7 @@ _READS: Final = frozenset(
 _STARTS_AND_STOPS: Final = _READS | {"jobs.control_job"}
 _CHANGES: Final = (
     _STARTS_AND_STOPS
-    | {"nodes.add_settingsversion"}
+    | {"nodes.add_settingsversion", "nodes.control_cluster"}
     | {
         f"jobs.{verb}_{noun}"
         for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")

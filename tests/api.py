@@ -20,9 +20,10 @@ from jobs.models import (
     OutputConnection,
     QueueItem,
     RepositoryConnection,
+    ThrottleGroup,
     ThrottlePolicy,
 )
-from nodes.models import Node, NodeEvent
+from nodes.models import ClusterRequest, Node, NodeEvent
 
 NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 PASSWORD = "a long pass phrase of nobody"
@@ -109,6 +110,8 @@ def make_world():
     (document,) = make_documents(job, 1)
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
+    group = ThrottleGroup.objects.create(policy=policy, node_scope="cluster")
+    request = ClusterRequest.objects.create(kind=ClusterRequest.Kind.REBALANCE, asked_by="somebody", asked_at=NOON)
     node = make_node()
     NodeEvent.objects.create(node=node, scope=node.scope, kind=NodeEvent.Kind.REGISTERED, message="worker-1 registered")
     return SimpleNamespace(
@@ -117,6 +120,8 @@ def make_world():
         document=document,
         output=output,
         node=node,
+        group=group,
+        request=request,
         repository=RepositoryConnection.objects.get(name="the web"),
     )
 

@@ -22,7 +22,15 @@ from rest_framework.views import APIView, set_rollback
 
 from jobs.connections import ConnectionInUse, ConnectionUnknown, InvalidConnection
 from jobs.connectors.repository.registry import UnknownConnector
-from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.control import (
+    GroupUnknown,
+    InvalidJob,
+    JobUnknown,
+    NodeUnknown,
+    NoMain,
+    RequestRefused,
+    TransitionRefused,
+)
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
 from nodes.settings.declaration import InvalidSettings
@@ -88,6 +96,10 @@ def _problem_of(error: Exception) -> Problem | None:
             return _invalid({"repository": [str(error)]})
         case TransitionRefused():
             return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
+        case RequestRefused():
+            return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
+        case NoMain():
+            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "no_main", str(error))
         case ConnectionInUse():
             return Problem(status.HTTP_409_CONFLICT, "in_use", str(error))
         case ProtectedError() | RestrictedError():
@@ -96,7 +108,7 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(
                 status.HTTP_409_CONFLICT, "conflict", "Somebody changed the same thing at this moment; look again."
             )
-        case JobUnknown() | ConnectionUnknown():
+        case JobUnknown() | ConnectionUnknown() | GroupUnknown() | NodeUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", "There is nothing of this id.")

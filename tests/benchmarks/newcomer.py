@@ -7,14 +7,12 @@ request for a page, by the site's own log.
 """
 
 import argparse
-import contextlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,11 +20,11 @@ import django
 
 from crawlctl.demo.log import read_log
 from tests.benchmarks import databases
+from tests.benchmarks.daemons import running_daemons, wait_until
 from tests.benchmarks.databases import ROOT
 from tests.benchmarks.runs import Site, running_site
 
 _PAGES = 200
-_LONGEST = 60.0
 _FILL = """
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth,
                             redirects)
@@ -49,34 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="newcomer-", dir=home) as name,
         databases.embedded(Path(name)) as database,
         running_site(pages=_PAGES, directory=Path(name)) as site,
-        _daemons(database.environment, "runmanager", "runworker", "runworker"),
+        running_daemons(database.environment, "runmanager", "runworker", "runworker"),
     ):
         os.environ.update(database.environment)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
         _measure(site, documents=options.documents, rounds=options.rounds)
     return 0
-
-
-@contextlib.contextmanager
-def _daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[None]:
-    started = [
-        subprocess.Popen(
-            [sys.executable, "manage.py", kind],
-            cwd=ROOT,
-            env={"CRAWLCTL_LOG_LEVEL": "ERROR", **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        for kind in kinds
-    ]
-    try:
-        yield
-    finally:
-        for daemon in started:
-            daemon.terminate()
-        for daemon in started:
-            daemon.wait()
 
 
 def _measure(site: Site, *, documents: int, rounds: int) -> None:
@@ -93,7 +70,7 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
     try:
         long = make_job("long", urls=[f"{here}/"], policy=make_policy(open_requests=4, min_gap=0.05))
         control.start(long.pk, made_by="a benchmark", now=timezone.now())
-        _wait_until(lambda: any(request.path != "/robots.txt" for request in read_log(site.log)))
+        wait_until(lambda: any(request.path != "/robots.txt" for request in read_log(site.log)))
         facts = {"job": long.pk, "host": here, "documents": documents, "run": Job.objects.get(pk=long.pk).run_no}
         with connection.cursor() as cursor:
             cursor.execute(_FILL, facts)
@@ -104,9 +81,9 @@ def _measure(site: Site, *, documents: int, rounds: int) -> None:
             seen = _requests_of(site, elsewhere)
             began = time.monotonic()
             control.start(job.pk, made_by="a benchmark", now=timezone.now())
-            _wait_until(lambda seen=seen: _requests_of(site, elsewhere) > seen)
+            wait_until(lambda seen=seen: _requests_of(site, elsewhere) > seen)
             taken.append(time.monotonic() - began)
-            _wait_until(lambda job=job: Job.objects.get(pk=job.pk).phase == "inactive")
+            wait_until(lambda job=job: Job.objects.get(pk=job.pk).phase == "inactive")
         sys.stdout.write(f"first request of a new job beside {documents:.0e}: ".replace("e+0", "e"))
         sys.stdout.write(f"{statistics.median(taken):.2f} s (at most {max(taken):.2f} s)\n")
     finally:
@@ -121,14 +98,6 @@ def _another_port(site: Site, port: int) -> int:
 
 def _requests_of(site: Site, host: str) -> int:
     return sum(request.url.startswith(host) and request.path != "/robots.txt" for request in read_log(site.log))
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _LONGEST
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"it did not come true within {_LONGEST:.0f} s")
-        time.sleep(0.02)
 
 
 if __name__ == "__main__":

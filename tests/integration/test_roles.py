@@ -20,8 +20,13 @@ IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
 # The least role of each operation. A new one fails here until somebody has decided whom it is for.
 LEAST_ROLE = {
+    "cluster_rebalance": ADMINISTRATOR,
+    "cluster_requests_list": VIEWER,
+    "cluster_requests_retrieve": VIEWER,
     "documents_list": VIEWER,
     "documents_retrieve": VIEWER,
+    "groups_list": VIEWER,
+    "groups_move": ADMINISTRATOR,
     "job_events_list": VIEWER,
     "jobs_abort": OPERATOR,
     "jobs_counts": VIEWER,
@@ -41,6 +46,7 @@ LEAST_ROLE = {
     "jobs_start_minimal": OPERATOR,
     "jobs_update": ADMINISTRATOR,
     "node_events_list": VIEWER,
+    "nodes_drain": ADMINISTRATOR,
     "nodes_list": VIEWER,
     "nodes_retrieve": VIEWER,
     "outputs_clear": ADMINISTRATOR,
@@ -107,6 +113,8 @@ def address(path, world):
         "jobs": world.job.pk,
         "documents": document_id(world.document),
         "nodes": world.node.pk,
+        "groups": world.group.pk,
+        "cluster": world.request.pk,
         "policies": world.policy.pk,
         "repositories": world.repository.pk,
         "outputs": world.output.pk,

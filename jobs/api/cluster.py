@@ -1,0 +1,202 @@
+"""Groups and who owns them, and what administrators ask of the cluster. Its main does it; a view waits for its answer."""
+
+import uuid
+from typing import Any
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import mixins, serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from jobs import control
+from jobs.models import ThrottleGroup
+from jobs.queries.clock import read_clock
+from jobs.queries.cluster_requests import progress_of
+from nodes.api.paging import ListingView
+from nodes.api.strict import Nothing, PageQuery, StrictSerializer
+from nodes.decisions.items import ItemState
+from nodes.models import ClusterRequest
+
+_ID = "[0-9]{1,18}"
+
+
+class GroupSerializer(serializers.ModelSerializer[ThrottleGroup]):
+    """Seeds that are throttled together, and the manager that owns them."""
+
+    name = serializers.SerializerMethodField(help_text="That of its policy, or the first address of its seed.")
+
+    class Meta:
+        model = ThrottleGroup
+        fields = ("id", "name", "policy", "seed", "owner", "state", "epoch", "weight", "destination", "releasing_since")
+        read_only_fields = fields
+
+    def get_name(self, group: ThrottleGroup) -> str:
+        return str(group.policy or group.seed)
+
+
+class GroupQuery(PageQuery):
+    owner = serializers.UUIDField(source="owner_id", required=False)
+    state = serializers.ChoiceField([state.value for state in ItemState], required=False)
+
+
+class MoveSerializer(StrictSerializer):
+    """Where a group is to go."""
+
+    to = serializers.UUIDField(help_text="The id of a running manager.")
+
+
+class RebalanceSerializer(StrictSerializer):
+    """Whether to move anything."""
+
+    dry_run = serializers.BooleanField(default=False, help_text="Only say what would be moved.")
+
+
+class PlannedMoveSerializer(serializers.Serializer[Any]):
+    """One group that changes its owner."""
+
+    group = serializers.IntegerField()
+    name = serializers.CharField()
+    epoch = serializers.IntegerField(help_text="Of the group before the move.")
+    weight = serializers.FloatField()
+    owner = serializers.UUIDField(help_text="The manager that hands it over.")
+    to = serializers.UUIDField()
+
+
+class LoadSerializer(serializers.Serializer[Any]):
+    """What one manager carries."""
+
+    manager = serializers.UUIDField()
+    name = serializers.CharField()
+    groups = serializers.IntegerField()
+    weight = serializers.FloatField()
+
+
+class PlanSerializer(serializers.Serializer[Any]):
+    """What the main does about a request."""
+
+    moves = PlannedMoveSerializer(many=True)
+    before = LoadSerializer(many=True)
+    after = LoadSerializer(many=True)
+
+
+class ProgressSerializer(serializers.Serializer[Any]):
+    """How far a request has come."""
+
+    moves = serializers.IntegerField()
+    arrived = serializers.IntegerField()
+
+
+class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
+    """Something that was asked of the cluster, and what its main came to."""
+
+    group = serializers.IntegerField(source="item", allow_null=True)
+    answer = PlanSerializer(allow_null=True)
+    progress = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ClusterRequest
+        fields = (
+            "id",
+            "kind",
+            "group",
+            "node",
+            "dry_run",
+            "asked_by",
+            "asked_at",
+            "state",
+            "reason",
+            "answered_at",
+            "answer",
+            "progress",
+            "ended_at",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(ProgressSerializer)
+    def get_progress(self, request: ClusterRequest) -> dict[str, int]:
+        return progress_of(request)
+
+
+@extend_schema_view(list=extend_schema(description="Groups of running seeds and who owns them, oldest first."))
+class GroupView(ListingView):
+    http_method_names = ["get", "head", "post"]
+    permissions_needed = {"list": "jobs.view_throttlegroup", "move": "nodes.control_cluster"}
+    queryset = ThrottleGroup.objects.select_related("policy", "seed")
+    serializer_class = GroupSerializer
+    query_class = GroupQuery
+    lookup_value_regex = _ID
+
+    @extend_schema(
+        operation_id="groups_move",
+        description="Hand the group over to another manager, without a pause.",
+        request=MoveSerializer,
+        responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
+    )
+    @action(detail=True, methods=["post"])
+    def move(self, request: Request, pk: str) -> Response:
+        wanted = MoveSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return _answer(
+            request,
+            control.move_group(int(pk), **wanted.validated_data, made_by=_name(request), now=read_clock()),
+        )
+
+
+@extend_schema_view(
+    list=extend_schema(description="What was asked of the cluster, newest first."),
+    retrieve=extend_schema(description="One request, and how far it has come."),
+)
+class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
+    http_method_names = ["get", "head"]
+    permissions_needed = {"list": "nodes.view_clusterrequest", "retrieve": "nodes.view_clusterrequest"}
+    queryset = ClusterRequest.objects.all()
+    serializer_class = ClusterRequestSerializer
+    keyset = ("-id",)
+    lookup_value_regex = _ID
+
+
+class RebalanceView(APIView):
+    permissions_needed = {"post": "nodes.control_cluster"}
+
+    @extend_schema(
+        operation_id="cluster_rebalance",
+        description="Make the balance of groups over managers even, with few moves.",
+        request=RebalanceSerializer,
+        responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        wanted = RebalanceSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return _answer(request, control.rebalance(**wanted.validated_data, made_by=_name(request), now=read_clock()))
+
+
+class DrainView(APIView):
+    permissions_needed = {"post": "nodes.control_cluster"}
+
+    @extend_schema(
+        operation_id="nodes_drain",
+        description="Let a node finish what it has begun, hand over what it holds, and stop.",
+        request=Nothing,
+        responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
+    )
+    def post(self, request: Request, pk: uuid.UUID) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        return _answer(request, control.drain_node(pk, made_by=_name(request), now=read_clock()))
+
+
+def _name(request: Request) -> str:
+    return str(request.user.get_username())
+
+
+def _answer(request: Request, asked: ClusterRequest) -> Response:
+    """200 with what the main says, or 202 with where to look for it."""
+    is_answered = asked.answered_at is not None
+    address = request.build_absolute_uri(reverse("api:cluster-request-detail", kwargs={"pk": asked.pk}))
+    return Response(
+        ClusterRequestSerializer(asked).data,
+        status=status.HTTP_200_OK if is_answered else status.HTTP_202_ACCEPTED,
+        headers={"Location": address},
+    )

@@ -1,0 +1,154 @@
+"""Groups that change their manager in the middle of a crawl, by the site's own log: no pause, nothing lost."""
+
+import signal
+from collections import Counter
+from itertools import pairwise
+
+from django.utils import timezone
+
+from jobs import control
+from jobs.models import Job, ThrottleGroup
+from nodes.models import ClusterRequest
+from tests.factories import make_job, make_policy
+from tests.processes import held_by, wait_for
+
+# Seconds between the starts at a host, and those by which a move may lengthen the longest: two beats of a test's hearts.
+GAP = 0.1
+TWO_BEATS = 1.0
+
+
+def longest_gap(requests):
+    """The longest time between two starts at one host, in seconds."""
+    by_host = {}
+    for request in requests:
+        by_host.setdefault(request.host, []).append(request.time)
+    return max((later - earlier) / 1e9 for times in by_host.values() for earlier, later in pairwise(times))
+
+
+def owner_of(group):
+    row = ThrottleGroup.objects.get(pk=group.pk)
+    return row.owner_id if row.state == "owned" else None
+
+
+def the_group():
+    return wait_for(lambda: ThrottleGroup.objects.filter(state="owned").first(), saying="the group has an owner")
+
+
+def move(group, *, to):
+    control.move_group(group.pk, to=to, made_by="a test", now=timezone.now())
+
+
+def assert_whole(cluster, site):
+    """Every page was read and written once, as in a run that nothing happened to."""
+    assert held_by(cluster.output) == site.documents
+
+
+def test_a_group_that_is_moved_to_and_fro_goes_on_without_a_pause(cluster, serve):
+    site = serve(pages=150, hosts=2, traps=0)
+    managers = cluster.start("runmanager", "runmanager", "runworker", "runworker")[:2]
+    one, two = (cluster.node_of(manager).id for manager in managers)
+    job = cluster.make_job(site, min_gap=GAP, open_requests=1)
+
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 30, saying="the crawl is under way")
+    group = the_group()
+    for place in range(4):
+        to = two if owner_of(group) == one else one
+        move(group, to=to)
+        wait_for(lambda to=to: owner_of(group) == to, saying="the group has arrived")
+        count = site.count_requests()
+        wait_for(lambda count=count: site.count_requests() > count + 10, saying=f"the crawl goes on after move {place}")
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert_whole(cluster, site)
+    requests = site.requests()
+    assert longest_gap(requests[10:]) < GAP + TWO_BEATS
+    assert max(Counter(request.url for request in requests).values()) == 1
+
+
+def test_an_owner_that_is_killed_in_the_middle_of_a_move_leaves_nothing_stuck(cluster, serve):
+    site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
+    managers = cluster.start("runmanager", "runmanager", "runmanager", "runworker", "runworker")[:3]
+    main = cluster.main(*managers)
+    owner, heir = (manager for manager in managers if manager is not main)
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    group = the_group()
+    to = cluster.node_of(owner).id
+    move(group, to=to)
+    wait_for(lambda: owner_of(group) == to, saying="somebody owns the group who is not main")
+
+    owner.send(signal.SIGSTOP)
+    move(group, to=cluster.node_of(heir).id)
+    assert ThrottleGroup.objects.get(pk=group.pk).state == "releasing"
+    owner.kill()
+
+    wait_for(lambda: owner_of(group) == cluster.node_of(heir).id, saying="the group has arrived")
+    assert cluster.wait_for_end(job) == "finished"
+    assert_whole(cluster, site)
+
+
+def test_a_manager_that_starts_later_is_given_its_share_while_all_goes_on(cluster, serve):
+    site = serve(pages=400, hosts=4, traps=0)
+    (first, _worker) = cluster.start("runmanager", "runworker")
+    pages = [site.plan.url(page) for page in range(200)]
+    jobs = [
+        make_job(urls=pages[place::4], policy=make_policy(min_gap=0.2), specification={"max_depth": 0})
+        for place in range(4)
+    ]
+    for job in jobs:
+        cluster.start_job(job)
+    wait_for(lambda: len(set(_owned())) == 1 and len(_owned()) == 4, saying="one manager owns all groups")
+
+    (second,) = cluster.start("runmanager")
+
+    both = {cluster.node_of(first).id: 2, cluster.node_of(second).id: 2}
+    wait_for(lambda: Counter(_owned()) == both, saying="each manager has two groups")
+    wait_for(lambda: not Job.objects.exclude(phase="inactive").exists(), saying="all have ended")
+    assert sorted(request.url for request in site.requests()) == sorted(pages)
+
+
+def test_a_main_that_is_drained_hands_everything_over_and_ends_well(cluster, serve):
+    site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
+    managers = cluster.start("runmanager", "runmanager", "runworker")[:2]
+    main = cluster.main(*managers)
+    (other,) = (manager for manager in managers if manager is not main)
+    job = cluster.make_job(site, min_gap=GAP, open_requests=1)
+    cluster.start_job(job)
+    group = the_group()
+    main_id = cluster.node_of(main).id
+    if owner_of(group) != main_id:
+        move(group, to=main_id)
+        wait_for(lambda: owner_of(group) == main_id, saying="the main owns the group")
+    count = wait_for(lambda: (found := site.count_requests()) > 30 and found, saying="the crawl is under way")
+
+    control.drain_node(main_id, made_by="a test", now=timezone.now())
+
+    wait_for(lambda: main.has_ended, saying="the drained process has ended")
+    assert main.process.returncode == 0
+    assert cluster.main(main, other) is other
+    assert owner_of(group) == cluster.node_of(other).id
+    wait_for(lambda: ClusterRequest.objects.get(kind="drain").state == "done", saying="the request has ended")
+    assert cluster.wait_for_end(job) == "finished"
+    assert_whole(cluster, site)
+    assert longest_gap(site.requests()[count:]) < GAP + TWO_BEATS
+
+
+def test_a_worker_that_is_drained_finishes_and_ends_well(cluster, serve):
+    site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
+    _, leaving, _staying = cluster.start("runmanager", "runworker", "runworker")
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 30, saying="the crawl is under way")
+
+    control.drain_node(cluster.node_of(leaving).id, made_by="a test", now=timezone.now())
+
+    wait_for(lambda: leaving.has_ended, saying="the drained process has ended")
+    assert leaving.process.returncode == 0
+    assert cluster.wait_for_end(job) == "finished"
+    assert_whole(cluster, site)
+    assert max(Counter(request.url for request in site.requests()).values()) == 1
+
+
+def _owned():
+    return list(ThrottleGroup.objects.filter(state="owned").values_list("owner_id", flat=True))

@@ -1,0 +1,189 @@
+"""
+What moving groups costs: `python -m tests.benchmarks.moves`.
+
+First as rows: 10,000 groups over 100 managers, of which the main makes the plan of a rebalance, and then begins
+its moves. Then as daemons: two managers crawl some hosts at a pace of their own; one group is moved to and fro, and
+what is told is how long its host was left alone at most, beside how long it is usually, and the same of the others.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import django
+
+from tests.benchmarks import databases
+from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.databases import ROOT
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from crawlctl.demo.log import LoggedRequest
+    from jobs.models import Job
+
+_MANAGERS, _GROUPS = 100, 10_000
+# Seconds between the starts at a host, and between two moves; pages of all hosts together.
+_GAP, _BETWEEN = 0.1, 1.0
+_PAGES, _HOSTS = 3_000, 4
+
+_FILL = """
+WITH policy AS (
+    INSERT INTO jobs_throttlepolicy (name, open_requests, min_gap, spares_loopback)
+    SELECT 'policy ' || n, 1, 1, false FROM generate_series(1, %(groups)s) AS n RETURNING id
+), opened AS (
+    INSERT INTO jobs_throttlegroup (policy_id, node_scope, owner_id, epoch, state, weight)
+    SELECT id, 'cluster', %(owner)s, 1, 'owned', 1 FROM policy RETURNING id, policy_id
+)
+INSERT INTO jobs_seed (job_id, urls, policy_id, group_id, seeded_run)
+SELECT %(job)s, ARRAY['http://a.test/'], policy_id, id, 1 FROM opened
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="moves", description="Measure a rebalance, and the gap of a handover.")
+    parser.add_argument("--moves", type=int, default=20, help="moves of one group in mid-crawl (%(default)s)")
+    options = parser.parse_args(arguments)
+    home = ROOT / "var" / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="moves-", dir=home) as name, databases.embedded(Path(name)) as database:
+        os.environ.update(database.environment)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+        django.setup()
+        _measure_rows()
+        _measure_gaps(Path(name), environment=database.environment, moves=options.moves)
+    return 0
+
+
+# --- Rows ------------------------------------------------------------------------------------------
+
+
+def _measure_rows() -> None:
+    import psycopg
+    from django.db import connection as django_connection
+
+    from jobs.loops.database import database_dsn
+
+    try:
+        with psycopg.connect(database_dsn(), autocommit=True) as connection:
+            _rebalance(connection)
+    finally:
+        django_connection.close()
+
+
+def _rebalance(connection: "psycopg.Connection[Any]") -> None:
+    """All groups are one manager's; the main plans, and then makes, a rebalance over all managers."""
+    from jobs.duties.requests import answer_requests
+    from jobs.models import Job
+    from nodes.models import ClusterRequest
+    from tests.cluster import NOON
+    from tests.factories import make_job
+    from tests.stepping import Main, Manager
+
+    chief = Main(connection)
+    for _ in range(_MANAGERS - 1):
+        Manager(connection)
+    job = make_job()
+    Job.objects.filter(pk=job.pk).update(phase="active", run_no=1, started_at=NOON)
+    connection.execute(_FILL, {"groups": _GROUPS, "owner": chief.id, "job": job.pk})
+    connection.execute("ANALYZE")
+    for what, dry_run in (("plan", True), ("plan and commit", False)):
+        request = ClusterRequest.objects.create(
+            kind=ClusterRequest.Kind.REBALANCE, dry_run=dry_run, asked_by="a benchmark", asked_at=NOON
+        )
+        began = time.monotonic()
+        chief.step(answer_requests)
+        taken = time.monotonic() - began
+        request.refresh_from_db()
+        sys.stdout.write(
+            f"{what} of a rebalance of {_GROUPS:,} groups over {_MANAGERS} managers: {taken:.2f} s"
+            f" ({len(request.answer['moves']):,} moves)\n"
+        )
+    connection.execute("UPDATE jobs_seed SET group_id = NULL")
+    connection.execute("DELETE FROM jobs_throttlegroup")
+    connection.execute("UPDATE nodes_node SET status = 'stopped', stopped_at = clock_timestamp()")
+    connection.execute("UPDATE nodes_mainterm SET resigned = true")
+    Job.objects.filter(pk=job.pk).update(phase="inactive")
+
+
+# --- Gaps ------------------------------------------------------------------------------------------
+
+
+def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int) -> None:
+    from django.db import connection
+    from django.utils import timezone
+
+    from jobs import control
+    from jobs.models import Job
+    from tests.factories import make_job, make_policy
+    from tests.processes import serve_site
+
+    with (
+        serve_site(directory / "site.log", pages=_PAGES, hosts=_HOSTS, traps=0) as site,
+        running_daemons(environment, "runmanager", "runmanager", "runworker", "runworker"),
+    ):
+        try:
+            by_host: dict[str, list[str]] = {}
+            for page in range(_PAGES):
+                url = site.plan.url(page)
+                by_host.setdefault(urlsplit(url).netloc, []).append(url)
+            jobs = [
+                make_job(urls=urls, policy=make_policy(open_requests=1, min_gap=_GAP), specification={"max_depth": 0})
+                for urls in by_host.values()
+            ]
+            for job in jobs:
+                control.start(job.pk, made_by="a benchmark", now=timezone.now())
+            wait_until(lambda: Job.objects.filter(phase="active").count() == len(jobs))
+            for _ in range(moves):
+                time.sleep(_BETWEEN)
+            moves_began_at = time.time_ns()
+            for _ in range(moves):
+                _move(jobs[0])
+                time.sleep(_BETWEEN)
+            moved, *others = by_host
+            for what, hosts in (("the moved group", [moved]), ("the others", others)):
+                requests = [request for request in site.requests() if urlsplit(request.url).netloc in hosts]
+                before = sorted(_gaps(request for request in requests if request.time < moves_began_at))
+                during = sorted(_gaps(request for request in requests if request.time >= moves_began_at))
+                sys.stdout.write(
+                    f"gaps of {what}, with {moves} moves (without): p99 {_p99(during):.3f} s ({_p99(before):.3f} s),"
+                    f" longest {during[-1]:.3f} s ({before[-1]:.3f} s)\n"
+                )
+        finally:
+            connection.close()
+
+
+def _move(job: "Job") -> None:
+    """Move the job's group to the other manager, and wait until it has arrived."""
+    from jobs import control
+    from jobs.models import ThrottleGroup
+    from jobs.queries.clock import read_clock
+    from nodes.models import Node
+
+    group = ThrottleGroup.objects.get(policy__seeds__job=job)
+    to = Node.objects.filter(kind="manager", status="running").exclude(pk=group.owner_id).get().pk
+    control.move_group(group.pk, to=to, made_by="a benchmark", now=read_clock())
+    wait_until(lambda: ThrottleGroup.objects.filter(pk=group.pk, owner=to, state="owned").exists())
+
+
+def _gaps(requests: "Iterable[LoggedRequest]") -> list[float]:
+    """Seconds between the starts of two requests at one host."""
+    by_host: dict[str, list[int]] = {}
+    for request in requests:
+        by_host.setdefault(urlsplit(request.url).netloc, []).append(request.time)
+    return [(later - earlier) / 1e9 for times in by_host.values() for earlier, later in pairwise(times)]
+
+
+def _p99(ordered: Sequence[float]) -> float:
+    return ordered[int(len(ordered) * 0.99)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

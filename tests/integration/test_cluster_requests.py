@@ -1,0 +1,326 @@
+"""What administrators ask of the cluster: the door, the main's answer, and what comes of it."""
+
+import io
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection as django_connection
+
+from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from jobs.duties.allocate import allocate_groups
+from jobs.duties.hand_over import hand_over_groups
+from jobs.duties.requests import answer_requests
+from jobs.models import Job, ThrottleGroup
+from nodes import membership
+from nodes.fences import FenceRefused
+from nodes.models import ClusterRequest, Node
+from tests.api import assert_problem, client_of
+from tests.cluster import NOON, events_of, register_node, status_of
+from tests.factories import make_job
+from tests.stepping import Main, Manager
+
+REBALANCE = "/api/v1/cluster/rebalance/"
+
+
+@pytest.fixture
+def cluster(dsn, connection, monkeypatch):
+    """A main that answers within moments, in a thread of its own, as the process would."""
+    monkeypatch.setattr("nodes.requests._LOOK", 0.01)
+    made = _Cluster(connection)
+    yield made
+    made.stop()
+
+
+class _Cluster:
+    """The main, a second manager, and six groups, all of them the main's."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.main = Main(connection)
+        for _ in range(6):
+            make_job()
+        Job.objects.update(phase="active", run_no=1, started_at=NOON)
+        self.main.step(allocate_groups)
+        self.other = Manager(connection)
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+
+    def answer(self):
+        """Let the main answer from now on."""
+        self._pool.submit(self._go_on)
+        return self
+
+    def stop(self):
+        self._stopped.set()
+        self._pool.shutdown()
+
+    def _go_on(self):
+        while not self._stopped.wait(0.02):
+            self.main.step(answer_requests)
+        django_connection.close()
+
+
+def moving():
+    return ThrottleGroup.objects.filter(state="releasing").count()
+
+
+def some_group():
+    return ThrottleGroup.objects.order_by("pk").first().pk
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Doors do not wait."""
+    monkeypatch.setattr("nodes.requests._PATIENCE", 0.0)
+
+
+@pytest.fixture
+def administrator(cluster):
+    return client_of(ADMINISTRATOR)
+
+
+def run(command, *arguments, **options):
+    out = io.StringIO()
+    call_command(command, *arguments, stdout=out, **options)
+    return out.getvalue()
+
+
+# --- Rebalance -------------------------------------------------------------------------------------
+
+
+def test_a_rebalance_is_answered_with_its_moves_and_the_loads_before_and_after(cluster, administrator):
+    cluster.answer()
+
+    response = administrator.post(REBALANCE, {}, format="json")
+
+    assert response.status_code == 200
+    body = response.json()
+    assert (body["state"], body["asked_by"]) == ("under way", "a administrator")
+    main, other = str(cluster.main.id), str(cluster.other.id)
+    assert [(move["owner"], move["to"]) for move in body["answer"]["moves"]] == [(main, other)] * 3
+    assert {load["manager"]: load["groups"] for load in body["answer"]["before"]} == {main: 6, other: 0}
+    assert {load["manager"]: load["weight"] for load in body["answer"]["after"]} == {main: 3.0, other: 3.0}
+    assert moving() == 3
+
+
+def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administrator, impatient):
+    address = administrator.post(REBALANCE, {}, format="json")["Location"]
+    assert administrator.get(address).json()["state"] == "waiting"
+
+    cluster.main.step(answer_requests)
+    body = administrator.get(address).json()
+    assert (body["state"], body["progress"]) == ("under way", {"moves": 3, "arrived": 0})
+
+    cluster.main.step(hand_over_groups, answer_requests)
+    body = administrator.get(address).json()
+    assert (body["state"], body["progress"]) == ("done", {"moves": 3, "arrived": 3})
+    assert ThrottleGroup.objects.filter(owner=cluster.other.id, state="owned").count() == 3
+    assert "asked" in events_of(cluster.connection, cluster.main.id)
+
+
+def test_a_dry_run_tells_the_plan_and_moves_nothing(cluster, administrator):
+    cluster.answer()
+
+    body = administrator.post(REBALANCE, {"dry_run": True}, format="json").json()
+
+    assert (body["state"], len(body["answer"]["moves"])) == ("done", 3)
+    assert moving() == 0
+
+
+def test_what_is_asked_twice_at_once_happens_once(cluster, administrator, impatient):
+    first, second = (administrator.post(REBALANCE, {}, format="json") for _ in range(2))
+
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json()["id"] == second.json()["id"]
+    assert cluster.main.step(answer_requests) == 1
+    third = administrator.post(REBALANCE, {}, format="json")
+    assert (third.status_code, third.json()["id"]) == (200, first.json()["id"])
+
+
+def test_what_has_ended_can_be_asked_again(cluster, administrator, impatient):
+    for _ in range(2):
+        administrator.post(REBALANCE, {}, format="json")
+        cluster.main.step(answer_requests, hand_over_groups, answer_requests)
+
+    assert [len(request.answer["moves"]) for request in ClusterRequest.objects.order_by("pk")] == [3, 0]
+
+
+def test_without_a_main_nothing_is_asked(cluster, administrator):
+    membership.resign(cluster.connection, term=cluster.main.term)
+
+    assert_problem(administrator.post(REBALANCE, {}, format="json"), 503, "no_main")
+
+    assert not ClusterRequest.objects.exists()
+
+
+def test_an_old_main_answers_nothing(cluster, administrator, impatient):
+    administrator.post(REBALANCE, {}, format="json")
+    membership.resign(cluster.connection, term=cluster.main.term)
+
+    with pytest.raises(FenceRefused, match="term fence"):
+        cluster.main.step(answer_requests)
+
+    assert ClusterRequest.objects.get().state == "waiting"
+    assert moving() == 0
+
+
+@pytest.mark.parametrize("role", [VIEWER, OPERATOR])
+def test_a_rebalance_is_for_administrators(cluster, role):
+    assert_problem(client_of(role).post(REBALANCE, {}, format="json"), 403, "permission_denied")
+
+    assert not ClusterRequest.objects.exists()
+
+
+def test_what_a_rebalance_does_not_know_is_refused(administrator):
+    assert_problem(administrator.post(REBALANCE, {"dry": True}, format="json"), 400, "invalid", fields=["dry"])
+
+
+# --- Moving one group ------------------------------------------------------------------------------
+
+
+def move(client, to, *, group=None):
+    return client.post(f"/api/v1/groups/{group or some_group()}/move/", {"to": str(to)}, format="json")
+
+
+def test_a_group_is_moved_to_the_manager_that_was_named(cluster, administrator):
+    cluster.answer()
+
+    body = move(administrator, cluster.other.id).json()
+
+    assert [(one["group"], one["to"]) for one in body["answer"]["moves"]] == [(some_group(), str(cluster.other.id))]
+    assert ThrottleGroup.objects.get(state="releasing").destination_id == cluster.other.id
+
+
+def test_moving_a_group_to_where_it_is_is_done_already(cluster, administrator):
+    cluster.answer()
+
+    body = move(administrator, cluster.main.id).json()
+
+    assert (body["state"], body["answer"]["moves"]) == ("done", [])
+
+
+def _worker(cluster):
+    return register_node(cluster.connection, "worker").id
+
+
+def _failed(cluster):
+    Node.objects.filter(pk=cluster.other.id).update(status="failed", stopped_at=NOON)
+    return cluster.other.id
+
+
+def _draining(cluster):
+    membership.begin_draining(cluster.connection, node_id=cluster.other.id, reason="")
+    return cluster.other.id
+
+
+def _moving_already(cluster):
+    ThrottleGroup.objects.filter(pk=some_group()).update(state="releasing", releasing_since=NOON)
+    return cluster.other.id
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"),
+    [
+        (_worker, "is a worker: groups belong to managers"),
+        (_failed, "is failed: choose one that is running"),
+        (_draining, "is draining"),
+        (_moving_already, "is moving already"),
+    ],
+)
+def test_a_move_that_cannot_be_is_refused_with_a_sentence(cluster, administrator, to, sentence):
+    node = to(cluster)
+    before = moving()
+    cluster.answer()
+
+    problem = assert_problem(move(administrator, node), 409, "refused")
+
+    assert sentence in problem["detail"]
+    assert moving() == before
+
+
+def test_an_unknown_group_or_node_is_not_found(cluster, administrator):
+    assert_problem(move(administrator, cluster.other.id, group=999_999), 404, "not_found")
+    assert_problem(move(administrator, uuid.uuid4()), 404, "not_found")
+    assert_problem(administrator.post(f"/api/v1/nodes/{uuid.uuid4()}/drain/"), 404, "not_found")
+    assert_problem(
+        administrator.post(f"/api/v1/groups/{some_group()}/move/", {"to": "there"}, format="json"),
+        400,
+        "invalid",
+        fields=["to"],
+    )
+
+    assert not ClusterRequest.objects.exists()
+
+
+def test_groups_are_listed_with_their_owners(cluster):
+    listed = client_of(VIEWER).get(f"/api/v1/groups/?owner={cluster.main.id}&limit=2").json()
+
+    assert [group["state"] for group in listed["results"]] == ["owned", "owned"]
+    assert listed["results"][0]["name"] == "http://a.example/"
+
+
+# --- Draining --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["manager", "worker"])
+def test_a_node_is_drained_and_the_request_ends_with_it(cluster, administrator, impatient, kind):
+    node = register_node(cluster.connection, kind)
+
+    address = administrator.post(f"/api/v1/nodes/{node.id}/drain/")["Location"]
+    cluster.main.step(answer_requests)
+    assert status_of(cluster.connection, node.id) == "draining"
+    assert administrator.get(address).json()["state"] == "under way"
+
+    membership.stop(cluster.connection, node_id=node.id, reason="drained")
+    cluster.main.step(answer_requests)
+    assert administrator.get(address).json()["state"] == "done"
+
+
+def test_the_only_manager_is_not_drained(cluster, administrator):
+    membership.stop(cluster.connection, node_id=cluster.other.id, reason="")
+    cluster.answer()
+
+    problem = assert_problem(administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/"), 409, "refused")
+
+    assert "the only one at work" in problem["detail"]
+    assert status_of(cluster.connection, cluster.main.id) == "running"
+
+
+def test_a_node_that_has_ended_is_not_drained(cluster, administrator):
+    _failed(cluster)
+    cluster.answer()
+
+    assert_problem(administrator.post(f"/api/v1/nodes/{cluster.other.id}/drain/"), 409, "refused")
+
+
+# --- Commands --------------------------------------------------------------------------------------
+
+
+def test_the_commands_show_the_plan(cluster):
+    cluster.answer()
+
+    assert "groups, weight 6 -> 3" in run("rebalance", "--dry-run")
+    assert moving() == 0
+    assert "under way" in run("move", str(some_group()), "--to", str(cluster.other.id))
+    assert "under way" in run("drain", str(cluster.other.id))
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "code"),
+    [("move", ["999999", "--to", str(uuid.UUID(int=7))], 2), ("drain", [str(uuid.UUID(int=7))], 2)],
+)
+def test_a_command_says_what_is_not_there(cluster, command, arguments, code):
+    with pytest.raises(CommandError, match="There is no") as refused:
+        run(command, *arguments)
+
+    assert refused.value.returncode == code
+
+
+def test_a_command_says_that_there_is_no_main(cluster):
+    membership.resign(cluster.connection, term=cluster.main.term)
+
+    with pytest.raises(CommandError, match="no main now"):
+        run("rebalance")
