@@ -107,6 +107,11 @@ class Choice(Kind[str]):
             raise NotOfThisKind
         return text.strip().upper()
 
+    def from_json(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise NotOfThisKind
+        return self.from_text(value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words(Kind[tuple[str, ...]]):
