@@ -182,6 +182,7 @@ UNFOLD = {
                         "icon": "output",
                         "link": reverse_lazy("admin:jobs_outputconnection_changelist"),
                     },
+                    {"title": "Settings", "icon": "tune", "link": reverse_lazy("settings"), "active": False},
                     {
                         "title": "Users",
                         "icon": "group",

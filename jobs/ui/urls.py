@@ -5,7 +5,7 @@ import uuid
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import views
+from jobs.ui import settings_views, views
 from jobs.ui.reports import views as reports
 
 
@@ -32,6 +32,7 @@ urlpatterns = [
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("nodes/", views.nodes, name="nodes"),
     path("nodes/<uuid:node_id>/pages/", views.node_pages, name="node-pages"),
+    path("settings/", settings_views.settings, name="settings"),
     path("reports/", reports.reports, name="reports"),
     path("reports/history/", reports.history, name="report-history"),
     path("reports/activity/", reports.activity, name="report-activity"),

@@ -5,13 +5,11 @@ Every page asks for a login and for the right to see jobs, which every role has.
 """
 
 import uuid
-from collections.abc import Callable
 from typing import Any, Final
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required, permission_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -30,15 +28,11 @@ from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
 from jobs.queries.search import search as search_texts
 from jobs.ui import document_rows, screens, words
 from jobs.ui.forms import DocumentFilterForm
+from jobs.ui.pages import page
 from jobs.ui.specification import describe
 from jobs.ui.topics import job_topic
 
 _HITS_A_PAGE: Final = 20
-
-
-def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
-    """A view for whoever is logged in and has a role; others are led to the login, or refused."""
-    return login_required(permission_required("jobs.view_job", raise_exception=True)(view))
 
 
 @page

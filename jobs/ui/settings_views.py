@@ -1,0 +1,208 @@
+"""The page of settings: what counts for whom, what was stored when, and for administrators to store others."""
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_http_methods
+from rest_framework.exceptions import ParseError
+
+from jobs.queries.clock import read_clock
+from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page, read_version
+from jobs.settings.table import TABLE
+from jobs.ui import words
+from jobs.ui.pages import page
+from nodes.api.parsing import read_json
+from nodes.settings import versions
+from nodes.settings.declaration import InvalidSettings, as_document, known_part
+from nodes.settings.effective import Source
+from nodes.settings.versions import Change, SettingsChanged
+
+# More than all settings at their longest.
+_LONGEST_DOCUMENT = 64 * 1024
+_SAID_BY_ITSELF = {Source.COMMAND_LINE, Source.ENVIRONMENT}
+
+
+class SettingsForm(forms.Form):
+    """A settings JSON, typed or as a file, made from the version that was shown."""
+
+    use_required_attribute = False
+
+    document = forms.CharField(
+        required=False,
+        max_length=_LONGEST_DOCUMENT,
+        label=gettext_lazy("Settings JSON"),
+        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false"}),
+    )
+    file = forms.FileField(required=False, label=gettext_lazy("or a file"))
+    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+
+    def clean_file(self) -> str:
+        """The text of the file, '' without one."""
+        file = self.cleaned_data["file"]
+        if file is None:
+            return ""
+        if file.size > _LONGEST_DOCUMENT:
+            raise forms.ValidationError(_("A settings JSON has at most 64 kB."))
+        try:
+            text: str = file.read().decode()
+        except UnicodeDecodeError as error:
+            raise forms.ValidationError(_("The file is not UTF-8, at byte %(at)d.") % {"at": error.start}) from None
+        return text
+
+    @property
+    def text(self) -> str:
+        return self.cleaned_data["file"] or self.cleaned_data["document"] or "{}"
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings(request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        return _change(request)
+    found = read_settings_page()
+    document = found.document
+    wanted = request.GET.get("version", "")
+    if wanted:
+        version = read_version(int(wanted)) if wanted.isdecimal() and len(wanted) < 10 else None
+        if version is None:
+            raise Http404(_("There is no version %(version)s.") % {"version": wanted})
+        document = version.document
+    form = SettingsForm(initial={"document": _pretty(document), "based_on": found.version})
+    return _show(request, found, form)
+
+
+def _change(request: HttpRequest) -> HttpResponse:
+    """Store what was said, or say what that would change."""
+    user: Any = request.user
+    if not user.has_perm("nodes.add_settingsversion"):
+        raise PermissionDenied(_("Your role may not do this."))
+    form = SettingsForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return _show(request, read_settings_page(), form)
+    text, based_on = form.text, form.cleaned_data["based_on"]
+    problems: Mapping[str, Sequence[str]] = {}
+    changed: Sequence[Change] = ()
+    try:
+        document = read_json(text.encode())
+        if "store" in request.POST:
+            changed = versions.store(TABLE, document, made_by=user.get_username(), based_on=based_on)
+            messages.success(request, _stored_in_words(changed))
+            return redirect("settings")
+        changed = versions.preview(TABLE, document)
+    except ParseError as error:
+        problems = {"": [str(error.detail)]}
+    except InvalidSettings as error:
+        problems = error.problems
+    except SettingsChanged as error:
+        problems = {"": [str(error)]}
+    # A file was read once; what is stored next is what was looked at.
+    shown = SettingsForm(initial={"document": text, "based_on": based_on})
+    return _show(request, read_settings_page(), shown, problems=problems, changes=None if problems else changed)
+
+
+def _show(
+    request: HttpRequest,
+    found: SettingsPage,
+    form: SettingsForm,
+    *,
+    problems: Mapping[str, Sequence[str]] | None = None,
+    changes: Sequence[Change] | None = None,
+) -> HttpResponse:
+    now = read_clock()
+    context = {
+        "form": form,
+        "lead": _lead(found, now=now),
+        "lines": [_line_row(line) for line in found.lines],
+        "nodes": [_node_row(node, newest=found.version) for node in found.nodes],
+        "history": [
+            {
+                "version": line.version,
+                "at": words.moment(line.at, now=now),
+                "who": line.made_by,
+            }
+            for line in found.history
+        ],
+        "problems": [{"path": path, "says": " ".join(said)} for path, said in (problems or {}).items()],
+        "changes": None if changes is None else [_change_row(change) for change in changes],
+    }
+    return render(request, "ui/settings.html", context)
+
+
+def _lead(found: SettingsPage, *, now: dt.datetime) -> str:
+    if not found.history:
+        return _("Nothing is stored: where no command line and no environment says otherwise, the defaults count.")
+    last = found.history[0]
+    facts = {"version": last.version, "who": last.made_by, "at": words.moment(last.at, now=now)}
+    return _("Version %(version)d, stored by %(who)s, %(at)s.") % facts
+
+
+def _line_row(line: SettingLine) -> Mapping[str, object]:
+    setting = line.setting
+    return {
+        "path": setting.path,
+        "meaning": setting.meaning,
+        "environment": setting.environment,
+        "allowed": setting.kind.allowed,
+        "value": _value(line.value),
+        "source": _("stored") if line.source == Source.STORED else _("default"),
+        "tone": "working" if line.source == Source.STORED else "quiet",
+        "applies": str(setting.applies),
+        "apart": [
+            {
+                "name": node.name,
+                "value": _value(node.values[setting.path]),
+                "source": node.sources.get(setting.path, ""),
+            }
+            for node in line.apart
+        ],
+    }
+
+
+def _node_row(node: NodeSettings, *, newest: int) -> Mapping[str, object]:
+    own = {path: source for path, source in node.sources.items() if source in _SAID_BY_ITSELF}
+    return {
+        "name": node.name,
+        "kind": node.kind,
+        "version": _("version %(n)d") % {"n": node.version} if node.version else _("defaults"),
+        "tone": "indexed" if node.version == newest else "waiting",
+        "own": [f"{path} = {_value(node.values[path])} ({source})" for path, source in own.items()],
+        "waiting": [f"{path} = {_value(value)}" for path, value in node.waiting.items()],
+    }
+
+
+def _change_row(change: Change) -> Mapping[str, str]:
+    def shown(value: object) -> str:
+        return _("default") if value is None else _value(change.setting.as_json(value))
+
+    return {
+        "path": change.setting.path,
+        "before": shown(change.before),
+        "after": shown(change.after),
+        "applies": str(change.setting.applies),
+    }
+
+
+def _stored_in_words(changed: Sequence[Change]) -> str:
+    if not changed:
+        return _("Nothing is different, so no version was made.")
+    return ngettext("Stored: %(n)d setting is different.", "Stored: %(n)d settings are different.", len(changed)) % {
+        "n": len(changed)
+    }
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _pretty(document: Mapping[str, Any]) -> str:
+    """The settings JSON in the order of the table; the database keeps none."""
+    return json.dumps(as_document(TABLE, known_part(TABLE, document)), indent=2, ensure_ascii=False)

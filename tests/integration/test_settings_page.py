@@ -1,0 +1,103 @@
+"""The page of settings: what counts, what would change, and who may store."""
+
+import json
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from jobs.settings.table import CLAIMED, TABLE
+from nodes.models import SettingsVersion
+from nodes.settings import versions
+from nodes.settings.effective import Effective
+from tests.api import make_node, make_user
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/settings/"
+FEW = {"worker": {"claimed": 5}}
+
+
+def visitor(role="administrator"):
+    client = Client()
+    client.force_login(make_user(role))
+    return client
+
+
+def post(client, document, *, verb, based_on=0, **fields):
+    return client.post(PAGE, {"document": document, "based_on": based_on, verb: "", **fields})
+
+
+def test_a_preview_says_what_would_change_and_when_and_stores_nothing():
+    page = post(visitor(), json.dumps({"cluster": {"node_timeout": 8}}), verb="preview").content.decode()
+
+    assert "What this would change" in page
+    assert "cluster.node_timeout" in page
+    assert "at next start" in page
+    assert not SettingsVersion.objects.exists()
+
+
+def test_what_is_stored_is_shown_with_who_and_can_be_brought_back():
+    client = visitor()
+
+    stored = post(client, json.dumps(FEW), verb="store")
+    versions.store(TABLE, {}, made_by="otto")
+    page = client.get(PAGE).content.decode()
+
+    assert (stored.status_code, stored["Location"]) == (302, PAGE)
+    assert SettingsVersion.objects.get(version=1).made_by == "a administrator"
+    assert "Version 2, stored by otto" in page
+    assert "&quot;claimed&quot;: 5" in client.get(f"{PAGE}?version=1").content.decode()
+
+
+def test_a_file_can_be_stored():
+    file = SimpleUploadedFile("settings.json", json.dumps(FEW).encode())
+
+    post(visitor(), "", verb="store", file=file)
+
+    assert SettingsVersion.objects.get().document == FEW
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ('{"worker": {"claimed": 0}}', "This must be a whole number from 1 to 100000."),
+        ('{"worker": {"claimed": 5}', "The body is not JSON"),
+        ('{"worker": {}, "worker": {}}', "twice"),
+        ('{"cluster": {"node_timeout": 3}}', "at least two heartbeats"),
+        ("[" * 100_000, "at most"),
+    ],
+)
+def test_what_cannot_be_is_said_and_stays_in_the_form(document, sentence):
+    page = post(visitor(), document, verb="store").content.decode()
+
+    assert sentence in page
+    assert not SettingsVersion.objects.exists()
+
+
+def test_who_looked_at_an_older_version_is_told_who_was_faster():
+    versions.store(TABLE, FEW, made_by="otto")
+
+    page = post(visitor(), "{}", verb="store", based_on=0).content.decode()
+
+    assert "otto has stored version 1 since" in page
+
+
+def test_only_an_administrator_is_offered_the_form_and_may_store():
+    operator = visitor("operator")
+
+    assert "<textarea" not in operator.get(PAGE).content.decode()
+    assert post(operator, "{}", verb="store").status_code == 403
+
+
+def test_a_node_that_runs_with_something_else_is_named_with_why():
+    make_node("worker-7", settings=Effective(table=TABLE, environment={CLAIMED.path: 7}).report())
+
+    page = visitor("viewer").get(PAGE).content.decode()
+
+    assert "worker-7: <b>7</b> (environment)" in page
+
+
+def test_a_version_that_is_not_there_is_not_found():
+    assert visitor().get(f"{PAGE}?version=9").status_code == 404
+    assert visitor("viewer").get(f"{PAGE}?version=x").status_code == 404
