@@ -1,5 +1,6 @@
 """What every test may ask for: the database over a plain connection, and the mark of Debian's packages."""
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ import pytest
 from tests.rival import Rival
 
 if TYPE_CHECKING:
+    from pytest_django.plugin import DjangoDbBlocker
+
+    from tests.processes import Database
     from tests.scripted import World
     from tests.scripted_output import Sink
 
@@ -47,6 +51,51 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("left out: Debian packages are missing")
         for line in left_out:
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
+    """
+    The embedded server that the tests share, which does not wait for the disk.
+
+    That keeps everything but the power cut of a machine, which no test makes: processes that are killed leave
+    what they wrote to the kernel. A server that DATABASE_URL names is left as it is.
+    """
+    from django.conf import settings
+
+    from jobs.loops.database import database_dsn
+
+    if "directory" not in settings.DATABASES["default"]["OPTIONS"]:
+        return
+    with django_db_blocker.unblock(), psycopg.connect(database_dsn(), autocommit=True) as connection:
+        for name in ("fsync", "full_page_writes", "synchronous_commit"):
+            connection.execute(f"ALTER SYSTEM SET {name} = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+@pytest.fixture(scope="session")
+def template(test_server: None, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> "Database":
+    """A migrated database that others are copied from: made once, however many processes share the tests."""
+    from tests.processes import make_template, template_database
+
+    of_this_process = tmp_path_factory.getbasetemp()
+    shared = of_this_process if worker_id == "master" else of_this_process.parent
+    with (shared / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (made := shared / "template.made").exists():
+            make_template()
+            made.touch()
+    return template_database()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, template: "Database", django_db_blocker: "DjangoDbBlocker"
+) -> None:
+    """What pytest-django asks for before it makes the test database, which becomes a copy too."""
+    from django.db import connection
+
+    connection.settings_dict["TEST"]["TEMPLATE"] = template.name
 
 
 @pytest.fixture(scope="session", autouse=True)

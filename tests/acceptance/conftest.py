@@ -3,14 +3,7 @@
 import pytest
 
 from tests.daemons import Cluster
-from tests.processes import Machine, copy_of, make_template, new_database, serve_site
-
-
-@pytest.fixture(scope="session")
-def template():
-    """A migrated database that the tests' own are copied from."""
-    with make_template() as made:
-        yield made
+from tests.processes import Machine, copy_of, new_database, serve_site
 
 
 @pytest.fixture
@@ -31,7 +24,7 @@ def cluster(machine):
 
 
 @pytest.fixture
-def new_machine(tmp_path):
+def new_machine(test_server, tmp_path):
     """The same with a database that has no tables yet."""
     with new_database() as database:
         made = Machine(database, tmp_path)
