@@ -6,6 +6,7 @@ whose sentences can be shown as they are.
 """
 
 import datetime as dt
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from jobs.queue.send_back import SentBack, send_back
 from jobs.runs import InvalidJob, ask_for_run
 from jobs.terms import Terms, check_terms, store_windows
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
+from nodes.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import ClusterRequest, Node
 from nodes.requests import NoMain, RequestRefused, ask
@@ -59,6 +61,8 @@ __all__ = [
 
 
 _MOST_NAME: Final = 200
+# As workers are started with.
+_TAG: Final = re.compile(TAG)
 # Phases of a run in which its seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows"})
@@ -88,6 +92,7 @@ class SeedWanted:
 
     urls: tuple[str, ...]
     policy: ThrottlePolicy | None = None
+    tag: str = ""
 
     @property
     def stored_urls(self) -> list[str]:
@@ -192,7 +197,9 @@ def change_job(
             setattr(job, field, value)
         warnings = _check(
             job,
-            seeds=seeds if seeds is not None else [SeedWanted(tuple(seed.urls), seed.policy) for seed in stored_seeds],
+            seeds=seeds
+            if seeds is not None
+            else [SeedWanted(tuple(seed.urls), seed.policy, seed.tag) for seed in stored_seeds],
             outputs=outputs if outputs is not None else stored_outputs,
             windows=windows if windows is not None else stored_windows,
             now=now,
@@ -380,6 +387,8 @@ def _check(
         problems["seeds"] = ["A job needs an address to start from."]
     if not outputs:
         problems["outputs"] = ["A job needs an output; choose “null” to keep nothing."]
+    if any(seed.tag and not _TAG.fullmatch(seed.tag) for seed in seeds):
+        problems["seeds"] = ["A tag is 1 to 64 letters, digits, dots, dashes and underscores."]
     if "seeds" in job.specification:
         problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
@@ -409,7 +418,7 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
 
 
 def _plant(job: Job, seeds: Sequence[SeedWanted]) -> None:
-    Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy) for seed in seeds)
+    Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy, tag=seed.tag) for seed in seeds)
 
 
 def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
@@ -419,9 +428,9 @@ def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], n
             # Its source has not been asked for these yet.
             seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
         before = seed.policy_id
-        seed.policy = wanted.policy
+        seed.policy, seed.tag = wanted.policy, wanted.tag
         # Its group is the main's to change: where the job runs, the seed goes over into that of its new policy.
-        seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy"])
+        seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy", "tag"])
         if seed.policy_id != before:
             with connection.cursor() as cursor:
                 rebind_bins(cursor, seed_id=seed.pk, before=before)

@@ -12,10 +12,13 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 from uuid import UUID, uuid4
 
 from nodes.lifecycle import NodeKind
+
+# What a tag is: a word that seeds and workers are matched by.
+TAG: Final = r"[A-Za-z0-9._-]{1,64}"
 
 _PROC = Path("/proc")
 # Fields of /proc/PID/stat, counted from the one behind the command's name (see proc(5): 3 and 22).

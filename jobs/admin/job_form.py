@@ -103,12 +103,8 @@ class SeedForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Seed
-        fields = ("urls", "policy")
-        labels: ClassVar = {"policy": _("Throttle policy")}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["policy"].disabled = bool(self.instance.pk) and _runs(self.instance.job)
+        fields = ("urls", "policy", "tag")
+        labels: ClassVar = {"policy": _("Throttle policy"), "tag": _("Tag of workers")}
 
 
 def _runs(job: Job) -> bool:
@@ -134,4 +130,8 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
     def wanted_seeds(self) -> list[SeedWanted]:
         """Return the seeds that the filled forms name, in their order."""
         filled = [form.cleaned_data for form in self.forms if form not in self.deleted_forms]
-        return [SeedWanted(tuple(values["urls"]), values.get("policy")) for values in filled if values.get("urls")]
+        return [
+            SeedWanted(tuple(values["urls"]), values.get("policy"), values.get("tag", ""))
+            for values in filled
+            if values.get("urls")
+        ]

@@ -14,6 +14,7 @@ from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queue.counters import RunCounts
 from nodes.api.strict import PageQuery, StrictSerializer
+from nodes.identity import TAG
 
 
 class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer[Any]):
@@ -28,9 +29,13 @@ class SeedSerializer(StrictModelSerializer):
         source="policy_id", min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Its id."
     )
 
+    tag = serializers.RegexField(
+        rf"^{TAG}\Z", default="", allow_blank=True, help_text="Only workers with this tag read it. Empty: any."
+    )
+
     class Meta:
         model = Seed
-        fields = ("id", "urls", "policy")
+        fields = ("id", "urls", "policy", "tag")
 
 
 class SeedOfJobSerializer(SeedSerializer):
@@ -38,7 +43,7 @@ class SeedOfJobSerializer(SeedSerializer):
 
     class Meta:
         model = Seed
-        fields = ("id", "job", "urls", "policy")
+        fields = ("id", "job", "urls", "policy", "tag")
         read_only_fields = fields
 
 
@@ -123,7 +128,10 @@ class JobSerializer(TermsFields, StrictModelSerializer):
         }
         if problems:
             raise serializers.ValidationError(problems)
-        return [SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed.get("policy_id"))) for seed in seeds]
+        return [
+            SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed.get("policy_id")), tag=seed.get("tag", ""))
+            for seed in seeds
+        ]
 
 
 class JobSavedSerializer(JobSerializer):

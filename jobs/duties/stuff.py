@@ -36,7 +36,7 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
        (SELECT coalesce(sum(capacity), 0) FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,
        (SELECT coalesce(sum(documents), 0) FROM jobs_batch
-         WHERE node_scope = %(scope)s AND state = 'available')::bigint AS offered
+         WHERE node_scope = %(scope)s AND state = 'available' AND tag = '')::bigint AS offered
 """
 # A lane that went dormant so lately may have lost its wake-up.
 _SWEPT: Final = dt.timedelta(minutes=1)

@@ -29,7 +29,14 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _HURRY: Final = 0.8
 
 
-def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, options: Sequence[str] = (), attached: bool = False) -> None:
+def run_worker(
+    *,
+    name: str,
+    tags: tuple[str, ...] = (),
+    scope: str = CLUSTER_SCOPE,
+    options: Sequence[str] = (),
+    attached: bool = False,
+) -> None:
     """
     Run a worker until it is signalled (or, `attached`, until standard input closes).
 
@@ -49,6 +56,7 @@ def run_worker(*, name: str, scope: str = CLUSTER_SCOPE, options: Sequence[str] 
         scope=scope,
         name=name or socket.gethostname(),
         timeout=effective[NODE_TIMEOUT],
+        tags=tags,
         capacity=effective[CLAIMED],
     )
     worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope))

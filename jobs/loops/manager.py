@@ -35,6 +35,7 @@ from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
+from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
 from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
@@ -82,6 +83,7 @@ MAIN_DUTIES: Final = duties(
     (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
     (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
+    (say_which_tags_lack, 2.0, TAGS_ARE_NEEDED),
     (retire_groups, 5.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),

@@ -237,7 +237,9 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     saved = control.change_job(
         job.pk,
         outputs=_outputs(options.outputs) if options.outputs else None,
-        seeds=[SeedWanted(options.urls, seeds[0].policy if seeds else None)] if options.urls else None,
+        seeds=[SeedWanted(options.urls, seeds[0].policy, seeds[0].tag) if seeds else SeedWanted(options.urls)]
+        if options.urls
+        else None,
         specification={**job.specification, **options.specification},
         **terms,
         made_by=_MADE_BY,

@@ -38,6 +38,8 @@ class Batch(models.Model):
         "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="+"
     )
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
+    # Only a worker with this tag may take it; empty: any.
+    tag = models.CharField(max_length=64, default="", db_default="")
     state = models.CharField(max_length=10, choices=State.choices, default=State.AVAILABLE)
     documents = models.IntegerField()
     created_at = models.DateTimeField()

@@ -181,9 +181,18 @@ class Seed(models.Model):
     # What the connector said of that seeding, which it is given at the next.
     seeding_version = models.TextField(default="", db_default="", blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
+    # Its documents go only to workers that have this tag; empty: to any.
+    tag = models.CharField(
+        max_length=64,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Only workers that were started with this tag read it. Empty: any.",
+    )
 
     class Meta:
         ordering = ("id",)
+        indexes = (models.Index(fields=["job"], name="seed_tagged", condition=~models.Q(tag="")),)
 
     def __str__(self) -> str:
         more = f" and {len(self.urls) - 1} more" if len(self.urls) > 1 else ""

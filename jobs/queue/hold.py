@@ -17,6 +17,7 @@ from jobs.lifecycle.job import Phase, Scan
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen
 from nodes.fences import FenceRefused
+from nodes.lifecycle import CLUSTER_SCOPE
 
 # Lanes that one pass looks at.
 LANES_A_PASS: Final = 200
@@ -66,10 +67,19 @@ WITH node AS MATERIALIZED (
      ORDER BY job_id
        FOR NO KEY UPDATE
 ), ready AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, seed.job_id
+    SELECT lane.id, lane.bin_id, seed.job_id, needed.tag
       FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+     -- The workers of a one-shot have no tags, and nobody to leave anything to.
+     CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT node_scope FROM held) = %(cluster)s THEN seed.tag ELSE '' END AS tag) AS needed
      WHERE seed.group_id = (SELECT id FROM held) AND seed.job_id IN (SELECT id FROM runnable)
        AND lane.ready_at <= %(now)s AND (SELECT count(*) FROM budget) >= 0
+       -- Of a tag no more is offered than the workers that have it could hold: it would stand in everybody's way.
+       AND (needed.tag = '' OR (SELECT coalesce(sum(capacity), 0) FROM nodes_node AS tagged
+                               WHERE tagged.scope = (SELECT node_scope FROM held) AND tagged.kind = 'worker'
+                                 AND tagged.status = 'running' AND needed.tag = ANY(tagged.tags))
+                           > (SELECT coalesce(sum(documents), 0) FROM jobs_batch AS offered
+                               WHERE offered.node_scope = (SELECT node_scope FROM held) AND offered.state = 'available'
+                                 AND offered.tag = needed.tag))
      ORDER BY lane.ready_at LIMIT {LANES_A_PASS}
 ), bin AS MATERIALIZED (
     SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
@@ -85,15 +95,23 @@ WITH node AS MATERIALIZED (
 SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
        (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
        (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
-       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at)), '[]')
-          FROM locked JOIN ready USING (id)) AS lanes
+       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at, ready.tag)), '[]')
+          FROM locked JOIN ready USING (id)) AS lanes,
+       (SELECT json_object_agg(needed.tag, needed.workers)
+          FROM (SELECT wanted.tag, json_agg(worker.id) AS workers
+                  FROM (SELECT DISTINCT tag FROM ready WHERE tag <> '') AS wanted
+                  JOIN nodes_node AS worker
+                    ON worker.scope = (SELECT node_scope FROM held) AND worker.kind = 'worker'
+                   AND worker.status = 'running' AND wanted.tag = ANY(worker.tags)
+                 GROUP BY wanted.tag) AS needed) AS tagged
 """
 
 # The batches of an offer, with ids that were drawn before: an id is its documents' claim token.
 OFFER: Final[LiteralString] = """
-INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at)
-SELECT id, %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, 'available', documents, %(now)s
-  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_documents)s::int[]) AS offered(id, worker, documents)
+INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, kind, tag, state, documents, created_at)
+SELECT id, %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, tag, 'available', documents, %(now)s
+  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_tags)s::text[], %(offer_documents)s::int[])
+       AS offered(id, worker, tag, documents)
 """
 DRAW_IDS: Final[LiteralString] = "SELECT nextval('jobs_batch_id_seq') AS id FROM generate_series(1, %(count)s)"
 
@@ -131,7 +149,15 @@ def hold(
 ) -> Held:
     """Take the fences, and lock what is ready of the group's jobs in these phases."""
     row = cursor.execute(
-        _HOLD, {"manager": manager, "group": group.id, "epoch": group.epoch, "phases": list(phases), "now": now}
+        _HOLD,
+        {
+            "manager": manager,
+            "group": group.id,
+            "epoch": group.epoch,
+            "phases": list(phases),
+            "cluster": CLUSTER_SCOPE,
+            "now": now,
+        },
     ).fetchone()
     assert row is not None
     if not row.nodes:
@@ -146,7 +172,15 @@ def hold(
         jobs=jobs,
         budgets={facts["job_id"]: facts["left_over"] for facts in row.budgets},
         lanes=[
-            LaneSeen(lane, bin_id, job, jobs[job].priority, dt.datetime.fromisoformat(served) if served else None)
-            for lane, bin_id, job, served in row.lanes
+            LaneSeen(
+                lane,
+                bin_id,
+                job,
+                jobs[job].priority,
+                dt.datetime.fromisoformat(served) if served else None,
+                tag=tag,
+                workers=frozenset(uuid.UUID(worker) for worker in (row.tagged or {}).get(tag, ())) if tag else None,
+            )
+            for lane, bin_id, job, served, tag in row.lanes
         ],
     )

@@ -147,11 +147,15 @@ SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_i
  WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
  ORDER BY held.id
 """
-# Batches that nobody else may take, and that their worker will not: it is gone or of another scope; or the
-# turns that they follow have ended, so their bins stand still, and it has found no room for them since.
+# Batches that nobody else may take, and that their worker will not: it is gone or of another scope, as are all that have
+# the tag; or the turns that they follow have ended, so their bins stand still, and it has found no room for them since.
 KEPT_IN_VAIN: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
- WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.worker_id IS NOT NULL
+ WHERE batch.node_scope = %(scope)s AND batch.state = 'available'
+   AND (batch.worker_id IS NOT NULL OR batch.tag <> '' AND NOT EXISTS (
+           SELECT FROM nodes_node AS tagged
+            WHERE tagged.scope = batch.node_scope AND tagged.kind = 'worker' AND tagged.status = 'running'
+              AND batch.tag = ANY(tagged.tags)))
    AND (node.status IS NULL OR node.status NOT IN ('starting', 'running') OR node.scope <> batch.node_scope
         OR batch.created_at < %(now)s::timestamptz - interval '{_KEPT_FOR}' AND NOT EXISTS (
            SELECT FROM jobs_turn AS turn JOIN jobs_turn AS ahead ON ahead.id = turn.follows_id AND ahead.closed_at IS NULL

@@ -353,6 +353,7 @@ def _offer(
                 "manager": held.manager,
                 "kind": Batch.Kind.PROCESS.value,
                 "offer_ids": ids,
+                "offer_tags": [pack[0][0].lane.tag for pack in packed],
                 "offer_workers": [pack[0][0].follows.worker if pack[0][0].follows else None for pack in packed],
                 "offer_documents": [sum(len(documents) for _, documents in pack) for pack in packed],
                 "hashes": [document.hash for _, _, documents in rows for document in documents],
@@ -383,22 +384,24 @@ def _offer(
 
 def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:
     """
-    Turns into batches: small turns together, successors with those of the same worker, suspects alone.
+    Turns into batches: small turns together, successors with those of the same worker, suspects alone; those
+    that need a tag apart from others.
 
     New turns of one bin are for different workers, so they never share a batch.
     """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
-    filling: dict[uuid.UUID | None, list[tuple[TurnPlan, list[Any]]]] = {}
+    filling: dict[tuple[uuid.UUID | None, str], list[tuple[TurnPlan, list[Any]]]] = {}
     for plan, documents in chosen:
         if documents[0].losses >= _SUSPECT_LOSSES:
             packed.append([(plan, documents)])
             continue
         worker = plan.follows.worker if plan.follows else None
-        batch = filling.get(worker)
+        goes_to = (worker, plan.lane.tag)
+        batch = filling.get(goes_to)
         size = sum(len(some) for _, some in batch or ())
         same_bin = worker is None and any(other.lane.bin_id == plan.lane.bin_id for other, _ in batch or ())
         if batch is None or same_bin or size + len(documents) > _DOCUMENTS_A_BATCH:
-            batch = filling[worker] = []
+            batch = filling[goes_to] = []
             packed.append(batch)
         batch.append((plan, documents))
     return packed

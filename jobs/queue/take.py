@@ -27,7 +27,7 @@ _DEADLINE: Final = dt.timedelta(minutes=10)
 # turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked.
 _TAKE: Final[LiteralString] = """
 WITH node AS MATERIALIZED (
-    SELECT id, scope FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
+    SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
 ), kept AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id = %(worker)s
@@ -37,7 +37,7 @@ WITH node AS MATERIALIZED (
 ), open AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL
-       AND kind <> ALL(%(not_mine)s)
+       AND kind <> ALL(%(not_mine)s) AND (tag = '' OR tag = ANY((SELECT tags FROM node)::text[]))
      ORDER BY id
      LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, (
                    SELECT count(*) FROM nodes_node AS other, node

@@ -60,13 +60,19 @@ class BinSeen:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """A lane under its lock."""
+    """A lane under its lock. One that needs a `tag` goes only to these `workers`; None is any."""
 
     id: int
     bin_id: int
     job_id: int
     priority: int
     served_at: dt.datetime | None
+    tag: str = ""
+    workers: frozenset[uuid.UUID] | None = None
+
+    def may_follow(self, turn: OpenTurn | None) -> bool:
+        """Whether the worker of that turn may have this lane's documents, too."""
+        return turn is None or self.workers is None or turn.worker in self.workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +121,15 @@ def plan_turns(
             waiting.extend(NoPlace(lane, now + COURTESY) for lane in queue)
             continue
         places = _places(seen, workers=workers)
-        turns.extend(
-            TurnPlan(queue[index % len(queue)], documents, requests, seen.gap, follows)
+        # Where the worker of a turn may not have what is next in line, that turn ends: the place is free then.
+        served = [
+            TurnPlan(lane, documents, requests, seen.gap, follows)
             for index, (documents, requests, follows) in enumerate(places)
-        )
-        served = len(places)
-        waiting.extend(NoPlace(lane, None) for lane in queue[served:])
+            if (lane := queue[index % len(queue)]).may_follow(follows)
+        ]
+        turns.extend(served)
+        having = {plan.lane.id for plan in served}
+        waiting.extend(NoPlace(lane, None) for lane in queue if lane.id not in having)
     return turns, waiting
 
 

@@ -41,7 +41,12 @@ def test_a_job_is_stored_and_shown_as_it_was_given(administrator, wanted):
     assert made.status_code == 201, made.content
     shown = administrator.get(f"{JOBS}{made.json()['id']}/").json()
     seed = Seed.objects.get()
-    expected = {**wanted, "seeds": [{"id": seed.pk, **wanted["seeds"][0]}], "priority": 5, "max_documents": None}
+    expected = {
+        **wanted,
+        "seeds": [{"id": seed.pk, "tag": "", **wanted["seeds"][0]}],
+        "priority": 5,
+        "max_documents": None,
+    }
     assert {name: shown[name] for name in expected} == expected
     assert (shown["status"], shown["manifoldcf_status"], shown["allowed"]) == (
         "Not running",
@@ -55,7 +60,7 @@ def test_what_is_shown_can_be_sent_back(administrator, wanted):
     job_id = administrator.post(JOBS, wanted).json()["id"]
     shown = administrator.get(f"{JOBS}{job_id}/").json()
     writable = {name: shown[name] for name in (*wanted, "max_documents", "priority")}
-    writable["seeds"] = [{name: seed[name] for name in ("urls", "policy")} for seed in writable["seeds"]]
+    writable["seeds"] = [{name: seed[name] for name in ("urls", "policy", "tag")} for seed in writable["seeds"]]
 
     response = administrator.put(f"{JOBS}{job_id}/", writable)
 

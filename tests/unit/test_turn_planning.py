@@ -217,3 +217,21 @@ def test_each_bin_is_planned_for_itself():
 
     assert [turn.lane for turn in turns] == [lanes[0], lanes[2]]
     assert [place.lane for place in waiting] == [lanes[3], lanes[1]]
+
+
+def test_a_turn_is_followed_only_by_what_its_worker_may_have():
+    limited = seen_bin(gap=1.0, turns=[sent(worker=WORKER)])
+    mine, others = (seen_lane(tag="x", workers=frozenset({one})) for one in (WORKER, OTHER))
+
+    assert [turn.lane for turn in plan(limited, mine)[0]] == [mine]
+    assert plan(limited, others) == ([], [NoPlace(others, None)])
+
+
+def test_who_is_first_in_line_and_may_not_follow_gets_the_place_when_the_turn_has_ended():
+    first = seen_lane(tag="x", workers=frozenset({OTHER}), priority=1)
+    second = seen_lane(priority=9)
+
+    turns, waiting = plan(seen_bin(gap=1.0, turns=[sent(worker=WORKER)]), first, second)
+    assert (turns, [place.lane for place in waiting]) == ([], [first, second])
+
+    assert [turn.lane for turn in plan(seen_bin(gap=1.0), first, second)[0]] == [first]

@@ -1,6 +1,7 @@
 """A worker node: takes batches, fetches, writes outputs, reports."""
 
 import argparse
+import re
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -9,6 +10,7 @@ from jobs.loops import daemons
 from jobs.loops.worker import WorkerFailed
 from jobs.management.database import look_at_sessions, look_at_the_database
 from jobs.management.settings_option import add_settings_option
+from nodes.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
 
 
@@ -19,6 +21,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--name", default="", help="what the node is called on its page (default: its host)")
+        parser.add_argument(
+            "--tag",
+            action="append",
+            default=[],
+            dest="tags",
+            type=_tag,
+            help="seeds that need this tag are read by workers that have it; may be repeated",
+        )
         parser.add_argument("--scope", default=CLUSTER_SCOPE, help=argparse.SUPPRESS)
         parser.add_argument(
             "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
@@ -26,13 +36,28 @@ class Command(BaseCommand):
         add_settings_option(parser)
 
     def handle(
-        self, *_args: Any, name: str, scope: str, attached: bool, settings_said: list[str], **_options: Any
+        self,
+        *_args: Any,
+        name: str,
+        tags: list[str],
+        scope: str,
+        attached: bool,
+        settings_said: list[str],
+        **_options: Any,
     ) -> None:
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
             look_at_sessions(nodes=1)
         try:
-            daemons.run_worker(name=name, scope=scope, options=settings_said, attached=attached)
+            daemons.run_worker(name=name, tags=tuple(tags), scope=scope, options=settings_said, attached=attached)
         except WorkerFailed as failed:
             raise CommandError(f"The worker ends: {failed}", returncode=1) from failed
+
+
+def _tag(value: str) -> str:
+    if not re.fullmatch(TAG, value):
+        raise argparse.ArgumentTypeError(
+            f"{value!r} cannot be a tag: that is 1 to 64 letters, digits, dots, dashes and underscores"
+        )
+    return value

@@ -1,0 +1,153 @@
+"""Seeds that need a tag: their documents go to workers that have it, and to nobody else."""
+
+import pytest
+
+from jobs import control
+from jobs.control import InvalidJob, SeedWanted
+from jobs.duties.failover import release_lost_documents
+from jobs.duties.tags import say_which_tags_lack
+from jobs.lifecycle.document import Stage
+from jobs.models import Batch, Job, QueueItem, Seed
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from nodes import membership
+from tests.api import assert_problem, client_of
+from tests.cluster import NOON, register_node
+from tests.factories import make_documents, make_job, make_lane, make_policy, make_running_job
+from tests.stepping import Main
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+@pytest.fixture
+def running(main):
+    """A job in mid-run whose seed needs workers with the tag `inside`, and five documents that are due."""
+    running = make_running_job(main.node, policy=make_policy())
+    Seed.objects.filter(pk=running.seed.pk).update(tag="inside")
+    make_documents(make_lane(running.seed), 5)
+    return running
+
+
+def worker(connection, *tags, capacity=100):
+    return register_node(connection, "worker", tags=tags, capacity=capacity)
+
+
+def offer(running, connection):
+    return stuff(connection, manager=running.manager.id, group=running.group, room=100, workers=1, now=NOON).documents
+
+
+def taken_by(connection, node):
+    taken = take(connection, worker=node.id, room=100, idle=True, now=NOON)
+    return taken.documents
+
+
+def test_documents_that_need_a_tag_go_only_to_workers_that_have_it(connection, running):
+    tagged, other = worker(connection, "fast", "inside"), worker(connection)
+
+    assert offer(running, connection) == 5
+
+    assert taken_by(connection, other) == 0
+    assert taken_by(connection, tagged) == 5
+
+
+def test_a_worker_with_a_tag_also_reads_what_needs_none(connection, running):
+    Seed.objects.update(tag="")
+
+    offer(running, connection)
+
+    assert taken_by(connection, worker(connection, "inside")) == 5
+
+
+def test_without_a_worker_that_has_the_tag_nothing_is_offered(connection, running):
+    worker(connection, "outside")
+
+    assert offer(running, connection) == 0
+
+
+def test_the_workers_of_a_one_shot_read_everything(connection):
+    alone = register_node(connection, "manager", scope="crawl:1")
+    running = make_running_job(alone, policy=make_policy())
+    Seed.objects.filter(pk=running.seed.pk).update(tag="inside")
+    make_documents(make_lane(running.seed), 5)
+
+    assert offer(running, connection) == 5
+    assert taken_by(connection, register_node(connection, "worker", scope="crawl:1")) == 5
+
+
+def test_of_a_tag_no_more_is_offered_than_its_workers_hold(connection, running):
+    worker(connection, "inside", capacity=5)
+    assert offer(running, connection) == 5
+    make_documents(make_lane(running.seed, "b.example"), ["more"])
+
+    assert offer(running, connection) == 0
+
+
+def test_what_needs_a_tag_does_not_follow_a_turn_at_a_worker_without_it(connection, main, running):
+    plain = make_running_job(main.node, policy=make_policy(min_gap=1.0))
+    make_documents(make_lane(plain.seed), 50)
+    tagged, other = worker(connection, "inside"), worker(connection)
+    offer(plain, connection)
+    assert taken_by(connection, other) > 0
+
+    offer(running, connection)
+
+    assert not Batch.objects.filter(group_id=running.group.id).exists()
+    assert taken_by(connection, tagged) == 0
+
+
+def test_what_was_offered_comes_back_when_the_last_worker_with_the_tag_has_gone(connection, main, running):
+    tagged = worker(connection, "inside")
+    offer(running, connection)
+
+    membership.stop(connection, node_id=tagged.id, reason="")
+    main.step(release_lost_documents)
+
+    assert Batch.objects.get().state == "released"
+    assert set(QueueItem.objects.values_list("stage", flat=True)) == {Stage.PENDING}
+
+
+def test_a_job_says_which_tag_no_worker_has_until_one_comes(connection, main, running):
+    main.step(say_which_tags_lack)
+    assert "No worker has the tag “inside”" in Job.objects.get(pk=running.job.pk).reason
+    assert main.step(say_which_tags_lack) == 0
+
+    worker(connection, "inside")
+    main.step(say_which_tags_lack)
+    assert Job.objects.get(pk=running.job.pk).reason == ""
+
+
+def test_what_else_is_said_of_a_job_stays(main, running):
+    Job.objects.update(reason="The disk is full.")
+
+    main.step(say_which_tags_lack)
+
+    assert Job.objects.get(pk=running.job.pk).reason == "The disk is full."
+
+
+def test_a_tag_is_given_and_changed_with_its_seed(db):
+    job = make_job()
+
+    control.change_job(job.pk, seeds=[SeedWanted(("http://a.example/",), tag="inside")], made_by="somebody", now=NOON)
+    assert job.seeds.get().tag == "inside"
+
+    with pytest.raises(InvalidJob) as refused:
+        control.change_job(
+            job.pk, seeds=[SeedWanted(("http://a.example/",), tag="two words")], made_by="somebody", now=NOON
+        )
+    assert "letters, digits" in refused.value.problems["seeds"][0]
+
+
+def test_a_tag_is_told_and_taken_by_the_api(db):
+    job = make_job()
+    administrator = client_of("administrator")
+    address = f"/api/v1/jobs/{job.pk}/"
+    seed = {"urls": ["http://a.example/"], "policy": None}
+
+    changed = administrator.patch(address, {"seeds": [seed | {"tag": "inside"}]}, format="json")
+    assert changed.json()["seeds"][0]["tag"] == "inside"
+
+    refused = administrator.patch(address, {"seeds": [seed | {"tag": "two words"}]}, format="json")
+    assert_problem(refused, 400, "invalid", fields=["seeds.0.tag"])
