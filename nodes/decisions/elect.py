@@ -56,7 +56,7 @@ def elect(cluster: ClusterSeen, *, beat: dt.timedelta, is_steady: Steadiness) ->
     candidates = sorted(_candidates(cluster), key=lambda node: node.seniority)
     if me not in candidates:
         return None
-    vacancy = _vacancy(cluster, is_steady=is_steady)
+    vacancy = _vacancy(cluster, is_steady=is_steady, beat=beat)
     if vacancy is None:
         return None
     # Those ahead of me had their chance for as long as the office was open and I have been here:
@@ -89,15 +89,17 @@ def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
     return [node for node in cluster.live_managers if node.status == NodeStatus.RUNNING and node.id != on_record]
 
 
-def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness) -> _Vacancy | None:
+def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness, beat: dt.timedelta = dt.timedelta()) -> _Vacancy | None:
     """Return since when there has been no main, or None as long as there may be one."""
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
         return _Vacancy(open_for=cluster.looked_at - cluster.term.since)
+    # It may have lived for a whole beat after its last one, and those ahead of me get theirs only from its end on.
+    since_its_end = max(dt.timedelta(), main.heartbeat_age - beat)
     if main.has_ended:
-        return _Vacancy(open_for=main.heartbeat_age)
+        return _Vacancy(open_for=since_its_end)
     verdict = verdict_on(main, is_steady=is_steady)
     if verdict is None:
         return None
-    open_for = main.heartbeat_age if main.same_machine_process_gone else main.heartbeat_age - main.timeout
+    open_for = since_its_end if main.same_machine_process_gone else main.heartbeat_age - main.timeout
     return _Vacancy(open_for=open_for, replaces=verdict)

@@ -1,9 +1,13 @@
 """The heart of a node: when it beats, when it does not, and what it survives."""
 
+import threading
+import time
+
 import psycopg
 import pytest
 
 from nodes import membership
+from nodes.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.heartbeat import Heart
 from tests.cluster import elect_main, register_node, seconds, status_of, wait_until
@@ -120,3 +124,55 @@ def test_a_node_that_stopped_itself_has_not_failed(connection, worker, heart):
 
     wait_until(lambda: not heart.is_steady(seconds(0.2)))
     assert not heart.failed.is_set()
+
+
+# --- Busy, or hung -------------------------------------------------------------------------------
+
+
+def compute_for(duration):
+    until = time.monotonic() + duration.total_seconds()
+    while time.monotonic() < until:
+        sum(range(10_000))
+
+
+def test_a_thread_that_computes_for_long_is_busy_and_beats(connection, worker, heart):
+    heart.start()
+    heart.progress()
+
+    compute_for(2.5 * TIMEOUT)
+
+    assert beats_again(connection, worker)
+    assert heart.trust.may_begin
+
+
+def test_a_statement_that_takes_long_is_waited_for_and_the_node_beats(dsn, connection, worker, heart):
+    heart.start()
+    heart.progress()
+
+    with connect(dsn, node_id=worker.id, purpose="work", timeout=TIMEOUT) as work:
+        work.execute("SELECT pg_sleep(%s)", [2.5 * TIMEOUT.total_seconds()])
+
+    assert heart.trust.may_begin
+    assert beats_again(connection, worker)
+
+
+def test_a_second_thread_that_hangs_ends_the_beats_though_the_first_goes_round(connection, worker, heart):
+    hangs, goes_on = threading.Event(), threading.Event()
+    effort = heart.mind_another_thread()
+
+    def hang():
+        effort.goes_round()
+        hangs.set()
+        goes_on.wait(30)
+        effort.rests()
+
+    thread = threading.Thread(target=hang)
+    heart.start()
+    thread.start()
+    hangs.wait(10)
+
+    wait_until(lambda: heart.progress() or heart.trust.must_close)
+
+    goes_on.set()
+    thread.join()
+    wait_until(lambda: heart.progress() or heart.trust.may_begin)

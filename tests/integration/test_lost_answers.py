@@ -130,7 +130,7 @@ def test_groups_whose_allocation_was_not_answered_are_given_once(proxy, work, co
 
 
 def test_documents_whose_offer_was_not_answered_are_offered_once(proxy, work, running):
-    lost = proxy.lose_answer(b"COMMIT")
+    lost = proxy.lose_answer(SYNC)
 
     work.run(lambda mine: stuff_all(mine, running))
 

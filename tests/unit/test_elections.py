@@ -82,6 +82,19 @@ def test_a_main_whose_process_is_gone_is_replaced_without_waiting_for_its_silenc
     assert action.replaces.cause == FailureCause.PROCESS_GONE
 
 
+def test_the_next_in_line_gets_a_beat_for_himself_when_the_process_of_the_main_is_gone():
+    """However long ago it beat when it died: that was no time of his."""
+
+    def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
+        main = seen_node(started_at=NOON - seconds(9000), heartbeat_age=after, same_machine_process_gone=True)
+        cluster = seen_cluster(main, OLDEST, SECOND, me=me, main=main)
+        return elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) is not None
+
+    assert [takes_office(me=OLDEST, after=BEAT / 10), takes_office(me=SECOND, after=BEAT / 10)] == [True, False]
+    assert not takes_office(me=SECOND, after=1.9 * BEAT)
+    assert takes_office(me=SECOND, after=2 * BEAT)
+
+
 def test_a_main_that_has_ended_leaves_a_vacancy_and_nobody_to_fail():
     ended = seen_node(status=NodeStatus.FAILED)
     cluster = seen_cluster(ended, OLDEST, me=OLDEST, main=ended)

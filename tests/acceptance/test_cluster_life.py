@@ -1,0 +1,210 @@
+"""Who is main, and who is a member: elections that nothing holds up, clocks that disagree, names that are alike."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_daemons import assert_undisturbed, refetches
+from tests.daemons import TAKEOVER_BEATS, Cluster, beats_to_takeover
+from tests.debian import debian_server
+from tests.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, wait_for
+
+SKEWED_CLOCK = Path(__file__).resolve().parents[1] / "skewed_clock"
+HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+
+
+def start_one_by_one(cluster, *kinds, **environment):
+    """Start daemons, each when the one before is at work: their age is then in this order."""
+    return [daemon for kind in kinds for daemon in cluster.start(kind, **environment)]
+
+
+def term_of(cluster):
+    return cluster.database.value("SELECT term FROM nodes_mainterm WHERE scope = 'cluster'")
+
+
+def count_events(cluster, kind):
+    return cluster.database.value("SELECT count(*) FROM nodes_nodeevent WHERE kind = %s", kind)
+
+
+def goes_on_beating(cluster, daemon, beats=3):
+    """Wait until it has beaten for so long."""
+    before = cluster.node_of(daemon).heartbeat_at
+    wait_for(
+        lambda: (cluster.node_of(daemon).heartbeat_at - before).total_seconds() > beats * HEARTBEAT,
+        saying=f"{daemon.name} has beaten {beats} times",
+    )
+
+
+# --- Elections -----------------------------------------------------------------------------------
+
+
+def test_the_oldest_manager_is_main_and_who_comes_later_joins(cluster):
+    first, second, third = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
+    goes_on_beating(cluster, third)
+    assert cluster.main(first, second, third) is first
+    assert (term_of(cluster), count_events(cluster, "elected")) == (1, 1)
+
+    first.kill()
+
+    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    assert cluster.main(first, second, third) is second
+    assert cluster.node_of(first).status == "failed"
+
+
+def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluster):
+    first, second = start_one_by_one(cluster, "runmanager", "runmanager")
+
+    first.send(signal.SIGTERM)
+
+    assert first.wait() == 0
+    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    assert cluster.main(first, second) is second
+    assert count_events(cluster, "marked_failed") == 0
+
+
+def test_an_elder_that_is_wedged_holds_up_no_election(cluster):
+    main, elder, younger = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
+    goes_on_beating(cluster, younger)
+
+    elder.send(signal.SIGSTOP)
+    main.kill()
+    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    elder.send(signal.SIGCONT)
+
+    assert cluster.main(main, elder, younger) is younger
+    assert beats_to_takeover(cluster, main, younger) <= TAKEOVER_BEATS + 1
+
+
+def test_a_main_that_freezes_is_replaced_within_the_bound_and_is_failed_for_good(cluster):
+    main, heir = start_one_by_one(cluster, "runmanager", "runmanager")
+    goes_on_beating(cluster, heir)
+
+    main.send(signal.SIGSTOP)
+    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    main.send(signal.SIGCONT)
+
+    assert beats_to_takeover(cluster, main, heir) <= TAKEOVER_BEATS
+    assert main.wait() == 1
+    assert cluster.node_of(main).status == "failed"
+    assert cluster.main(main, heir) is heir
+
+
+# --- Clocks --------------------------------------------------------------------------------------
+
+
+def skewed_by(hours):
+    """The environment of a process whose wall clock is wrong by so many hours."""
+    return {"PYTHONPATH": str(SKEWED_CLOCK), "CLOCK_SKEW": str(hours * 3600)}
+
+
+def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
+    assert hours_of(skewed_by(5)) - hours_of(skewed_by(-5)) == pytest.approx(10, abs=0.1)
+    site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
+    early, late = (cluster.start("runmanager", **skewed_by(hours))[0] for hours in (-5, 5))
+    for hours in (-7, 3):
+        cluster.start("runworker", **skewed_by(hours))
+    job = cluster.make_job(site)
+
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+    early.kill()
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) == 0
+    assert cluster.main(early, late) is late
+    assert beats_to_takeover(cluster, early, late) <= TAKEOVER_BEATS
+    assert count_events(cluster, "marked_failed") == 1
+
+
+def hours_of(environment):
+    """What a Python process of this environment takes for the time, in hours."""
+    asked = [sys.executable, "-W", "ignore", "-c", "import datetime; print(datetime.datetime.now().timestamp())"]
+    said = subprocess.run(
+        asked, env={**os.environ, **environment}, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return float(said.stdout) / 3600
+
+
+# --- Members -------------------------------------------------------------------------------------
+
+
+def test_two_processes_that_were_started_with_one_name_both_run_and_are_told_apart_by_id(cluster):
+    one, other = (cluster.machine.start("runworker", "--name", "twin", **QUICK_HEARTS) for _ in range(2))
+    cluster.start("runmanager")
+    wait_for(lambda: all(cluster.node_of(twin).status == "running" for twin in (one, other)), saying="both work")
+    assert cluster.node_of(one).name == cluster.node_of(other).name == "twin"
+    assert cluster.node_of(one).id != cluster.node_of(other).id
+
+    one.kill()
+
+    wait_for(lambda: cluster.node_of(one).status == "failed", saying="the one is failed")
+    goes_on_beating(cluster, other)
+    assert cluster.node_of(other).status == "running"
+
+
+def test_daemons_whose_sessions_are_killed_are_back_at_work_within_two_beats(cluster, serve):
+    site = serve(pages=150, hosts=2, traps=3, latency_ms=60)
+    daemons = cluster.start("runmanager", "runworker", "runworker")
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+    assert sessions_of(cluster, *daemons) <= {1, 2, 3, 4}
+
+    killed_at = cluster.database.value(
+        "SELECT clock_timestamp() FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() OFFSET 0) AS killed LIMIT 1"
+    )
+
+    for daemon in daemons:
+        wait_for(lambda daemon=daemon: cluster.node_of(daemon).heartbeat_at > killed_at, saying="it beats again")
+        assert (cluster.node_of(daemon).heartbeat_at - killed_at).total_seconds() < 2 * HEARTBEAT
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert count_events(cluster, "marked_failed") == 0
+    wait_for(lambda: sessions_of(cluster, *daemons) == {3}, saying="each holds three connections")
+
+
+def sessions_of(cluster, *daemons):
+    """How many sessions these daemons have at the database, each."""
+    ids = [str(cluster.node_of(daemon).id) for daemon in daemons]
+    rows = cluster.database.rows(
+        "SELECT left(application_name, 36) AS node, count(*) AS sessions FROM pg_stat_activity "
+        "WHERE datname = current_database() AND left(application_name, 36) = ANY(%s) GROUP BY 1",
+        ids,
+    )
+    return {row.sessions for row in rows}
+
+
+# --- The database --------------------------------------------------------------------------------
+
+
+@pytest.mark.debian("postgresql")
+def test_the_term_survives_a_crash_of_the_database_and_goes_on_from_there(tmp_path):
+    with debian_server(tmp_path / "server") as server:
+        machine = Machine(Database(server.address), tmp_path)
+        try:
+            machine.start("migrate", "--verbosity", "0").wait()
+            cluster = Cluster(machine)
+            first, second = start_one_by_one(cluster, "runmanager", "runmanager")
+            first.kill()
+            wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+            (third,) = cluster.start("runmanager")
+
+            server.end(signal.SIGQUIT)
+            server.start()
+
+            assert term_of(cluster) == 2
+            goes_on_beating(cluster, second)
+            goes_on_beating(cluster, third)
+            assert (term_of(cluster), cluster.main(first, second, third)) == (2, second)
+            assert [cluster.node_of(each).status for each in (first, second, third)] == ["failed", "running", "running"]
+            second.kill()
+            wait_for(lambda: term_of(cluster) == 3, within=PATIENCE, saying="the next term follows")
+            assert cluster.main(first, second, third) is third
+        finally:
+            machine.clean_up()
