@@ -18,6 +18,7 @@ from django.db import connection as django_connection
 
 from jobs import channels
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
+from jobs.duties.check import check_invariants
 from jobs.duties.connectors import JOBS_WITH_CONNECTORS, watch_connectors
 from jobs.duties.context import Pass
 from jobs.duties.failover import (
@@ -97,6 +98,7 @@ MAIN_DUTIES: Final = duties(
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
+    (check_invariants, 15.0, f"%(scope)s = '{CLUSTER_SCOPE}'"),
     (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
 )
 OWNER_DUTIES: Final = duties(

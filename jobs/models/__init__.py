@@ -10,6 +10,7 @@ from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
+from jobs.models.invariant import InvariantCheck
 from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
 from jobs.models.notification import Notification
@@ -31,6 +32,7 @@ __all__ = [
     "GatedDocument",
     "HopCount",
     "IndexedDocument",
+    "InvariantCheck",
     "Job",
     "JobEvent",
     "Lane",

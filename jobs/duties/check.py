@@ -1,0 +1,139 @@
+"""
+A few invariants of the cluster, looked at while it runs.
+
+Tests hold them; here an operator sees that they hold tonight, on his own data. Each look is one statement, so
+one snapshot, and cheap: it reads what is in work, and a sample of the rest. What may be otherwise for a moment
+(a node has just ended) is given time.
+"""
+
+import logging
+import random
+import time
+from typing import Any, Final, LiteralString, NamedTuple
+
+import psycopg
+from django.utils.translation import gettext_lazy as _
+from psycopg.errors import QueryCanceled
+
+from jobs.duties.context import Pass
+from jobs.lifecycle.document import Stage
+from nodes.fences import hold_term
+from nodes.lifecycle import CLUSTER_SCOPE
+
+logger = logging.getLogger(__name__)
+
+# So many are counted; more is as bad.
+_COUNTED: Final = 100
+_SETTLED: Final[LiteralString] = "stopped_at < clock_timestamp() - interval '30 seconds'"
+
+_OWNERS: Final[LiteralString] = f"""
+SELECT 'group ' || held.id || ', owned by ' || coalesce('the ' || node.status || ' ' || node.kind || ' ' || node.name, 'nobody')
+  FROM jobs_throttlegroup AS held LEFT JOIN nodes_node AS node ON node.id = held.owner_id
+ WHERE held.node_scope = '{CLUSTER_SCOPE}' AND held.state <> 'free'
+   AND (node.id IS NULL OR node.kind <> 'manager' OR {_SETTLED})
+"""
+_CLAIMS: Final[LiteralString] = """
+SELECT item.identifier || ', in batch ' || item.batch_id || ' that is ' || coalesce(batch.state, 'gone')
+  FROM jobs_queueitem AS item LEFT JOIN jobs_batch AS batch ON batch.id = item.batch_id
+ WHERE item.batch_id IS NOT NULL AND (batch.id IS NULL OR batch.state NOT IN ('available', 'sent'))
+"""
+_WORKERS: Final[LiteralString] = f"""
+SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status || ' ' || node.kind || ' ' || node.name, 'nobody')
+  FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
+ WHERE batch.state = 'sent' AND (node.id IS NULL OR {_SETTLED})
+"""
+# Those in which something is open, and some in which nothing should be.
+_PLACES: Final[LiteralString] = """
+WITH looked_at AS MATERIALIZED (
+    SELECT bin_id AS id FROM jobs_turn WHERE closed_at IS NULL
+     UNION
+    (SELECT id FROM jobs_bin WHERE id >= %(draw)s * (SELECT max(id) FROM jobs_bin) ORDER BY id LIMIT 500)
+)
+SELECT bin.name || ': ' || bin.open_turns || ' turns and ' || bin.open_requests || ' requests are counted, '
+       || count(turn.id) || ' and ' || coalesce(sum(turn.requests), 0) || ' are open'
+  FROM looked_at JOIN jobs_bin AS bin USING (id)
+  LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.id AND turn.closed_at IS NULL
+ GROUP BY bin.id
+HAVING (bin.open_turns, bin.open_requests) <> (count(turn.id), coalesce(sum(turn.requests), 0))
+"""
+# Some lanes, of the present run of their job; long ones are left out.
+_COUNTS: Final[LiteralString] = f"""
+WITH looked_at AS MATERIALIZED (
+    SELECT lane.id AS lane_id, job.id AS job_id, job.run_no
+      FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
+     WHERE lane.id >= %(draw)s * (SELECT max(id) FROM jobs_lane)
+     ORDER BY lane.id LIMIT 20
+), counted AS MATERIALIZED (
+    SELECT lane_id, stage, outcome, code, sum(amount) AS amount
+      FROM (SELECT lane_id, stage, outcome, code, amount FROM looked_at JOIN jobs_counter USING (job_id, run_no, lane_id)
+             WHERE measure = 'stage'
+             UNION ALL
+            SELECT lane_id, stage, outcome, code, amount FROM looked_at JOIN jobs_counterdelta USING (job_id, run_no, lane_id)
+             WHERE measure = 'stage') AS both_
+     GROUP BY lane_id, stage, outcome, code
+), short AS MATERIALIZED (
+    SELECT looked_at.* FROM looked_at LEFT JOIN counted USING (lane_id)
+     GROUP BY lane_id, job_id, run_no HAVING coalesce(sum(amount), 0) <= 5000
+)
+SELECT 'lane ' || lane_id || ': ' || sum(amount) || ' more than there are are counted in stage ' || stage || ' ' || code
+  FROM (SELECT lane_id, stage, outcome, code, amount FROM counted JOIN short USING (lane_id)
+         UNION ALL
+        SELECT lane_id, item.stage, CASE WHEN item.stage = {Stage.DONE:d} THEN item.outcome ELSE 0 END,
+               CASE WHEN item.stage = {Stage.DONE:d} THEN item.result_code ELSE '' END, -1
+          FROM short JOIN jobs_queueitem AS item USING (lane_id, run_no)) AS moved
+ GROUP BY lane_id, stage, outcome, code HAVING sum(amount) <> 0
+"""
+
+
+class Invariant(NamedTuple):
+    """What must hold, in words, and a query for what is otherwise: a line of text for each."""
+
+    says: Any
+    astray: LiteralString
+
+
+INVARIANTS: Final = {
+    "owners": Invariant(_("Each group of seeds is owned by one manager at work"), _OWNERS),
+    "claims": Invariant(_("Each claimed document is in one batch that is out"), _CLAIMS),
+    "workers": Invariant(_("Each batch that is out is with a worker at work"), _WORKERS),
+    "places": Invariant(_("Each host has open what is counted as open"), _PLACES),
+    "counts": Invariant(_("Counts of documents are what the rows say, on a sample"), _COUNTS),
+}
+
+_LOOK_SOON: Final[LiteralString] = "SET LOCAL statement_timeout = '2s'"
+# Locks: MainTerm SHARE (the term fence); the check's own row, which only the main writes.
+_WRITE: Final[LiteralString] = """
+INSERT INTO jobs_invariantcheck (name, checked_at, found, example, seconds)
+VALUES (%(name)s, clock_timestamp(), %(found)s, %(example)s, %(seconds)s)
+ON CONFLICT (name) DO UPDATE
+   SET checked_at = excluded.checked_at, found = excluded.found, example = excluded.example, seconds = excluded.seconds
+"""
+
+
+def check_invariants(at: Pass) -> int:
+    """Look whether the invariants hold and write down what was found; returns 0, nobody waits for it."""
+    for name, invariant in INVARIANTS.items():
+        began = time.monotonic()
+        found, example = _look(at.connection, invariant)
+        facts = {"name": name, "found": found, "example": example, "seconds": time.monotonic() - began}
+        if found:
+            logger.error("invariant %s does not hold: %d astray, such as %s", name, found, example)
+        with at.connection.transaction():
+            hold_term(at.connection, at.office)
+            at.connection.execute(_WRITE, facts)
+    return 0
+
+
+def _look(connection: psycopg.Connection[Any], invariant: Invariant) -> tuple[int | None, str]:
+    """How much is astray, up to a bound, and one of them; (None, '') if the look took too long."""
+    # Where the sample begins: anywhere.
+    draw = random.random()  # noqa: S311
+    bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({invariant.astray} LIMIT {_COUNTED}) AS astray(line)"
+    try:
+        with connection.transaction():
+            connection.execute(_LOOK_SOON)
+            row = connection.execute(bounded, {"draw": draw}).fetchone()
+    except QueryCanceled:
+        return None, ""
+    assert row is not None
+    return row[0], row[1]

@@ -1,0 +1,152 @@
+"""The main looks whether invariants hold: what is astray is found, counted and named."""
+
+import datetime as dt
+import logging
+
+import pytest
+
+from jobs.duties import check
+from jobs.duties.check import INVARIANTS, check_invariants
+from jobs.duties.context import Pass
+from jobs.lifecycle.document import Stage
+from jobs.models import Batch, Bin, CounterDelta, InvariantCheck, ThrottleGroup
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from nodes.fences import FenceRefused, TermHeld
+from nodes.models import Node
+from tests.cluster import NOON, elect_main, register_node
+from tests.factories import make_documents, make_lane, make_policy, make_running_job
+
+LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+@pytest.fixture(autouse=True)
+def samples_from_the_first_row(monkeypatch):
+    monkeypatch.setattr(check.random, "random", lambda: 0.0)
+
+
+class Crawl:
+    """A job in the middle of its run: of four documents, some are with a worker."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.manager = register_node(connection, "manager")
+        self.worker = register_node(connection, "worker")
+        self.term = elect_main(connection, self.manager)
+        self.running = make_running_job(self.manager, policy=make_policy(open_requests=2))
+        self.lane = make_lane(self.running.seed)
+        make_documents(self.lane, 4)
+        CounterDelta.objects.create(
+            job_id=self.running.job.pk,
+            lane_id=self.lane.pk,
+            run_no=self.running.job.run_no,
+            measure="stage",
+            stage=Stage.PENDING,
+            amount=4,
+        )
+        stuff(connection, manager=self.manager.id, group=self.running.group, room=100, workers=1, now=NOON)
+        take(connection, worker=self.worker.id, room=2, idle=True, now=NOON)
+
+    def check(self, term=None):
+        """What the main finds, by invariant."""
+        at = Pass(
+            connection=self.connection,
+            me=self.manager.id,
+            scope="cluster",
+            now=NOON,
+            term=term or self.term,
+            groups=(),
+        )
+        check_invariants(at)
+        return {row.name: row.found for row in InvariantCheck.objects.all()}
+
+    def example(self, name):
+        return InvariantCheck.objects.get(name=name).example
+
+
+@pytest.fixture
+def crawl(connection):
+    return Crawl(connection)
+
+
+def end(node):
+    Node.objects.filter(pk=node.id).update(status="failed", stopped_at=LONG_AGO)
+
+
+def test_in_the_middle_of_a_crawl_all_hold(crawl):
+    assert crawl.check() == dict.fromkeys(INVARIANTS, 0)
+
+
+def test_a_group_whose_owner_is_long_gone_is_found(crawl):
+    end(crawl.manager)
+
+    assert crawl.check()["owners"] == 1
+    assert "owned by the failed manager" in crawl.example("owners")
+
+
+def test_a_group_that_a_worker_owns_is_found(crawl):
+    ThrottleGroup.objects.update(owner=crawl.worker.id)
+
+    assert crawl.check()["owners"] == 1
+
+
+def test_documents_whose_batch_is_over_are_found(crawl):
+    Batch.objects.update(state="done")
+
+    assert crawl.check()["claims"] >= 2
+    assert "that is done" in crawl.example("claims")
+
+
+def test_a_batch_with_a_worker_that_is_long_gone_is_found(crawl):
+    end(crawl.worker)
+
+    assert crawl.check()["workers"] == Batch.objects.filter(state="sent").count() > 0
+    assert "sent to the failed worker" in crawl.example("workers")
+
+
+def test_a_place_that_is_counted_and_not_open_is_found(crawl):
+    Bin.objects.update(open_requests=7)
+    Bin.objects.create(namespace="web", name="idle.example", open_turns=1)
+
+    assert crawl.check()["places"] == 2
+    assert "7 requests are counted" in crawl.example("places")
+
+
+def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
+    CounterDelta.objects.create(
+        job_id=crawl.running.job.pk,
+        lane_id=crawl.lane.pk,
+        run_no=crawl.running.job.run_no,
+        measure="stage",
+        stage=Stage.PENDING,
+        amount=1,
+    )
+
+    assert crawl.check()["counts"] == 1
+    assert f"lane {crawl.lane.pk}: 1 more" in crawl.example("counts")
+
+
+def test_what_does_not_hold_is_logged(crawl, caplog):
+    Bin.objects.update(open_requests=7)
+
+    with caplog.at_level(logging.ERROR):
+        crawl.check()
+
+    assert "invariant places does not hold: 1 astray" in caplog.text
+
+
+def test_a_look_that_takes_too_long_is_given_up_and_said(crawl, monkeypatch):
+    slow = INVARIANTS["claims"]._replace(astray="SELECT pg_sleep(5)::text")
+    monkeypatch.setitem(check.INVARIANTS, "claims", slow)
+    monkeypatch.setattr(check, "_LOOK_SOON", "SET LOCAL statement_timeout = '20ms'")
+
+    assert crawl.check()["claims"] is None
+
+
+def test_an_old_main_writes_nothing_of_what_it_finds(crawl):
+    old = TermHeld(scope="cluster", term=crawl.term.term - 1, main_id=crawl.manager.id)
+
+    with pytest.raises(FenceRefused):
+        crawl.check(term=old)
+
+    assert not InvariantCheck.objects.exists()
