@@ -215,6 +215,9 @@ def _move(
 
 # --- The main and its term -----------------------------------------------------------------------
 
+# A term, and a mark that is for ever, outlive a crash of the server also where it need not keep every commit.
+_BE_DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+
 # Locks: the scope's MainTerm NO KEY UPDATE; waits for every transaction that holds the term fence.
 # Of two that saw the same term the second waits here, looks at the term again and finds nothing.
 _LOCK_TERM_SEEN = """
@@ -249,6 +252,7 @@ def elect(
     if replaces is not None:
         _end_sessions(connection, verdict=replaces, scope=scope, term=seen_term)
     with connection.transaction():
+        connection.execute(_BE_DURABLE)
         seen = _row(connection, _LOCK_TERM_SEEN, {"scope": scope, "seen_term": seen_term})
         if seen is None:
             return None
@@ -287,6 +291,7 @@ def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, ter
     """
     _end_sessions(connection, verdict=verdict, scope=term.scope, term=term.term)
     with connection.transaction():
+        connection.execute(_BE_DURABLE)
         hold_term(connection, term)
         return _fail(connection, verdict=verdict)
 

@@ -7,6 +7,7 @@ connection and refuse the one that it beats on.
 """
 
 import datetime as dt
+import logging
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,6 +29,9 @@ SELECT current_setting('max_connections')::int AS most,
 """
 
 
+logger = logging.getLogger(__name__)
+
+
 class SessionRefused(Exception):
     """The database does not give what a node needs; nothing was done."""
 
@@ -42,7 +46,7 @@ def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:
     """
     with connect(dsn, node_id=uuid.uuid4(), purpose="check", timeout=timeout) as connection:
         _refuse_other_settings(connection, settings_of_node(timeout))
-        _refuse_volatile_commits(connection)
+        _warn_of_a_volatile_server(connection)
         _refuse_full_server(connection, needed=nodes * CONNECTIONS_OF_A_NODE)
 
 
@@ -58,13 +62,10 @@ def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[
             )
 
 
-def _refuse_volatile_commits(connection: psycopg.Connection[Any]) -> None:
-    for name in ("fsync", "synchronous_commit"):
-        ((value,),) = connection.execute("SELECT current_setting(%s)", [name]).fetchall()
-        if value == "off":
-            raise SessionRefused(
-                f"The database would forget commits in a crash, and with them who is main: {name} is off. Set it to on."
-            )
+def _warn_of_a_volatile_server(connection: psycopg.Connection[Any]) -> None:
+    ((fsync,),) = connection.execute("SELECT current_setting('fsync')").fetchall()
+    if fsync == "off":
+        logger.warning("the database may be lost with its machine: fsync is off")
 
 
 def _refuse_full_server(connection: psycopg.Connection[Any], *, needed: int) -> None:

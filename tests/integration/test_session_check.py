@@ -2,7 +2,6 @@
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from nodes.connections import settings_of_node
 from nodes.session_check import SessionRefused, check_sessions
@@ -32,16 +31,6 @@ def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn,
 
     with pytest.raises(SessionRefused, match=f"{name} is {wanted + 1}, not {wanted}"):
         check(proxy.dsn(dsn))
-
-
-def test_a_server_that_forgets_commits_in_a_crash_is_refused(dsn, connection):
-    database = sql.Identifier(connection.info.dbname)
-    connection.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(database))
-    try:
-        with pytest.raises(SessionRefused, match="synchronous_commit is off"):
-            check(dsn)
-    finally:
-        connection.execute(sql.SQL("ALTER DATABASE {} RESET synchronous_commit").format(database))
 
 
 def test_a_server_without_room_is_refused_with_what_is_left_and_what_is_needed(dsn):
