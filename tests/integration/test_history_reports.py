@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jobs.models import Activity
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.reports.busiest import Measure, read_busiest
+from jobs.queries.reports.classes import HOST, class_of
 from jobs.queries.reports.histogram import read_histogram
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS, read_simple_history, read_timeline
@@ -300,6 +301,20 @@ def test_results_are_counted_by_class_of_identifier_and_result(job):
         ("b", "5"): 2,
         ("b", ""): 1,
     }
+
+
+@given(texts=st.lists(st.text(alphabet="ab/:. \n", max_size=12), min_size=1, max_size=20))
+def test_the_host_of_an_address_is_what_its_pattern_takes_out_of_it(texts):
+    fast = class_of("said.text", HOST, parameter="pattern")
+    by_pattern = "coalesce(substring(said.text FROM %(pattern)s), '') COLLATE \"C\""
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {fast}, {by_pattern} FROM unnest(%(texts)s::text[]) AS said(text)",
+            {"texts": texts, "pattern": HOST},
+        )
+
+        assert all(ours == theirs for ours, theirs in cursor.fetchall())
 
 
 def test_counts_come_in_pages_the_highest_first(job):

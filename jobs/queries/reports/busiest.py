@@ -105,7 +105,7 @@ def read_busiest(
         "last_class": last_class,
         "limit": limit + 1,
     }
-    found = ask(statement, values)
+    found = ask(statement, values, by_many=identifier_class != EVERYTHING)
     shown = found[:limit]
     more = len(found) > limit
     return BusyPage(

@@ -71,7 +71,7 @@ def read_histogram(
         "last_result": last_result,
         "limit": limit + 1,
     }
-    found = ask(statement, values)
+    found = ask(statement, values, by_many=identifier_class != EVERYTHING)
     lines = [HistogramLine(*row) for row in found[:limit]]
     position = None
     if len(found) > limit:
