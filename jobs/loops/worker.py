@@ -139,9 +139,13 @@ class _Pace:
     def request_sent(self) -> None:
         if self._is_leaving:
             self._is_leaving = False
-            self._queue.leaving -= 1
-            self._count()
-            self._left()
+            # The loop writes to its sockets at the end of a round: by the next one it has certainly left.
+            asyncio.get_running_loop().call_soon(self._has_left)
+
+    def _has_left(self) -> None:
+        self._queue.leaving -= 1
+        self._count()
+        self._left()
 
     def _count(self) -> None:
         # Not by the loop's time, which stands still while the loop is busy.

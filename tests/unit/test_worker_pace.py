@@ -49,6 +49,8 @@ def test_the_gap_counts_from_when_the_request_has_left():
         pace.request_leaves()
         await asyncio.sleep(BUSY)
         pace.request_sent()
+        be_busy()
+        await asyncio.sleep(0)
 
     uvloop.run(request())
 
@@ -60,9 +62,13 @@ def test_that_it_has_left_counts_once():
     heard = []
     pace = pace_of(queue, left=lambda: heard.append(queue.leaving))
 
-    pace.request_leaves()
-    pace.request_sent()
-    pace.request_sent()
+    async def request():
+        pace.request_leaves()
+        pace.request_sent()
+        pace.request_sent()
+        await asyncio.sleep(0)
+
+    uvloop.run(request())
 
     assert heard == [0]
 
@@ -79,6 +85,7 @@ def test_of_documents_that_a_busy_loop_began_together_the_second_waits_for_the_f
         await asyncio.sleep(0.1 if left_at else 1.5 * GAP)
         left_at.append(time.monotonic())
         pace.request_sent()
+        await asyncio.sleep(0)
 
     async def both():
         await asyncio.gather(request(), request())
