@@ -2,7 +2,7 @@
 # what the requirements files pin. Paths are relative, since make cannot quote the clone's own.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test check chaos-smoke chaos chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
@@ -36,6 +36,15 @@ check: set-up-dev ## look at format, types, import rules, templates, migrations
 	    [ ! -e "$$script" ] || node --input-type=module --check <"$$script" || { echo "in $$script" >&2; exit 1; }; \
 	  done; \
 	fi
+
+chaos-smoke: set-up-dev ## let faults fall upon a crawling cluster for two minutes, and look from outside what came of it
+	@exec $(PYTHON) -m tests.chaos.run --seconds 110 $(ARGS)
+
+chaos: set-up-dev ## the same for forty minutes; figures go to var/chaos.json
+	@exec $(PYTHON) -m tests.chaos.run --seconds 2400 $(ARGS)
+
+chaos-mutants: set-up-dev ## switch off one safeguard at a time, and see that chaos catches it
+	@exec $(PYTHON) -m tests.chaos.mutants $(ARGS)
 
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)

@@ -30,6 +30,11 @@ class DebianServer:
     def pid(self) -> int:
         return self._postmaster.process.pid
 
+    @property
+    def data(self) -> Path:
+        """The directory that all of its processes work in."""
+        return self._server.home.data
+
     def end(self, number: signal.Signals) -> None:
         """SIGINT ends it in order, SIGQUIT at once, SIGKILL as a crash would."""
         self._postmaster.process.send_signal(number)

@@ -153,6 +153,10 @@ class RunningSite:
         self.plan = SitePlan(seed=seed, pages=pages, origins=tuple(facts["origins"]), traps=traps)
 
     @property
+    def pid(self):
+        return self._process.pid
+
+    @property
     def start_url(self):
         return self.plan.start_url
 

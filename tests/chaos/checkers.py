@@ -1,0 +1,379 @@
+"""
+What must hold whatever happens, judged from outside: from the sites' logs, the audit log and the outputs.
+
+Nothing here opens a database or asks a daemon. Each checker is a function from what was read to what it found,
+so that each can be shown a history in which something is wrong (tests/unit/test_chaos_checkers.py), and the daemons
+can be made to do wrong (tests/chaos/mutants.py).
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from crawlctl.demo.log import LoggedRequest
+from tests.chaos.audit import Write
+
+# Seconds by which a site may see two starts closer than they were.
+TOLERANCE = 0.02
+
+PENDING, ACTIVE = 0, 1
+
+
+# --- What the sites saw --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """An agent that did nothing between two moments of the monotonic clock, in seconds."""
+
+    agent: str
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One request as the site saw it, from its arrival until it was answered or given up; seconds, monotonic."""
+
+    url: str
+    host: str
+    agent: str
+    start: float
+    end: float
+
+
+def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> list[Fetch]:
+    """Put together when requests came and when they were over, in the order in which they came."""
+    over: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for end in ends:
+        over[end.url, end.agent].append(end.time / 1e9)
+    for moments in over.values():
+        moments.reverse()
+    return [
+        Fetch(
+            request.url,
+            request.host,
+            request.agent,
+            request.time / 1e9,
+            # One that was open when the site ended is open for ever.
+            over[request.url, request.agent].pop() if over[request.url, request.agent] else float("inf"),
+        )
+        for request in starts
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """Pairs of fetches of one document at one time; `frozen` are those in which the first one's agent was frozen."""
+
+    wrong: list[tuple[Fetch, Fetch]]
+    frozen: list[tuple[Fetch, Fetch]]
+
+
+def overlaps(made: Iterable[Fetch], freezes: Sequence[Freeze]) -> Overlaps:
+    """Find documents that were fetched twice at one time. What every worker reads for itself is no document."""
+    found = Overlaps([], [])
+    by_url: dict[str, list[Fetch]] = defaultdict(list)
+    for fetch in made:
+        if not fetch.url.endswith("/robots.txt"):
+            by_url[fetch.url].append(fetch)
+    for of_url in by_url.values():
+        for earlier, later in pairwise(sorted(of_url, key=lambda fetch: fetch.start)):
+            if later.start < earlier.end:
+                was_frozen = _is_frozen(earlier.agent, later.start, freezes)
+                (found.frozen if was_frozen else found.wrong).append((earlier, later))
+    return found
+
+
+def _is_frozen(agent: str, at: float, freezes: Iterable[Freeze]) -> bool:
+    return any(freeze.agent == agent and freeze.since <= at <= freeze.until for freeze in freezes)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """
+    How close a site's limits were come to: in percent of the starts that the least gap allows, and requests open.
+
+    `worst` are the two starts that were closest to each other.
+    """
+
+    percent: float
+    most_open: int
+    worst: tuple[Fetch, Fetch] | None
+
+    @property
+    def least_gap(self) -> float | None:
+        return None if self.worst is None else self.worst[1].start - self.worst[0].start
+
+
+def pace(made: Iterable[Fetch], *, gap: float, open_requests: int, freezes: Sequence[Freeze] = ()) -> Pace:
+    """
+    Hold every host's starts and open requests against its limits.
+
+    Of all sliding windows the one between two neighbouring starts comes closest to the limit: the mean of
+    several gaps is never less than the least of them. So windows of every length are looked at here. More requests
+    open than allowed come out as their share of it, too; those of a frozen process do not count, since nobody
+    can take back what it had sent.
+    """
+    by_host: dict[str, list[Fetch]] = defaultdict(list)
+    for fetch in made:
+        by_host[fetch.host].append(fetch)
+    worst: tuple[Fetch, Fetch] | None = None
+    most_open = 0
+    for of_host in by_host.values():
+        of_host.sort(key=lambda fetch: fetch.start)
+        for earlier, later in pairwise(of_host):
+            if worst is None or later.start - earlier.start < worst[1].start - worst[0].start:
+                worst = earlier, later
+        still_open: list[Fetch] = []
+        for fetch in of_host:
+            still_open = [other for other in still_open if other.end > fetch.start]
+            frozen = sum(_is_frozen(other.agent, fetch.start, freezes) for other in still_open)
+            still_open.append(fetch)
+            most_open = max(most_open, len(still_open) - frozen)
+    percent = 0.0 if worst is None else 100 * (gap - TOLERANCE) / max(worst[1].start - worst[0].start, 1e-6)
+    if most_open > open_requests:
+        percent = max(percent, 100 * most_open / open_requests)
+    return Pace(percent, most_open, worst)
+
+
+# --- What the outputs hold -----------------------------------------------------------------------
+
+
+def lost(expected: Iterable[str], held: Iterable[str]) -> list[str]:
+    """The documents that the site's plan says must be in the output, and are not."""
+    return sorted(set(expected) - set(held))
+
+
+def extra(expected: Iterable[str], held: Iterable[str]) -> list[str]:
+    """What an output holds and must not."""
+    return sorted(set(held) - set(expected))
+
+
+# --- What was committed --------------------------------------------------------------------------
+
+_FINAL = frozenset({"stopped", "failed"})
+# Moves of a job that only a main makes.
+_MAINS_MOVES = frozenset({("ready_for_startup", "starting_up"), ("active", "shutting_down")})
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A write that was committed though who made it had been replaced: by which fence it should have been refused."""
+
+    fence: str
+    write: Write
+    why: str
+
+
+def stale_writes(log: Iterable[Write]) -> list[Stale]:
+    """Find what was committed by nodes that had failed, mains whose term was over, former owners, lost claims."""
+    cluster = _Cluster()
+    found: list[Stale] = []
+    for of_transaction in _transactions(log):
+        # An election, and the mark of whom it replaces, are of the term that begins with them.
+        for write in of_transaction:
+            if write.what == "term":
+                found += cluster.see_term(write)
+        for write in of_transaction:
+            found += cluster.judge(write)
+    return found
+
+
+def _transactions(log: Iterable[Write]) -> Iterable[list[Write]]:
+    together: list[Write] = []
+    for write in log:
+        if together and together[0].transaction != write.transaction:
+            yield together
+            together = []
+        together.append(write)
+    if together:
+        yield together
+
+
+class _Cluster:
+    """What the committed writes so far say of nodes, mains, groups and batches."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, str] = {}
+        self._kinds: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._mains: dict[str, str | None] = {}
+        self._terms: dict[str, int] = {}
+        self._owners: dict[int, str | None] = {}
+        self._epochs: dict[int, int] = {}
+        self._workers: dict[int, str | None] = {}
+
+    def see_term(self, write: Write) -> list[Stale]:
+        scope, term = write.after["scope"], write.after["term"]
+        self._mains[scope] = None if write.after["resigned"] else write.after["main_id"]
+        is_older = term < self._terms.get(scope, 0)
+        self._terms[scope] = max(term, self._terms.get(scope, 0))
+        return [Stale("term", write, f"term {term} came after term {self._terms[scope]}")] if is_older else []
+
+    def judge(self, write: Write) -> list[Stale]:
+        """Judge one write, then believe it."""
+        see = getattr(self, f"_see_{write.what}", lambda _write: [])
+        return [*self._judge_writer(write), *see(write)]
+
+    def _node_of(self, write: Write) -> str:
+        """The node of a session: by its id, or by the name of the process, whose Django has no id."""
+        return self._names.get(write.writer, write.writer)
+
+    def _judge_writer(self, write: Write) -> list[Stale]:
+        """Who has failed or stopped writes nothing more, but that it was refused."""
+        node = self._node_of(write)
+        if write.what in {"refused", "term"} or self._nodes.get(node) not in _FINAL:
+            return []
+        return [Stale("node", write, f"the node was {self._nodes[node]}")]
+
+    def _main_only(self, write: Write) -> list[Stale]:
+        node = self._node_of(write)
+        if self._kinds.get(node) != "manager" or node in self._mains.values():
+            return []
+        return [Stale("term", write, "only a main may, and the writer is none")]
+
+    def _see_node(self, write: Write) -> list[Stale]:
+        node, status = write.after["id"], write.after["status"]
+        before = self._nodes.get(node)
+        self._nodes[node], self._kinds[node] = status, write.after["kind"]
+        self._names[write.after["name"]] = node
+        found = [Stale("terminal", write, f"a {before} node became {status}")] if before in _FINAL else []
+        return [*found, *(self._main_only(write) if status == "failed" else [])]
+
+    def _see_beat(self, write: Write) -> list[Stale]:
+        return [Stale("terminal", write, f"a {write.after['status']} node beats")]
+
+    def _see_job(self, write: Write) -> list[Stale]:
+        move = (write.before["phase"], write.after["phase"])
+        return self._main_only(write) if move in _MAINS_MOVES else []
+
+    def _see_group(self, write: Write) -> list[Stale]:
+        """A group is given by a main, or by the owner who was to let it go."""
+        group, owner, epoch = (write.after[name] for name in ("id", "owner_id", "epoch"))
+        is_older = epoch < self._epochs.get(group, 0)
+        is_given = write.after["state"] == "owned" and owner != self._owners.get(group)
+        self._owners[group] = owner if write.after["state"] == "owned" else None
+        self._epochs[group] = epoch
+        found = [Stale("group", write, "its epoch went back")] if is_older else []
+        is_handed_over = (write.before.get("state"), write.before.get("owner_id")) == (
+            "releasing",
+            self._node_of(write),
+        )
+        return [*found, *(self._main_only(write) if is_given and not is_handed_over else [])]
+
+    def _see_batch(self, write: Write) -> list[Stale]:
+        batch, state = write.after["id"], write.after["state"]
+        self._workers[batch] = write.after["worker_id"]
+        if not write.before:
+            if write.after["manager_id"] != self._owners.get(write.after["group_id"]):
+                return [Stale("group", write, "offered by a manager that does not own the group")]
+        elif (write.before["state"], state) == ("sent", "released"):
+            return self._main_only(write)
+        return []
+
+    def _see_document(self, write: Write) -> list[Stale]:
+        """A worker ends claims of its own batches only."""
+        node, batch = self._node_of(write), write.before.get("batch_id")
+        if self._kinds.get(node) != "worker":
+            return []
+        if batch is None and write.after["batch_id"] is None:
+            return [Stale("claim", write, "an outcome of a document that nobody had claimed")]
+        if batch is not None and self._workers.get(batch) != node:
+            return [Stale("claim", write, f"an outcome of a document that {self._workers.get(batch)} had claimed")]
+        return []
+
+
+def refused(log: Iterable[Write]) -> int:
+    """How many writes were refused to who had been replaced."""
+    return sum(
+        write.after["refused_writes"] - write.before["refused_writes"] for write in log if write.what == "refused"
+    )
+
+
+# --- How long it took ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """A main that was stopped for good at a moment of the database's clock, and by what."""
+
+    main: str
+    at: float
+    fault: str
+
+
+def takeovers(log: Iterable[Write], blows: Iterable[Blow], *, beat: float) -> list[tuple[Blow, float]]:
+    """For each main that fell, after how many beats another one had taken its place."""
+    terms = [write for write in log if write.what == "term" and not write.after["resigned"] and write.after["main_id"]]
+    found = []
+    for blow in blows:
+        after = (write.at for write in terms if write.at > blow.at and write.after["main_id"] != blow.main)
+        found.append((blow, (next(after, float("inf")) - blow.at) / beat))
+    return found
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The least of the values that so many percent are not above; 0 of none."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * int(share) // 100) - 1)] if ordered else 0.0
+
+
+# --- All together --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the checkers found. `takeovers` are in beats; `bound` is what the median of them must not exceed."""
+
+    lost: int
+    extra: int
+    overlap: int
+    overlap_frozen: int
+    stale_accepted: int
+    stale_refused: int
+    pace: float
+    takeovers: Sequence[float]
+    bound: float
+    steps_by_hand: int
+
+    @property
+    def holds(self) -> bool:
+        is_quick = not self.takeovers or statistics.median(self.takeovers) <= self.bound
+        nothing_of = (self.lost, self.extra, self.overlap, self.stale_accepted, self.steps_by_hand)
+        return not any(nothing_of) and self.pace <= 100 and is_quick
+
+    @property
+    def lines(self) -> list[str]:
+        p95, most = percentile(self.takeovers, 95), max(self.takeovers, default=0)
+        return [
+            f"lost {self.lost}",
+            f"overlap {self.overlap}",
+            f"stale accepted {self.stale_accepted}",
+            f"stale refused {self.stale_refused}",
+            f"pace max {self.pace:.0f} %",
+            f"takeover beats p95 {p95:.1f} max {most:.1f}",
+            f"steps by hand {self.steps_by_hand}",
+        ]
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """For a file of JSON."""
+        return {
+            "holds": self.holds,
+            "lost": self.lost,
+            "extra": self.extra,
+            "overlap": self.overlap,
+            "overlap_of_frozen": self.overlap_frozen,
+            "stale_accepted": self.stale_accepted,
+            "stale_refused": self.stale_refused,
+            "pace_percent": round(self.pace, 1),
+            "takeovers": len(self.takeovers),
+            "takeover_beats_median": round(statistics.median(self.takeovers), 1) if self.takeovers else 0,
+            "takeover_beats_p95": round(percentile(self.takeovers, 95), 1),
+            "takeover_beats_max": round(max(self.takeovers, default=0), 1),
+            "takeover_bound": self.bound,
+            "steps_by_hand": self.steps_by_hand,
+        }

@@ -1,0 +1,347 @@
+"""
+The cluster that chaos falls upon: real managers and workers on a PostgreSQL of their own, and sites to crawl.
+
+Each node stands for a machine: it has a boot id of its own, its own line to the database (a proxy that can be cut),
+a clock that can be set, and whoever ends is started again, as a supervisor would. Sites come and go: when a job has
+ended, the next one begins with a new site, until `is_closing`.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import psycopg
+from django.db import OperationalError
+from django.db import connection as django_connection
+from django.utils import timezone
+from psycopg.rows import namedtuple_row
+
+from jobs import control
+from jobs.control import GroupUnknown, NodeUnknown
+from jobs.transitions import TransitionRefused
+from nodes.requests import NoMain, RequestRefused
+from tests.chaos.checkers import Freeze
+from tests.factories import make_job, make_output, make_policy
+from tests.processes import ROOT, Database, serve_site
+from tests.proxy import Proxy
+
+BEAT, TIMEOUT = 0.5, 2.0
+
+_INSIDE = Path(__file__).parent / "inside"
+_FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+# Some pages take longer than a node may be silent, so that they are open when their worker is failed.
+_SLOW_PAGES = f"37:{1.3 * TIMEOUT}"
+
+
+def has_faketime():
+    return _FAKETIME is not None
+
+
+class Node:
+    """One manager or worker, through all its starts; what it is now called tells which start it is."""
+
+    def __init__(self, cluster, kind, number):
+        self._cluster, self.kind, self.place = cluster, kind, f"{kind}-{number}"
+        self.proxy = Proxy.of_database(cluster.database.dsn)
+        self.starts = 0
+        self.process = None
+        # Who ends is started again then (monotonic): at once, if nobody says otherwise.
+        self.restart_at = None
+        self.orders = {}
+        self.environment = {}
+        self.user = None
+        # What happens to it just now; nothing else is done to it meanwhile.
+        self.is_in_trouble = False
+        self._clock = cluster.directory / f"{self.place}.clock"
+        self._frozen_since = None
+
+    @property
+    def name(self):
+        return f"{self.place}.{self.starts}"
+
+    @property
+    def is_up(self):
+        return self.process is not None and self.process.poll() is None
+
+    def start(self):
+        self.starts += 1
+        self.restart_at = None
+        dsn = psycopg.conninfo.make_conninfo(self.proxy.dsn(self._cluster.database.dsn), application_name=self.name)
+        if self.user:
+            dsn = psycopg.conninfo.make_conninfo(dsn, user=self.user)
+        said = self._cluster.directory / f"{self.place}.log"
+        with said.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", f"run{self.kind}", "--name", self.name],
+                cwd=ROOT,
+                env={**os.environ, **self._environment(), "DATABASE_URL": Database(dsn).url},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _environment(self):
+        facts = {
+            "CRAWLCTL_HEARTBEAT_INTERVAL": str(BEAT),
+            "CRAWLCTL_NODE_TIMEOUT": str(TIMEOUT),
+            "CRAWLCTL_CLAIMED_PER_WORKER": "64",
+            "CRAWLCTL_USER_AGENT": self.name,
+            "CRAWLCTL_CHAOS": json.dumps({"machine": self.place, **self.orders}),
+            "PYTHONPATH": str(_INSIDE),
+        }
+        if has_faketime():
+            self._clock.write_text("+0s")
+            facts |= {
+                "LD_PRELOAD": str(_FAKETIME),
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_CACHE_DURATION": "1",
+            }
+        return facts | self.environment
+
+    def set_clock(self, offset):
+        """Let its wall clock be off by this, like "+2h", from the next second on."""
+        self._clock.write_text(offset)
+
+    def kill(self, *, back_in=0.0):
+        self.process.kill()
+        self.process.wait()
+        self.restart_at = time.monotonic() + back_in
+
+    def stop(self):
+        """Ask it to end in order, to be started again."""
+        self.restart_at = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+
+    def freeze(self):
+        self.note_frozen()
+        self.process.send_signal(signal.SIGSTOP)
+
+    def note_frozen(self):
+        """Remember since when it stands still."""
+        self._frozen_since = time.monotonic()
+
+    def thaw(self):
+        if self.is_up:
+            self.process.send_signal(signal.SIGCONT)
+        self._cluster.freezes.append(Freeze(self.name, self._frozen_since, time.monotonic()))
+
+    def is_frozen(self):
+        """Whether it stands still, as it does where it was told to stop."""
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        return False
+
+    def tend(self):
+        """Start it again if it has ended."""
+        if self.process is None or self.is_up:
+            return
+        if self.restart_at is None:
+            self._cluster.say(f"{self.name} ended with {self.process.returncode}, and is started again")
+            self.restart_at = time.monotonic()
+        if self.restart_at <= time.monotonic():
+            self.start()
+
+    def end(self):
+        if self.is_up:
+            self.process.kill()
+            self.process.wait()
+        self.proxy.__exit__(None, None, None)
+
+
+@dataclass
+class Crawl:
+    """A site, its job and its output; the limits are those of the site's hosts."""
+
+    number: int
+    site: object
+    starts: Path
+    ends: Path
+    output: Path
+    job_id: int
+    gap: float
+    open_requests: int
+    stop_site: ExitStack
+    has_ended: bool = False
+
+
+@dataclass
+class Cluster:
+    """All of it. To be used from one thread; `tend` is to be called some times a second."""
+
+    server: object
+    database: Database
+    directory: Path
+    dice: random.Random
+    say: object
+    # Documents of a site, and sites that are crawled at a time.
+    pages: int = 400
+    at_once: int = 4
+    nodes: list[Node] = field(default_factory=list)
+    crawls: list[Crawl] = field(default_factory=list)
+    freezes: list[Freeze] = field(default_factory=list)
+    steps_by_hand: list[str] = field(default_factory=list)
+    # Until then no new site is begun.
+    is_closing: bool = False
+    # Jobs that an operator has paused: nobody need wonder that they are.
+    paused: set[int] = field(default_factory=set)
+    _looked_at: float = 0.0
+
+    def add(self, kind, count):
+        for _ in range(count):
+            number = 1 + sum(node.kind == kind for node in self.nodes)
+            self.nodes.append(Node(self, kind, number))
+
+    def of_kind(self, kind):
+        return [node for node in self.nodes if node.kind == kind]
+
+    def start_nodes(self):
+        for node in self.nodes:
+            node.start()
+
+    # --- Looking ---------------------------------------------------------------------------------
+
+    def rows(self, query, *values):
+        """What the database answers; nothing while it does not."""
+        with (
+            suppress(psycopg.OperationalError),
+            psycopg.connect(
+                self.database.dsn, autocommit=True, row_factory=namedtuple_row, connect_timeout=2
+            ) as connection,
+        ):
+            return connection.execute(query, values).fetchall()
+        return []
+
+    def main(self):
+        """(The node that is main, its id); (None, None) while nobody is, or nobody knows."""
+        found = self.rows(
+            """
+            SELECT node.id, node.name FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = term.main_id
+             WHERE term.scope = 'cluster' AND NOT term.resigned AND node.status = 'running'
+            """
+        )
+        for row in found:
+            for node in self.nodes:
+                if node.name == row.name and node.is_up:
+                    return node, str(row.id)
+        return None, None
+
+    def is_whole(self):
+        """Whether all nodes are members and there is a main."""
+        running = {row.name for row in self.rows("SELECT name FROM nodes_node WHERE status = 'running'")}
+        return all(node.name in running for node in self.nodes) and self.main()[0] is not None
+
+    # --- Crawling --------------------------------------------------------------------------------
+
+    def begin_crawl(self, *, hosts=3, gap=None, open_requests=None, pages=None, slow=_SLOW_PAGES, **options):
+        """Begin with a new site, a job for it, a policy with limits and an output."""
+        number = len(self.crawls) + 1
+        gap = self.dice.choice([0.15, 0.2, 0.25]) if gap is None else gap
+        open_requests = open_requests or self.dice.choice([1, 2, 3])
+        starts, ends = (self.directory / f"site-{number}.{name}" for name in ("log", "ends"))
+        stack = ExitStack()
+        site = stack.enter_context(
+            serve_site(
+                starts, pages=pages or self.pages, hosts=hosts, seed=self.dice.randrange(10**6), ends=ends,
+                latency_ms=40, slow=slow, **options,
+            )
+        )  # fmt: skip
+        _give_precedence(site.pid)
+        output = self.directory / f"pages-{number}.jsonl"
+
+        def make():
+            return make_job(
+                f"site {number}",
+                urls=[site.start_url],
+                policy=make_policy(f"of site {number}", open_requests=open_requests, min_gap=gap),
+                output=make_output(output),
+                specification={"scope": "any"},
+            ).pk
+
+        crawl = Crawl(number, site, starts, ends, output, self.in_database(make), gap, open_requests, stack)
+        self.crawls.append(crawl)
+        self.ask("start", crawl.job_id)
+        return crawl
+
+    def ask(self, verb, job_id):
+        """Ask for something as an operator does; what is refused is refused."""
+        with suppress(TransitionRefused):
+            self.in_database(lambda: getattr(control, verb)(job_id, made_by="chaos", now=timezone.now()))
+
+    def ask_for_moves(self, dice):
+        """Ask for the move of a group and for a rebalance, as administrators do."""
+        groups = self.rows("SELECT id FROM jobs_throttlegroup")
+        managers = self.rows("SELECT id FROM nodes_node WHERE kind = 'manager' AND status = 'running'")
+        with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown):
+            if groups and managers:
+                group, manager = dice.choice(groups).id, dice.choice(managers).id
+                self.in_database(lambda: control.move_group(group, to=manager, made_by="chaos", now=timezone.now()))
+            self.in_database(lambda: control.rebalance(made_by="chaos", now=timezone.now()))
+
+    def in_database(self, work):
+        """Do something by Django's connection, as soon as the database is there."""
+        while True:
+            try:
+                return work()
+            except OperationalError:
+                django_connection.close()
+                time.sleep(0.1)
+
+    def tend(self):
+        """Be supervisor and operator: start who has ended, and see how the jobs stand."""
+        for node in self.nodes:
+            node.tend()
+        if time.monotonic() - self._looked_at > 1:
+            self._looked_at = time.monotonic()
+            self._look_at_jobs()
+
+    def _look_at_jobs(self):
+        states = {row.id: row for row in self.rows("SELECT id, phase, pause, reason FROM jobs_job")}
+        for crawl in self.crawls:
+            state = states.get(crawl.job_id)
+            if crawl.has_ended or state is None:
+                continue
+            if state.phase == "inactive":
+                self.end_crawl(crawl)
+            elif state.pause == "paused" and crawl.job_id not in self.paused:
+                self.steps_by_hand.append(f"resume job {crawl.job_id}, which was paused: {state.reason}")
+                self.say(self.steps_by_hand[-1])
+                self.ask("resume", crawl.job_id)
+        if not self.is_closing:
+            for _ in range(self.at_once - sum(not crawl.has_ended for crawl in self.crawls)):
+                self.begin_crawl()
+
+    def end_crawl(self, crawl):
+        crawl.has_ended = True
+        crawl.stop_site.close()
+        self.say(f"job {crawl.job_id} has ended")
+
+    def has_finished(self):
+        return all(crawl.has_ended for crawl in self.crawls)
+
+    def end(self):
+        for node in self.nodes:
+            node.end()
+        for crawl in self.crawls:
+            if not crawl.has_ended:
+                crawl.stop_site.close()
+        django_connection.close()
+
+
+def _give_precedence(pid):
+    """
+    Let a site run before all others, where that is permitted: it is what pace is measured by.
+
+    Else two requests that came in time may be read, and so logged, at one moment, when every core is busy.
+    """
+    with suppress(PermissionError):
+        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))

@@ -1,0 +1,73 @@
+"""
+What chaos does inside of a daemon: Python imports this at its start, from PYTHONPATH, before anything of ours.
+
+So the product holds no switch for tests. CRAWLCTL_CHAOS is JSON:
+
+    machine   the boot id that the node takes for its own: it shares no machine with the others
+    mutant    pairs (pattern, replacement): the source of every module of ours is changed so before it is compiled
+    stops     function ("module:name") → file: where the function is called while the file is there, the file is
+              removed and the process freezes, until somebody sends SIGCONT
+"""
+
+import functools
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+_ORDERS = json.loads(os.environ.get("CRAWLCTL_CHAOS", "{}"))
+_OURS = ("nodes", "jobs")
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles the changed source, past the cache of compiled modules."""
+
+    def get_code(self, fullname):
+        source = Path(self.path).read_text(encoding="utf-8")
+        for pattern, replacement in _ORDERS.get("mutant", ()):
+            source = re.sub(pattern, replacement, source)
+        return self.source_to_code(source.encode(), self.path)
+
+    def exec_module(self, module):
+        super().exec_module(module)
+        if module.__name__ == "nodes.identity" and "machine" in _ORDERS:
+            module._boot_id = lambda: _ORDERS["machine"]
+        for point, file in _ORDERS.get("stops", {}).items():
+            place, _, name = point.partition(":")
+            if place == module.__name__:
+                setattr(module, name, _stopping(getattr(module, name), Path(file)))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path, target=None):
+        if fullname.partition(".")[0] not in _OURS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def _stopping(function, file):
+    @functools.wraps(function)
+    def stops_here(*arguments, **named):
+        if file.exists():
+            file.unlink()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return function(*arguments, **named)
+
+    return stops_here
+
+
+if _ORDERS:
+    sys.meta_path.insert(0, _Finder())
+
+if "libfaketime" in os.environ.get("LD_PRELOAD", ""):
+    # Python sleeps until a moment of the monotonic clock, which libfaketime 0.9.10 refuses when it leaves that alone.
+    time.sleep = functools.partial(select.select, (), (), ())

@@ -1,0 +1,419 @@
+"""
+Mutants: daemons in which one thing is switched off that keeps the cluster right. The checkers must catch each.
+
+    python -m tests.chaos.mutants [--only NAME]
+
+Each mutant has a schedule that makes the one moment for which the thing is there, also by freezing a process between
+a check and its write (fault F3). The same schedule with nothing switched off is its control, in which nothing may be
+found. The daemons are mutated as they are imported (tests/chaos/inside): the product knows nothing of it.
+"""
+
+import argparse
+import random
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from tests.chaos.run import VAR, tell, world
+from tests.processes import ROOT, wait_for
+from tests.proxy import SYNC
+
+# Longer than chaos has: a schedule must not be upset by a machine that is busy.
+_TIMEOUT = 3.0
+
+_FENCED = r"AND status IN \('running', 'draining'\)\s+FOR KEY SHARE"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """
+    `changes` are patterns in the source of our modules, with what takes their place. `caught_by` names the finding
+    that must come of it, and `schedule(trial)` brings about the moment.
+    """
+
+    name: str
+    switched_off: str
+    changes: tuple[tuple[str, str], ...]
+    caught_by: str
+    schedule: Callable[["Trial"], None]
+
+
+class Trial:
+    """One cluster on which a schedule is tried, mutated or not."""
+
+    def __init__(self, cluster, mutant, *, is_mutated):
+        self.cluster, self._mutant, self._is_mutated = cluster, mutant, is_mutated
+
+    def start(self, *, managers=1, workers=1, stops=None, roles_apart=False):
+        """
+        Start nodes; `stops` names a function for each kind of node, at which it freezes when told.
+
+        Where the nodes have roles of their own they may not end each other's sessions: then only the fences are left.
+        """
+        cluster = self.cluster
+        cluster.at_once = 0
+        cluster.add("manager", managers)
+        cluster.add("worker", workers)
+        for node in cluster.nodes:
+            if self._is_mutated:
+                node.orders["mutant"] = self._mutant.changes
+            point = (stops or {}).get(node.kind)
+            if point:
+                node.orders["stops"] = {point: str(self._file(node))}
+            if roles_apart:
+                node.user = self._make_role(node)
+            node.environment["CRAWLCTL_NODE_TIMEOUT"] = str(_TIMEOUT)
+            node.start()
+        self.tend_until(cluster.is_whole, saying="the cluster is whole")
+
+    def crawl(self, **site):
+        """Begin a crawl, and wait until it is under way."""
+        crawl = self.cluster.begin_crawl(slow="1000000:1", **site)
+        self.tend_until(
+            lambda: crawl.site.count_requests() > 5 and self.cluster.is_whole(), saying="the crawl is under way"
+        )
+        return crawl
+
+    def tend_until(self, condition, *, saying):
+        """Wait; who has ended meanwhile, since the machine is busy, is started again."""
+
+        def tend():
+            for node in self.cluster.nodes:
+                node.tend()
+            return condition()
+
+        wait_for(tend, saying=saying)
+
+    def freeze_at_stop(self, node):
+        """Let the node freeze where it was told to, the next time that it comes there."""
+        self._file(node).touch()
+        self.wait_for_stop(node)
+
+    def wait_for_stop(self, node):
+        wait_for(node.is_frozen, saying=f"{node.name} stops")
+        node.note_frozen()
+
+    def wait_for_status(self, node, status):
+        wait_for(lambda: self.status_of(node) == status, saying=f"{node.name} is {status}")
+
+    def status_of(self, node):
+        return next((row.status for row in self.rows("SELECT status FROM nodes_node WHERE name = %s", node.name)), None)
+
+    def outcomes_of(self, node):
+        """How many outcomes it has written, in all its starts."""
+        (row,) = self.rows(
+            """
+            SELECT count(*) FROM chaos_audit JOIN nodes_node AS node ON node.id::text = writer
+             WHERE what = 'document' AND node.name LIKE %s
+            """,
+            f"{node.place}.%",
+        )
+        return row.count
+
+    def rows(self, query, *values):
+        return self.cluster.rows(query, *values)
+
+    def do(self, query, *values):
+        with psycopg.connect(self.cluster.database.dsn, autocommit=True) as connection:
+            connection.execute(query, values)
+
+    def _file(self, node):
+        return self.cluster.directory / f"{node.place}.stop"
+
+    def _make_role(self, node):
+        name = f"chaos_{self.cluster.directory.name}_{node.place}".replace("-", "_")
+        with psycopg.connect(self.cluster.database.dsn, autocommit=True) as connection:
+            role = sql.Identifier(name)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+            for things in ("TABLES", "SEQUENCES"):
+                connection.execute(sql.SQL(f"GRANT ALL ON ALL {things} IN SCHEMA public TO {{}}").format(role))
+        return name
+
+
+# --- Schedules -----------------------------------------------------------------------------------
+
+
+def _a_failed_worker_flushes(trial):
+    """A worker freezes before a flush and is failed; before its documents are given back, it wakes."""
+    trial.start(stops={"worker": "jobs.queue.flush:flush"})
+    trial.crawl(gap=0, open_requests=4)
+    (worker,) = trial.cluster.of_kind("worker")
+    trial.freeze_at_stop(worker)
+    with psycopg.connect(trial.cluster.database.dsn) as holder:
+        # Holds up the main between its mark and its release.
+        holder.execute("SELECT FROM jobs_batch WHERE state = 'sent' FOR UPDATE")
+        trial.wait_for_status(worker, "failed")
+        before = trial.outcomes_of(worker)
+        worker.thaw()
+        wait_for(lambda: not worker.is_up or trial.outcomes_of(worker) > before, saying="the failed worker has tried")
+
+
+def _a_take_outlives_its_worker(trial):
+    """A worker's take is held up behind its fence, and the worker killed; it commits when others have judged."""
+    trial.start(roles_apart=True)
+    trial.do(
+        """
+        CREATE TABLE chaos_hold (); GRANT ALL ON chaos_hold TO PUBLIC;
+        CREATE FUNCTION chaos_hold() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            WHILE EXISTS (SELECT FROM chaos_hold) LOOP PERFORM pg_sleep(0.02); END LOOP;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER chaos_hold AFTER UPDATE ON jobs_batch
+           FOR EACH ROW WHEN (NEW.state = 'sent') EXECUTE FUNCTION chaos_hold();
+        """
+    )
+    trial.crawl(gap=0, open_requests=4)
+    trial.do("INSERT INTO chaos_hold DEFAULT VALUES")
+    held_up = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    wait_for(lambda: trial.rows(held_up), saying="a take is held up")
+    (worker,) = trial.cluster.of_kind("worker")
+    worker.kill(back_in=1000)
+    # As long as its own limits let the statement live, or until it is judged.
+    deadline = time.monotonic() + 2.2 * _TIMEOUT
+    while trial.status_of(worker) != "failed" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    trial.do("DELETE FROM chaos_hold")
+    trial.wait_for_status(worker, "failed")
+
+
+def _a_former_main_releases(trial):
+    """A main freezes before it gives a lost worker's documents back; so does its successor; then it wakes."""
+    trial.start(managers=2, workers=2, stops={"manager": "jobs.queue.release:_lose"}, roles_apart=True)
+    trial.crawl(gap=0, open_requests=4)
+    old, _ = trial.cluster.main()
+    (new,) = [node for node in trial.cluster.of_kind("manager") if node is not old]
+    for node in (old, new):
+        trial._file(node).touch()
+    _busiest(trial).kill(back_in=1000)
+    trial.wait_for_stop(old)
+    trial.wait_for_stop(new)
+    old.thaw()
+    time.sleep(0.4)
+    wait_for(
+        lambda: trial.rows("SELECT FROM nodes_node WHERE name = %s AND refused_writes > 0", old.name) or not old.is_up,
+        saying="the old main has tried",
+    )
+    new.thaw()
+
+
+def _a_former_owner_stuffs(trial):
+    """Groups go to and fro between two managers, while who loses them is about to stuff them."""
+    trial.start(managers=2, workers=1, stops={"manager": "jobs.duties.stuff:stuff_groups"})
+    trial.crawl(gap=0, open_requests=8, pages=3000)
+    for _ in range(8):
+        (group,) = trial.rows(
+            "SELECT held.id, node.name FROM jobs_throttlegroup AS held JOIN nodes_node AS node ON node.id = held.owner_id"
+        )
+        owner = next(node for node in trial.cluster.nodes if node.name == group.name)
+        other = next(node for node in trial.cluster.of_kind("manager") if node is not owner)
+        trial.freeze_at_stop(owner)
+        trial.do(
+            "UPDATE jobs_throttlegroup SET epoch = epoch + 1, owner_id = (SELECT id FROM nodes_node WHERE name = %s)",
+            other.name,
+        )
+        owner.thaw()
+        time.sleep(0.5)
+
+
+def _flushes_are_repeated(trial):
+    """The answers to commits are lost, so that a worker cannot know that they were made."""
+    trial.start()
+    trial.crawl(gap=0, open_requests=4, pages=3000)
+    (worker,) = trial.cluster.of_kind("worker")
+    # Any statement's answer may be the one: of a dozen some are flushes'.
+    for _ in range(12):
+        before = trial.outcomes_of(worker)
+        worker.proxy.lose_answer(SYNC).result(20)
+        trial.tend_until(lambda before=before: trial.outcomes_of(worker) > before, saying="it goes on")
+
+
+def _it_crawls_for_a_while(trial):
+    trial.start()
+    crawl = trial.crawl(gap=0.3, open_requests=1)
+    wait_for(lambda: crawl.site.count_requests() > 40, saying="some was crawled")
+
+
+def _a_failed_worker_beats_again(trial):
+    """A worker is frozen until it is failed, and goes on."""
+    trial.start()
+    if trial._is_mutated:
+        for (name,) in trial.rows(
+            "SELECT tgname FROM pg_trigger WHERE tgrelid = 'nodes_node'::regclass AND NOT tgisinternal AND tgname NOT LIKE 'chaos%%'"
+        ):
+            trial.do(f"DROP TRIGGER {name} ON nodes_node")
+    trial.crawl(gap=0.2, open_requests=2)
+    (worker,) = trial.cluster.of_kind("worker")
+    worker.freeze()
+    trial.wait_for_status(worker, "failed")
+    worker.thaw()
+    wait_for(lambda: not worker.is_up or trial.status_of(worker) == "running", saying="it has seen that it is failed")
+
+
+def _a_worker_is_cut_off(trial):
+    """A worker that serves a host loses its line to the database in the middle of a turn."""
+    trial.start(workers=2)
+    crawl = trial.crawl(gap=0.2, open_requests=2, hosts=1)
+    time.sleep(2)
+    (last,) = [request.agent for request in crawl.site.requests()][-1:]
+    worker = next(node for node in trial.cluster.nodes if node.name == last)
+    worker.proxy.cut()
+    trial.wait_for_status(worker, "failed")
+    seen = crawl.site.count_requests()
+    wait_for(lambda: crawl.site.count_requests() > seen + 20, saying="the other one goes on")
+    worker.proxy.heal()
+
+
+def _busiest(trial):
+    (row,) = trial.rows(
+        """
+        SELECT node.name FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id
+          JOIN nodes_node AS node ON node.id = batch.worker_id
+         WHERE batch.state = 'sent' GROUP BY node.name ORDER BY count(*) DESC LIMIT 1
+        """
+    )
+    return next(node for node in trial.cluster.nodes if node.name == row.name)
+
+
+# --- Mutants -------------------------------------------------------------------------------------
+
+MUTANTS = (
+    Mutant("node-fence", "the node fence", ((_FENCED, ""),), "node", _a_failed_worker_flushes),
+    Mutant("node-lock", "the lock of the node fence", ((r"FOR KEY SHARE", ""),), "node", _a_take_outlives_its_worker),
+    Mutant(
+        "term-check",
+        "the term check",
+        ((r"AND term = %\(term\)s AND main_id = %\(main_id\)s AND NOT resigned\s+FOR SHARE", ""),),
+        "term",
+        _a_former_main_releases,
+    ),
+    Mutant(
+        "group-fence",
+        "the group fence",
+        ((r"AND owner_id = \(SELECT id FROM node\) AND epoch = %\(epoch\)s AND state = 'owned'\s+FOR SHARE", ""),),
+        "group",
+        _a_former_owner_stuffs,
+    ),
+    Mutant(
+        "claim-check",
+        "the claim check",
+        ((r"return row is not None and row\.batch_id == result\.claimed\.batch_id", "return row is not None"),),
+        "claim",
+        _flushes_are_repeated,
+    ),
+    Mutant(
+        "pace", "the pace", ((r"self\.next_start = now \+ self\.gap", "self.next_start = now"),), "pace", _it_crawls_for_a_while
+    ),
+    Mutant(
+        "terminal-rule",
+        "that failed is for ever",
+        (
+            (
+                r"SET heartbeat_at = clock_timestamp\(\), (.*)\s+WHERE id = %\(node_id\)s AND status IN \(.*\)",
+                r"SET heartbeat_at = clock_timestamp(), stopped_at = NULL, status = 'running', \1 WHERE id = %(node_id)s",
+            ),
+        ),
+        "terminal",
+        _a_failed_worker_beats_again,
+    ),
+    Mutant(
+        "trust-window",
+        "the trust window",
+        (
+            (r"return self\._age\(\) < self\._timeout \* 2 / 3", "return True"),
+            (r"return self\._age\(\) >= self\._timeout \* 5 / 6", "return False"),
+        ),
+        "pace",
+        _a_worker_is_cut_off,
+    ),
+)  # fmt: skip
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.mutants", description="See that the checkers catch.")
+    parser.add_argument("--only", choices=[mutant.name for mutant in MUTANTS], action="append", help="try this one")
+    options = parser.parse_args(arguments)
+    wanted = [mutant for mutant in MUTANTS if not options.only or mutant.name in options.only]
+    for mutant in wanted:
+        _look_for_its_places(mutant)
+    with world(VAR / "mutants") as (server, directory):
+        from tests.processes import make_template
+
+        with make_template() as template:
+            survived = [
+                mutant.name for mutant in wanted for kept in (_try(mutant, server, directory, template),) if not kept
+            ]
+    tell(f"{len(wanted) - len(survived)} of {len(wanted)} mutants are caught, and their controls are clean")
+    return 1 if survived else 0
+
+
+def _look_for_its_places(mutant):
+    """A pattern that is nowhere in our source any more mutates nothing."""
+    sources = [path.read_text() for app in ("nodes", "jobs") for path in (ROOT / app).rglob("*.py")]
+    for pattern, _ in mutant.changes:
+        if not any(re.search(pattern, source) for source in sources):
+            raise SystemExit(f"the mutant {mutant.name} matches nothing any more: {pattern}")
+
+
+def _try(mutant, server, directory, template):
+    """Try the schedule with and without the mutation; whether only the first is caught."""
+    began_at = time.monotonic()
+    clean, refused = _findings(mutant, server, directory, template, is_mutated=False)
+    found, _ = _findings(mutant, server, directory, template, is_mutated=True)
+    is_caught = mutant.caught_by in found and not clean
+    tell(
+        f"{'caught  ' if is_caught else 'SURVIVED'} {mutant.name}: without {mutant.switched_off} the checkers find "
+        f"{_counted(found) or 'nothing'}; with it {_counted(clean) or 'nothing'}, and {refused} refused "
+        f"({time.monotonic() - began_at:.0f} s)"
+    )
+    return is_caught
+
+
+def _stick(mutant, trial):
+    """Go through the schedule; where something does not happen that should, that is a finding as well."""
+    try:
+        mutant.schedule(trial)
+    except AssertionError as failure:
+        return [f"({failure})"]
+    return []
+
+
+def _counted(found):
+    return ", ".join(f"{name} {found.count(name)}" for name in sorted(set(found)))
+
+
+def _findings(mutant, server, directory, template, *, is_mutated):
+    """What the checkers find, by name, and how many writes were refused."""
+    from tests.chaos import audit
+    from tests.chaos.cluster import Cluster
+    from tests.chaos.reading import Evidence
+    from tests.processes import copy_of
+
+    place = directory / f"{mutant.name}{'-off' if is_mutated else ''}"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    with copy_of(template) as database, database.as_django():
+        audit.install(database.dsn)
+        cluster = Cluster(server, database, place, random.Random(1), lambda _words: None)
+        try:
+            stuck = _stick(mutant, Trial(cluster, mutant, is_mutated=is_mutated))
+            # What was logged, in the files of the logs.
+            for crawl in cluster.crawls:
+                _ = crawl.site.lines
+            audit.export(database.dsn, place / "audit.jsonl")
+        finally:
+            cluster.end()
+    evidence = Evidence(cluster)
+    verdict = evidence.verdict()
+    found = [stale.fence for stale in evidence.stale]
+    return stuck + found + ["overlap"] * verdict.overlap + ["pace"] * (verdict.pace > 100), verdict.stale_refused
+
+
+if __name__ == "__main__":
+    sys.exit(main())

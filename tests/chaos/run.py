@@ -1,0 +1,158 @@
+"""
+Chaos: faults fall upon a cluster that crawls, and checkers that look from outside say what came of it.
+
+    python -m tests.chaos.run [--seconds N] [--seed N]
+
+Each fault is a line as it happens; the last seven lines are the verdict, which is also var/chaos.json. Exit 0 means
+that it holds. The same seed makes the same faults in the same order; what they meet is up to the machine.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import django
+
+from tests.debian import debian_server, newest_debian
+from tests.processes import ROOT, Database
+
+# Where the processes work, and what they leave behind.
+VAR = ROOT / "var" / "chaos"
+# Documents of a site: a minute's work when nothing happens.
+_PAGES = 500
+# After the last fault everything must be crawled within so many seconds.
+_PATIENCE = 300
+
+
+def main(arguments=None):
+    options = _parser().parse_args(arguments)
+    if newest_debian() is None:
+        tell("Chaos needs a PostgreSQL that it may kill: install Debian's package postgresql.")
+        return 2
+    with world(VAR / "run") as (server, directory):
+        return _run(server, directory, seconds=options.seconds, seed=options.seed)
+
+
+@contextmanager
+def world(directory):
+    """A database server of our own, with the audit log's configuration, and Django on it; gives it and the directory."""
+    from tests.chaos import audit
+
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    os.environ.pop("CRAWLCTL_CHAOS", None)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "crawlctl.settings"
+    os.environ["CRAWLCTLVAR"] = str(directory / "var")
+    os.environ["CRAWLCTL_LOG_LEVEL"] = "WARNING"
+    with debian_server(directory / "server", configuration=audit.CONFIGURATION) as server:
+        os.environ["DATABASE_URL"] = Database(server.address).url
+        django.setup()
+        yield server, directory
+
+
+def tell(*lines):
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _run(server, directory, *, seconds, seed):
+    from tests.chaos import audit
+    from tests.chaos.cluster import Cluster, has_faketime
+    from tests.chaos.nemesis import Nemesis
+
+    began_at = time.monotonic()
+
+    def say(words):
+        tell(f"[{time.monotonic() - began_at:6.1f} s] {words}")
+
+    dice = random.Random(seed)
+    say(f"seed {seed}: {seconds} s of faults; lines are cut by a TCP proxy; " + (
+        "clocks are set by libfaketime" if has_faketime() else "clocks are left alone (Debian's package faketime is missing)"
+    ))  # fmt: skip
+    database = Database(server.address)
+    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, check=True)
+    audit.install(database.dsn)
+    cluster = Cluster(server, database, directory, dice, say, pages=_PAGES)
+    nemesis = Nemesis(cluster, dice)
+    try:
+        _endure(cluster, nemesis, seconds=seconds)
+        audit.export(database.dsn, directory / "audit.jsonl")
+    finally:
+        cluster.end()
+    return _judge(cluster, nemesis, seconds=seconds, seed=seed, took=time.monotonic() - began_at)
+
+
+def _endure(cluster, nemesis, *, seconds):
+    """Let faults happen for so long, then let everything come to its end."""
+    cluster.add("manager", 3)
+    cluster.add("worker", 4)
+    cluster.start_nodes()
+    _tend_until(cluster, cluster.is_whole, within=60, saying="the cluster is whole")
+    began_at = time.monotonic()
+    cluster.tend()
+    while (now := time.monotonic() - began_at) < seconds or not nemesis.is_quiet:
+        # The first half is for faults that come alone, so that a takeover can be measured.
+        nemesis.most_at_once = 1 if now < seconds / 2 else 3
+        cluster.tend()
+        nemesis.advance(may_begin=now < seconds)
+        time.sleep(0.02)
+    cluster.say("no more faults: what is left must be crawled")
+    cluster.is_closing = True
+    _tend_until(cluster, cluster.has_finished, within=_PATIENCE, saying="all jobs have ended")
+
+
+def _tend_until(cluster, condition, *, within, saying):
+    deadline = time.monotonic() + within
+    while not condition():
+        if time.monotonic() > deadline:
+            cluster.say(f"not within {within} s: {saying}")
+            return
+        cluster.tend()
+        time.sleep(0.1)
+
+
+def _judge(cluster, nemesis, *, seconds, seed, took):
+    from tests.chaos.reading import Evidence
+
+    evidence = Evidence(cluster, nemesis)
+    verdict = evidence.verdict()
+    for finding in evidence.findings():
+        tell(finding)
+    faults = {}
+    for happening in nemesis.happened:
+        faults[happening.fault.plan] = faults.get(happening.fault.plan, 0) + 1
+    facts = {
+        "seed": seed,
+        "seconds_of_faults": seconds,
+        "seconds": round(took),
+        "faults": dict(sorted(faults.items(), key=lambda item: int(item[0][1:]))),
+        "processes_started": sum(node.starts for node in cluster.nodes),
+        "jobs": len(cluster.crawls),
+        **evidence.sizes(),
+        "partitions_by": "a TCP proxy",
+        "machine": f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
+        **verdict.facts,
+    }
+    (ROOT / "var" / "chaos.json").write_text(json.dumps(facts, indent=2) + "\n")
+    tell(f"{len(nemesis.happened)} faults: " + ", ".join(f"{plan} {count}" for plan, count in facts["faults"].items()))
+    tell(f"the evidence is in {cluster.directory.relative_to(ROOT)}/, the figures are in var/chaos.json")
+    tell(*verdict.lines)
+    return 0 if verdict.holds else 1
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description="Let faults fall upon a crawl.")
+    parser.add_argument("--seconds", type=int, default=110, help="for how long faults happen (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="what decides about them (%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""The checkers of chaos find what they are for, in histories in which it is wrong, and nothing where all is well."""
+
+from itertools import count
+
+import pytest
+
+from crawlctl.demo.log import LoggedRequest
+from tests.chaos.audit import Write
+from tests.chaos.checkers import (
+    Blow,
+    Fetch,
+    Freeze,
+    Verdict,
+    extra,
+    fetches,
+    lost,
+    overlaps,
+    pace,
+    percentile,
+    refused,
+    stale_writes,
+    takeovers,
+)
+
+SITE = "http://127.0.0.1:8100"
+
+
+# --- What the sites saw --------------------------------------------------------------------------
+
+
+def fetch(path, start, end, agent="one"):
+    return Fetch(SITE + path, "127.0.0.1:8100", agent, start, end)
+
+
+def logged(path, time, agent="one", status=200):
+    return LoggedRequest(int(time * 1e9), "127.0.0.1:8100", path, status, 1, "GET", agent)
+
+
+def test_requests_are_put_together_with_their_ends():
+    starts = [logged("/a", 1), logged("/b", 2), logged("/a", 3, "two")]
+    ends = [logged("/a", 3.5, "two"), logged("/a", 4)]
+
+    assert fetches(starts, ends) == [
+        fetch("/a", 1, 4),
+        fetch("/b", 2, float("inf")),
+        fetch("/a", 3, 3.5, "two"),
+    ]
+
+
+def test_two_fetches_of_one_document_at_one_time_overlap():
+    one, two, later = fetch("/a", 1, 2), fetch("/a", 1.5, 1.8, "two"), fetch("/a", 2.1, 2.2)
+
+    assert overlaps([one, two, later, fetch("/b", 1, 2)], []).wrong == [(one, two)]
+
+
+def test_robots_txt_is_read_by_everybody():
+    both = [fetch("/robots.txt", 1, 2), fetch("/robots.txt", 1, 2, "two")]
+
+    assert overlaps(both, []).wrong == []
+
+
+def test_what_a_frozen_process_had_sent_is_listed_apart():
+    one, two = fetch("/a", 1, 9), fetch("/a", 5, 6, "two")
+
+    assert overlaps([one, two], [Freeze("one", 2, 8)]).frozen == [(one, two)]
+    assert overlaps([one, two], [Freeze("two", 2, 8), Freeze("one", 6, 8)]).wrong == [(one, two)]
+
+
+@pytest.mark.parametrize(("apart", "percent"), [(0.2, 90), (0.18, 100), (0.1, 180)])
+def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent):
+    made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2 + apart, 3)]
+
+    assert pace(made, gap=0.2, open_requests=1).percent == pytest.approx(percent)
+
+
+def test_the_hosts_of_a_site_have_their_paces_apart():
+    elsewhere = Fetch("http://127.0.0.2:8100/a", "127.0.0.2:8100", "one", 1.01, 1.02)
+
+    assert pace([fetch("/a", 1, 1.01), elsewhere], gap=0.2, open_requests=1).percent == 0
+
+
+def test_more_open_requests_than_allowed_exceed_the_pace_but_for_those_of_a_frozen_process():
+    made = [fetch("/a", 1, 9), fetch("/b", 2, 9), fetch("/c", 3, 9, "two")]
+
+    assert pace(made, gap=0.2, open_requests=2).percent == 150
+    assert pace(made, gap=0.2, open_requests=2, freezes=[Freeze("one", 2.5, 8)]).most_open == 2
+
+
+# --- What the outputs hold -----------------------------------------------------------------------
+
+
+def test_what_is_missing_and_what_is_too_much_is_named():
+    assert (lost({"a", "b"}, {"b", "c"}), extra({"a", "b"}, {"b", "c"})) == (["a"], ["c"])
+
+
+# --- What was committed --------------------------------------------------------------------------
+
+
+class History:
+    """Committed writes, a transaction each, of a cluster with two managers and two workers; `m1` is main."""
+
+    def __init__(self):
+        self.log = []
+        self._moments = count(1)
+        for node, kind in (("m1", "manager"), ("m2", "manager"), ("w1", "worker"), ("w2", "worker")):
+            self.node(node, node, None, "running", kind=kind)
+        self.term("m1", 1)
+        self.group("m1", owner="m1", epoch=1)
+        self.offer("m1", 7)
+        self.batch("w1", 7, "available", "sent", worker="w1")
+
+    def write(self, writer, what, before, after, *, together=False):
+        moment = self.log[-1].at if together else float(next(self._moments))
+        self.log.append(Write(moment, str(moment), writer, what, before, after))
+        return self
+
+    def node(self, writer, node, before, after, *, kind="worker", together=False):
+        facts = {"id": node, "name": f"{node}.1", "kind": kind, "scope": "cluster"}
+        known = {} if before is None else {**facts, "status": before}
+        return self.write(writer, "node", known, {**facts, "status": after}, together=together)
+
+    def term(self, main, term, *, resigned=False):
+        facts = {"scope": "cluster", "term": term, "main_id": main, "resigned": resigned}
+        return self.write(main, "term", {}, facts)
+
+    def group(self, writer, *, owner, epoch, state="owned", before=None):
+        known = {} if before is None else {"owner_id": before[0], "state": before[1]}
+        return self.write(writer, "group", known, {"id": 3, "owner_id": owner, "epoch": epoch, "state": state})
+
+    def offer(self, manager, batch):
+        facts = {"id": batch, "group_id": 3, "manager_id": manager, "worker_id": None, "state": "available"}
+        return self.write(manager, "batch", {}, facts)
+
+    def batch(self, writer, batch, before, after, *, worker=None):
+        facts = {"id": batch, "group_id": 3, "manager_id": "m1", "worker_id": worker}
+        return self.write(writer, "batch", {**facts, "state": before}, {**facts, "state": after})
+
+    def document(self, writer, before, after=None):
+        return self.write(writer, "document", {"batch_id": before}, {"batch_id": after})
+
+    def job(self, writer, before, after):
+        return self.write(writer, "job", {"phase": before}, {"phase": after})
+
+    @property
+    def stale(self):
+        return [(found.fence, found.write.writer) for found in stale_writes(self.log)]
+
+
+@pytest.fixture
+def history():
+    return History()
+
+
+def test_a_history_in_which_everybody_may_what_he_does_has_nothing_stale(history):
+    history.document("w1", 7).document("m1", None, 8).job("m1.1", "active", "shutting_down")
+    history.node("m1", "w1", "running", "failed").batch("m1", 7, "sent", "released", worker="w1").document("m1", 7)
+    history.term("m2", 2).node("m2", "m1", "running", "failed", kind="manager", together=True)
+    history.group("m2", owner="m2", epoch=2).offer("m2", 9)
+
+    assert history.stale == []
+
+
+def test_a_failed_node_that_writes_is_found(history):
+    history.node("m1", "w1", "running", "failed").document("w1", 7)
+
+    assert history.stale == [("node", "w1")]
+
+
+def test_that_a_failed_node_was_refused_is_no_write_of_it(history):
+    history.node("m1", "w1", "running", "failed").write("w1", "refused", {"refused_writes": 0}, {"refused_writes": 2})
+
+    assert (history.stale, refused(history.log)) == ([], 2)
+
+
+def test_a_former_main_that_acts_is_found(history):
+    history.term("m2", 2).job("m1.1", "active", "shutting_down").batch("m1", 7, "sent", "released", worker="w1")
+    history.group("m1", owner="m1", epoch=3).node("m1", "w2", "running", "failed")
+
+    assert history.stale == [("term", "m1.1"), ("term", "m1"), ("term", "m1")]
+
+
+def test_a_term_that_goes_back_is_found(history):
+    history.term("m2", 3).term("m1", 2)
+
+    assert history.stale == [("term", "m1")]
+
+
+def test_a_former_owner_that_offers_is_found(history):
+    history.group("m1", owner="m2", epoch=2).offer("m2", 8).offer("m1", 9)
+
+    assert history.stale == [("group", "m1")]
+
+
+def test_an_owner_that_has_to_let_go_offers_nothing(history):
+    history.group("m1", owner="m1", epoch=1, state="releasing").offer("m1", 8)
+
+    assert history.stale == [("group", "m1")]
+
+
+def test_an_owner_that_has_to_let_go_may_hand_over_and_nobody_else(history):
+    history.term("m2", 2)
+    history.group("m1", owner="m2", epoch=2, before=("m1", "releasing"))
+    history.group("m1", owner="m1", epoch=3, before=("m2", "releasing"))
+
+    assert history.stale == [("term", "m1")]
+
+
+def test_an_outcome_without_a_claim_and_one_of_anothers_claim_are_found(history):
+    history.document("w1", 7).document("w1", None).document("w2", 7)
+
+    assert history.stale == [("claim", "w1"), ("claim", "w2")]
+
+
+def test_a_failed_node_that_lives_again_is_found(history):
+    history.node("m1", "w1", "running", "failed")
+    history.write("w1", "beat", {}, {"id": "w1", "status": "failed"}).node("w1", "w1", "failed", "running")
+
+    assert history.stale.count(("terminal", "w1")) == 2
+
+
+# --- How long it took ----------------------------------------------------------------------------
+
+
+def test_a_takeover_is_measured_from_the_blow_to_the_next_main_in_beats(history):
+    blow = Blow("m1", history.log[-1].at + 0.5, "kill")
+    history.term("m2", 2)
+
+    assert takeovers(history.log, [blow], beat=0.25) == [(blow, 2.0)]
+
+
+def test_a_main_that_nobody_follows_is_waited_for_for_ever(history):
+    assert takeovers(history.log, [Blow("m1", 99, "kill")], beat=1)[0][1] == float("inf")
+
+
+def test_percentiles_are_values_that_were_measured():
+    assert [percentile(range(1, 21), 95), percentile([4], 95), percentile([], 95)] == [19, 4, 0]
+
+
+FINE = {
+    "lost": 0,
+    "extra": 0,
+    "overlap": 0,
+    "overlap_frozen": 3,
+    "stale_accepted": 0,
+    "stale_refused": 5,
+    "pace": 97.2,
+    "takeovers": [3.0, 4.0, 5.2],
+    "bound": 6,
+    "steps_by_hand": 0,
+}
+
+
+def test_a_verdict_says_in_seven_lines_what_was_found():
+    assert Verdict(**FINE).lines == [
+        "lost 0",
+        "overlap 0",
+        "stale accepted 0",
+        "stale refused 5",
+        "pace max 97 %",
+        "takeover beats p95 5.2 max 5.2",
+        "steps by hand 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lost": 1},
+        {"extra": 1},
+        {"overlap": 1},
+        {"stale_accepted": 1},
+        {"pace": 100.4},
+        {"takeovers": [7.0, 7.0, 3.0]},
+        {"steps_by_hand": 1},
+    ],
+)
+def test_a_verdict_holds_only_without_anything_wrong(wrong):
+    assert Verdict(**FINE).holds
+    assert not Verdict(**(FINE | wrong)).holds
