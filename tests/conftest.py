@@ -56,10 +56,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
     """
-    The embedded server that the tests share, which does not wait for the disk.
+    The server that the tests share. What an earlier session set there goes.
 
-    That keeps everything but the power cut of a machine, which no test makes: processes that are killed leave
-    what they wrote to the kernel. A server that DATABASE_URL names is left as it is.
+    Where it is the embedded one it writes no images of whole pages, which only a power cut would make worth having.
     """
     from django.conf import settings
 
@@ -68,8 +67,8 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
     if "directory" not in settings.DATABASES["default"]["OPTIONS"]:
         return
     with django_db_blocker.unblock(), psycopg.connect(database_dsn(), autocommit=True) as connection:
-        for name in ("fsync", "full_page_writes", "synchronous_commit"):
-            connection.execute(f"ALTER SYSTEM SET {name} = off")
+        connection.execute("ALTER SYSTEM RESET ALL")
+        connection.execute("ALTER SYSTEM SET full_page_writes = off")
         connection.execute("SELECT pg_reload_conf()")
 
 

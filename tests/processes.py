@@ -112,7 +112,7 @@ def make_template():
         cwd=ROOT,
         env=template.environment,
         check=True,
-        timeout=PATIENCE,
+        timeout=5 * PATIENCE,
     )
 
 
@@ -196,6 +196,15 @@ class RunningSite:
     def compare_first_crawl(self, indexed):
         self._control("flush")
         return compare(log=self.log, expectation=expect_first_crawl(self.plan), indexed_urls=indexed)
+
+    @contextmanager
+    def silent(self):
+        """Within this nothing is answered, so no request ends."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self):
         self._process.terminate()
