@@ -37,12 +37,17 @@ def implicit_transaction(connection: psycopg.Connection[Any], *, binary: bool = 
     The connection is in autocommit and outside any transaction. Inside, `connection.transaction()` would commit
     what came before it, and COPY is not possible.
     """
-    with connection.pipeline(), WaitingCursor(connection, row_factory=namedtuple_row) as cursor:
-        cursor.format = Format.BINARY if binary else Format.TEXT
-        try:
-            yield cursor
-        except BaseException:
-            # A statement that fails ends the transaction itself.
-            if connection.pgconn.pipeline_status == PipelineStatus.ON:
-                cursor.execute("ROLLBACK")
-            raise
+    try:
+        with connection.pipeline(), WaitingCursor(connection, row_factory=namedtuple_row) as cursor:
+            cursor.format = Format.BINARY if binary else Format.TEXT
+            try:
+                yield cursor
+            except BaseException:
+                # A statement that fails ends the transaction itself.
+                if connection.pgconn.pipeline_status == PipelineStatus.ON:
+                    cursor.execute("ROLLBACK")
+                raise
+    finally:
+        # A server that ends the session may leave the driver in the middle: nothing comes of this connection any more.
+        if connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            connection.close()

@@ -1,5 +1,7 @@
 """A transaction without BEGIN and COMMIT: as whole, as isolated and as soon over as one that has them."""
 
+import threading
+
 import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
@@ -115,3 +117,28 @@ def test_what_a_frozen_process_holds_ends_with_the_mark_of_its_node(dsn, others)
     with pytest.raises(psycopg.OperationalError):
         bump_and(wake_up_failed, work, frozen)
     assert capacity_of(others, frozen) == 1
+
+
+@pytest.mark.parametrize("at", ["its beginning", "its middle", "a statement", "its end"])
+def test_a_session_that_the_server_ends_leaves_a_connection_that_is_known_to_be_broken(mine, others, node, at):
+    def end_session():
+        others.execute("SELECT pg_terminate_backend(%s, 5000)", [mine.info.backend_pid])
+
+    def work():
+        if at == "its beginning":
+            end_session()
+        with implicit_transaction(mine) as cursor:
+            cursor.execute(BUMP, [2, node.id])
+            if at == "its middle":
+                end_session()
+                cursor.execute(BUMP, [3, node.id])
+            if at == "a statement":
+                threading.Timer(0.1, end_session).start()
+                cursor.execute("SELECT pg_sleep(10)")
+            if at == "its end":
+                end_session()
+
+    with pytest.raises(psycopg.OperationalError):
+        work()
+    assert mine.closed
+    assert capacity_of(others, node) == 1
