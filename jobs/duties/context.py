@@ -2,11 +2,12 @@
 
 import datetime as dt
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
+from jobs.duties.sources import AskAtOnce, Sources
 from jobs.queue.hold import GroupHeld
 from nodes.fences import TermHeld
 
@@ -17,7 +18,7 @@ class Pass:
     One pass of a manager's loop.
 
     `now` is the database's time, read once. `term` is held while this manager is main of its scope;
-    `groups` are those that it owns.
+    `groups` are those that it owns. `sources` is how it asks them.
     """
 
     connection: psycopg.Connection[Any]
@@ -26,6 +27,7 @@ class Pass:
     now: dt.datetime
     term: TermHeld | None
     groups: tuple[GroupHeld, ...]
+    sources: Sources = field(default_factory=AskAtOnce)
 
     @property
     def office(self) -> TermHeld:

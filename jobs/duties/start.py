@@ -1,11 +1,13 @@
 """Startup: the main prepares a run, owners seed their seeds, and who seeds last makes the job active."""
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.base import RetryLimit
-from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.connectors.repository.base import Reference, RetryLimit
+from jobs.connectors.repository.kind import Asked, RepositoryKind, Seeding, SeedingFailed
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
@@ -102,12 +104,11 @@ def seed_seeds(at: Pass) -> int:
 
 
 def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
-    """Let the source name what this seed begins with, and put that into the run; returns whether it could."""
-    named = Seeding()
-    asked = Asked(configuration=seed.configuration, specification=seed.specification, seeds=seed.urls)
+    """Let the source name what this seed begins with, and put that into the run; returns whether it could by now."""
+    about = (seed.id, seed.run_no, *seed.urls)
     try:
         kind = registry.find(seed.connector)
-        version = kind.seed(asked, named, last_version=seed.last_version)
+        answer = at.sources.ask(about, partial(_ask, kind, seed))
     except SeedingFailed as failed:
         return _put_off(at, seed, str(failed), retry_after=failed.retry_after, limit=failed.limit)
     except registry.UnknownConnector as unknown:
@@ -115,6 +116,9 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
     except Exception as defect:
         logger.exception("defect of the connector %s while it was seeded", seed.connector)
         return _put_off(at, seed, f"The connector {seed.connector!r} has a defect ({type(defect).__name__}).")
+    if answer is None:
+        return False
+    named, version = answer
     try:
         discover_seeds(
             at.connection,
@@ -124,7 +128,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
             seed_id=seed.id,
             urls=seed.urls,
             bins=kind.bins,
-            references=list(named.references.values()),
+            references=list(named.values()),
             version=version,
             again=seed.kind == Kind.CONTINUOUS,
             now=at.now,
@@ -135,6 +139,14 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
             raise
         return False
     return True
+
+
+def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str]:
+    """What the source names, by hash, and the version of this seeding."""
+    named = Seeding()
+    asked = Asked(configuration=seed.configuration, specification=seed.specification, seeds=seed.urls)
+    version = kind.seed(asked, named, last_version=seed.last_version)
+    return named.references, version
 
 
 def _put_off(

@@ -34,6 +34,7 @@ from jobs.duties.housekeep import OLD_NODES, fold_counters, forget_old_batches, 
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
+from jobs.duties.sources import AskAside
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
 from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
@@ -171,6 +172,7 @@ class Manager:
         self._groups_changed = threading.Event()
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
+        self._sources = AskAside()
         self._term: TermHeld | None = None
         self._looked_at = self._asked_at = float("-inf")
         self._called: frozenset[str] = frozenset()
@@ -306,6 +308,7 @@ class Manager:
             now=now,
             term=self._term,
             groups=self._groups,
+            sources=self._sources,
         )
         moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
         self._flows = moved >= _PLENTY

@@ -4,6 +4,7 @@ import pytest
 
 from tests.factories import make_output
 from tests.processes import held_by, wait_for
+from tests.scripted import World
 
 
 @pytest.fixture
@@ -76,3 +77,18 @@ def test_documents_of_a_connector_that_is_not_installed_here_are_put_off(world, 
     )
 
     assert world.asked("a") == 0
+
+
+def test_a_source_that_is_slow_to_name_its_documents_holds_up_nobody_else(daemons, world, tmp_path):
+    slow, quick = world, World(tmp_path / "quick")
+    slow.put("a")
+    slow.seeding(waits_for="go", names=["a"])
+    quick.put("b")
+    waiting = slow.make_job("slow", seeds=["a"])
+    daemons.start_job(waiting)
+    wait_for(slow.seedings, saying="the slow source is asked")
+
+    assert daemons.run(quick.make_job("quick", seeds=["b"])) == "finished"
+    assert slow.seedings() == [""]
+    slow.signal("go")
+    assert daemons.wait_for_end(waiting) == "finished"

@@ -208,7 +208,7 @@ class RepositoryKind(Protocol):
         Name the documents that a run begins with, and return the version to be given next time.
 
         `last_version` is what the last seeding returned that was followed by a whole run, "" from the
-        beginning. Outside of any transaction, in a manager; it should take seconds at most.
+        beginning. In a thread of a manager that has no database; other jobs do not wait for it.
 
         Raises:
             SeedingFailed: the source cannot say it now.

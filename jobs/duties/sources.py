@@ -1,0 +1,91 @@
+"""
+Asking sources something that may take long, while a manager goes on with its other groups.
+
+What is asked and not yet answered is known to one process only. That loses nothing: whoever owns the group
+after it asks again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+_T = TypeVar("_T")
+
+# A source that answers so soon is waited for, in seconds: most have nobody to ask.
+_AT_ONCE: Final = 0.05
+# Questions of one manager that are open at a time, also those that nobody wants to have answered any more.
+_MOST: Final = 32
+# An answer for which nobody came so long is not the source's present one, in seconds.
+_GOOD_FOR: Final = 30.0
+
+
+class Sources(Protocol):
+    """How a duty asks."""
+
+    def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
+        """
+        What came of the question, or None while it is open: ask about the same again later.
+
+        Raises:
+            what the question raised.
+        """
+
+
+class AskAtOnce:
+    """Waits for each answer."""
+
+    def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
+        return question()
+
+
+@dataclass(slots=True)
+class _Open:
+    answer: "Future[Any]" = field(default_factory=Future)
+    answered_at: float = 0.0
+
+    @property
+    def is_old(self) -> bool:
+        return self.answer.done() and time.monotonic() - self.answered_at > _GOOD_FOR
+
+
+class AskAside:
+    """Asks in threads that no process waits for at its end. Belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, _Open] = {}
+        self._threads: list[threading.Thread] = []
+
+    def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
+        asked = self._open.get(about)
+        if asked is None or asked.is_old:
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            if len(self._threads) >= _MOST:
+                return None
+            asked = self._open[about] = self._begin(question)
+            wait([asked.answer], timeout=_AT_ONCE)
+        if not asked.answer.done():
+            return None
+        del self._open[about]
+        answer: _T = asked.answer.result()
+        return answer
+
+    def _begin(self, question: Callable[[], object]) -> _Open:
+        asked = _Open()
+
+        def find_out() -> None:
+            try:
+                found = question()
+            except Exception as error:  # noqa: BLE001 (raised where it was asked)
+                asked.answered_at = time.monotonic()
+                asked.answer.set_exception(error)
+            else:
+                asked.answered_at = time.monotonic()
+                asked.answer.set_result(found)
+
+        thread = threading.Thread(target=find_out, name="asks a source", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return asked

@@ -1,0 +1,73 @@
+"""Questions to sources that may take long."""
+
+import threading
+
+import pytest
+
+from jobs.duties import sources
+from jobs.duties.sources import AskAside
+from tests.processes import wait_for
+
+
+@pytest.fixture
+def go():
+    """Lets go on who waits for it; at the end at the latest."""
+    go = threading.Event()
+    yield go
+    go.set()
+
+
+def answered(asking, about, question):
+    found = []
+    wait_for(lambda: found.append(asking.ask(about, question)) or found[-1], saying="the question is answered")
+    return found[-1]
+
+
+def test_a_quick_answer_is_there_at_once_and_given_once():
+    asking, asked = AskAside(), []
+
+    def question():
+        asked.append(1)
+        return len(asked)
+
+    assert [answered(asking, "a", question), answered(asking, "a", question)] == [1, 2]
+
+
+def test_who_asks_about_something_else_does_not_wait(go):
+    asking, answers = AskAside(), []
+
+    assert asking.ask("slow", lambda: go.wait() and "late") is None
+    assert asking.ask("slow", lambda: answers.append("asked twice")) is None
+    assert answered(asking, "quick", lambda: "soon") == "soon"
+
+    go.set()
+    assert answered(asking, "slow", lambda: answers.append("asked twice")) == "late"
+    assert answers == []
+
+
+def test_what_a_question_raises_is_raised_where_it_is_asked():
+    asking = AskAside()
+
+    with pytest.raises(ValueError, match="no"):
+        answered(asking, "a", lambda: int("no"))
+
+
+def test_no_more_questions_are_open_than_may_be(go, monkeypatch):
+    monkeypatch.setattr(sources, "_MOST", 1)
+    asking = AskAside()
+
+    assert asking.ask("slow", go.wait) is None
+    assert asking.ask("quick", lambda: "soon") is None
+    go.set()
+    assert answered(asking, "quick", lambda: "soon") == "soon"
+
+
+def test_an_answer_that_has_lain_for_long_is_asked_for_anew(go, monkeypatch):
+    asking = AskAside()
+    assert asking.ask("a", lambda: go.wait() and "old") is None
+    go.set()
+    wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="it is answered")
+    monkeypatch.setattr(sources, "_GOOD_FOR", 0.0)
+    monkeypatch.setattr(sources, "_AT_ONCE", 10.0)
+
+    assert asking.ask("a", lambda: "new") == "new"
