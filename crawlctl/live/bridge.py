@@ -38,7 +38,7 @@ _UNWATCHED: Final = 5.0
 _REST: Final = 4.0
 _LONGEST_REST: Final = 10.0
 _FIRST_PAUSE: Final = 0.25
-_LONGEST_PAUSE: Final = 8.0
+_LONGEST_PAUSE: Final = 2.0
 
 logger = logging.getLogger(__name__)
 

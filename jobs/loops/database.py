@@ -55,6 +55,20 @@ _LOST: Final = (
 logger = logging.getLogger(__name__)
 
 
+# Where the database is and how it is spoken to there; what a session keeps to there is for who opens it.
+_OF_ADDRESS: Final = (
+    *("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"),
+    *(
+        "connect_timeout",
+        "keepalives",
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+    ),
+)
+
+
 def database_dsn() -> str:
     """
     The address of Django's database, for plain psycopg connections.
@@ -62,8 +76,7 @@ def database_dsn() -> str:
     Where the database is the embedded one, this makes sure that it runs.
     """
     parameters = django_connection.get_connection_params()
-    names = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
-    return make_conninfo(**{name: parameters[name] for name in names if parameters.get(name)})
+    return make_conninfo(**{name: parameters[name] for name in _OF_ADDRESS if parameters.get(name)})
 
 
 def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:

@@ -54,6 +54,7 @@ class Rhythm(Generic[_C]):
     """Performs the duties that are called for and due; one that moved something is due again at once."""
 
     duties: tuple[Duty[_C], ...]
+    was_broken_off: bool = False
     _due_at: dict[str, float] = field(default_factory=dict)
 
     def called(self, answers: list[bool]) -> frozenset[str]:
@@ -68,23 +69,30 @@ class Rhythm(Generic[_C]):
         """
         Perform what is `called` for and due, as long as each `may_begin`; returns how much was moved in all.
 
-        A duty that fails is logged with its name and tried again at its next turn.
+        A duty that fails is logged with its name and tried again at its next turn. After one that was broken off, it
+        may be for the lock of a node that is to be judged, the rest waits for the next pass: `was_broken_off`.
 
         Raises:
             FenceRefused: this process was replaced.
             psycopg.OperationalError: the connection broke; the pass is over.
         """
         moved = 0
+        self.was_broken_off = False
         for duty in self.duties:
             if duty.name not in called or self._due_at.get(duty.name, 0.0) > time.monotonic():
                 continue
             if not may_begin():
                 break
-            done = 0
+            done, began_at = 0, time.monotonic()
             try:
                 done = duty.run(context)
-            except _OF_ONE_DUTY:
-                logger.exception("duty %s was broken off", duty.name)
+            except _OF_ONE_DUTY as error:
+                logger.warning("duty %s was broken off: %s", duty.name, error)
+                now = time.monotonic()
+                # As long as it kept the others waiting, they now go first.
+                self._due_at[duty.name] = now + max(duty.every.total_seconds(), now - began_at)
+                self.was_broken_off = True
+                break
             except (FenceRefused, psycopg.OperationalError):
                 raise
             except Exception:

@@ -313,7 +313,7 @@ class Manager:
         moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
         self._flows = moved >= _PLENTY
         self._stuffed += moved
-        if self._term is None:
+        if self._term is None or self._owner.was_broken_off:
             return moved
         moved_as_main = 0
         try:

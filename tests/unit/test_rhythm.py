@@ -1,0 +1,80 @@
+"""Duties in turn: what one of them waits for in vain holds up no other."""
+
+import time
+
+import psycopg
+import pytest
+
+from jobs.loops.loop import ALWAYS, Rhythm, duties
+from tests.cluster import wait_until
+
+
+class Duties:
+    """Two duties; what the first does can be said."""
+
+    def __init__(self):
+        self.performed = []
+        self.fails_with, self.takes = None, 0.0
+        self.rhythm = Rhythm(duties((self.first, 0.0, ALWAYS), (self.second, 0.0, ALWAYS)))
+
+    def first(self, _context):
+        self.performed.append("first")
+        time.sleep(self.takes)
+        if self.fails_with is not None:
+            raise self.fails_with
+        return 1
+
+    def second(self, _context):
+        self.performed.append("second")
+        return 1
+
+    def perform(self, **facts):
+        self.performed.clear()
+        return self.rhythm.perform(None, called={"first", "second"}, **facts)
+
+
+@pytest.fixture
+def due():
+    return Duties()
+
+
+def test_what_is_called_for_is_performed_in_turn(due):
+    assert due.perform() == 2
+    assert due.performed == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "error", [psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DiskFull]
+)
+def test_a_duty_that_is_broken_off_ends_the_pass_and_lets_the_others_go_first(due, error):
+    due.fails_with = error("in vain")
+    due.takes = 0.3
+    due.perform()
+    assert (due.performed, due.rhythm.was_broken_off) == (["first"], True)
+    due.fails_with, due.takes = None, 0.0
+
+    due.perform()
+    assert (due.performed, due.rhythm.was_broken_off) == (["second"], False)
+
+    wait_until(lambda: due.perform() == 2)
+
+
+def test_a_duty_with_a_defect_holds_up_nobody(due):
+    due.fails_with = ZeroDivisionError()
+
+    assert due.perform() == 1
+    assert due.performed == ["first", "second"]
+
+
+def test_a_connection_that_broke_ends_the_pass(due):
+    due.fails_with = psycopg.OperationalError("the connection is lost")
+
+    with pytest.raises(psycopg.OperationalError, match="lost"):
+        due.perform()
+
+
+def test_who_may_not_begin_any_more_leaves_the_rest(due):
+    answers = iter([True, False])
+
+    assert due.perform(may_begin=lambda: next(answers)) == 1
+    assert due.performed == ["first"]
