@@ -66,6 +66,8 @@ _TAG: Final = re.compile(TAG)
 # Phases of a run in which its seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows"})
+# Below all hashes of documents.
+_FROM_THE_FIRST: Final = uuid.UUID(int=0)
 # A job that failed to start is tried as if it had not been.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
@@ -163,7 +165,7 @@ def change_job(
     """
     Change a job; what is left out stays. While it runs, only its seeds, priority and schedule change.
 
-    A changed specification or output, or the first hop limit, makes the next run read and index everything anew. A seed that is changed
+    What only this job kept in an output that it leaves is taken out of it, behind this call. A changed specification or output, or the first hop limit, makes the next run read and index everything anew. A seed that is changed
     while the job runs is read at once.
 
     Raises:
@@ -213,7 +215,9 @@ def change_job(
             job.schedule_checked_at = now
         job.save()
         if outputs is not None:
+            taken = [one.pk for one in stored_outputs if one not in outputs]
             job.outputs.set(outputs)
+            OutputConnection.objects.filter(pk__in=taken).update(orphans_after=_FROM_THE_FIRST)
         if seeds is not None:
             _replant(job, seeds, stored=stored_seeds, now=now)
         if windows is not None and schedule_changes:

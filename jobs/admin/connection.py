@@ -223,6 +223,6 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @display(description=_("Clearing"))  # type: ignore[untyped-decorator]
     def clearing(self, output: OutputConnection) -> str:
-        if output.clear_before is None:
+        if output.clear_before is None and output.orphans_after is None:
             return str(_("not asked for"))
         return output.clearing_refused or str(_("under way"))

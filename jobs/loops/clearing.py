@@ -1,4 +1,4 @@
-"""A worker clears outputs of which an operator wants to be rid of everything, beside its crawl."""
+"""A worker takes out of outputs what an operator wants to be rid of, or what no job keeps there, beside its crawl."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ from typing import Final
 from jobs.connectors.output.registry import open_output
 from jobs.loops.database import DatabaseThread
 from jobs.queue.clear_output import clear_some
+from jobs.queue.orphans import drop_orphans
 
 logger = logging.getLogger(__name__)
 
@@ -22,13 +23,14 @@ async def clear_outputs(
     """Clear outputs chunk by chunk, until cancelled; what refuses is left for the next time."""
     while True:
         await asyncio.sleep(_POLL)
-        refused: frozenset[int] = frozenset()
-        while may_begin():
-            done = await database.run(
-                partial(clear_some, opens=open_output, apart_from=refused, keeps_history=keeps_history())
-            )
-            if done.output is None:
-                break
-            if done.refused:
-                logger.warning("output %d cannot be cleared now: %s", done.output, done.refused)
-                refused |= {done.output}
+        for clear in (clear_some, drop_orphans):
+            refused: frozenset[int] = frozenset()
+            while may_begin():
+                done = await database.run(
+                    partial(clear, opens=open_output, apart_from=refused, keeps_history=keeps_history())
+                )
+                if done.output is None:
+                    break
+                if done.refused:
+                    logger.warning("output %d cannot be cleared now: %s", done.output, done.refused)
+                    refused |= {done.output}

@@ -35,6 +35,8 @@ class OutputConnection(models.Model):
     configuration = models.JSONField(default=dict, blank=True)
     trusted_from = models.DateTimeField(null=True, blank=True, editable=False)
     clear_before = models.DateTimeField(null=True, blank=True, editable=False)
+    # How far it has been searched for what no job keeps in it, since it was taken from one; null: nothing is searched.
+    orphans_after = models.UUIDField(null=True, blank=True, editable=False)
     # Why it could not be cleared at the last attempt, in words.
     clearing_refused = models.TextField(blank=True, editable=False)
 

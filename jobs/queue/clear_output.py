@@ -4,7 +4,7 @@ Clearing an output: everything that it holds is taken out again, a chunk at a ti
 Asked for by an operator, done by whichever worker comes first. What a run writes meanwhile stays.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -35,7 +35,7 @@ SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE OF held
 """
-# The history tells of it for one of the jobs that knew the document. Locks: nothing more, the rows are held.
+# The history tells of it for one of the jobs that know the document, best for one that has the output. Locks: nothing more, the rows are held.
 _FORGET: Final[LiteralString] = f"""
 WITH forgotten AS (
     DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s) RETURNING hash
@@ -46,15 +46,16 @@ SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(o
   FROM forgotten
   JOIN jobs_queueitem AS item ON item.hash = forgotten.hash
   JOIN jobs_job AS job ON job.id = item.job_id
-  JOIN jobs_job_outputs AS link ON link.job_id = job.id AND link.outputconnection_id = %(output)s
+  LEFT JOIN jobs_job_outputs AS link ON link.job_id = job.id AND link.outputconnection_id = %(output)s
  WHERE %(keeps_history)s
- ORDER BY item.hash, job.id
+ ORDER BY item.hash, link.job_id, job.id
 """
 _CLEARED: Final[LiteralString] = """
 UPDATE jobs_outputconnection SET clear_before = NULL, clearing_refused = '' WHERE id = %(output)s
 """
-_REFUSED: Final[LiteralString] = """
-UPDATE jobs_outputconnection SET clearing_refused = %(why)s WHERE id = %(output)s AND clear_before IS NOT NULL
+REFUSED: Final[LiteralString] = """
+UPDATE jobs_outputconnection SET clearing_refused = %(why)s
+ WHERE id = %(output)s AND (clear_before IS NOT NULL OR orphans_after IS NOT NULL)
 """
 
 
@@ -86,7 +87,7 @@ def clear_some(
                 return Cleared()
             return Cleared(wanted.id, _clear(cursor, wanted, opens(wanted), keeps_history=keeps_history))
     except (OutputError, BadSpecification) as refused:
-        connection.execute(_REFUSED, {"output": wanted.id, "why": str(refused)})
+        connection.execute(REFUSED, {"output": wanted.id, "why": str(refused)})
         return Cleared(wanted.id, refused=str(refused))
 
 
@@ -96,6 +97,14 @@ def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_hi
     if not held:
         cursor.execute(_CLEARED, {"output": wanted.id})
         return 0
+    let_go(cursor, held, wanted, output, keeps_history=keeps_history)
+    return len(held)
+
+
+def let_go(
+    cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, keeps_history: bool
+) -> None:
+    """Take documents, whose account is held, out of an output and out of the account."""
     hashes = [row.hash for row in held]
     cursor.execute(_FORGET, {"output": wanted.id, "hashes": hashes, "keeps_history": keeps_history})
     # What no job knows any more has no name here; only an output that goes by the hash can still let go of it.
@@ -104,4 +113,3 @@ def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_hi
     ]
     if entries:
         output.remove(cursor, entries)
-    return len(held)

@@ -1,4 +1,6 @@
-"""Writing an output anew, and taking everything out of it again."""
+"""Writing an output anew, and taking everything out of it again, or what no job keeps in it."""
+
+# ruff: noqa: F811 (fixtures of another file)
 
 import datetime as dt
 from pathlib import Path
@@ -7,10 +9,13 @@ import psycopg
 import pytest
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR
-from jobs import connections
+from jobs import connections, control
 from jobs.connectors.output.registry import open_output
+from jobs.control import SeedWanted
 from jobs.models import Activity, IndexedDocument, Job, OutputConnection
+from jobs.queue import orphans
 from jobs.queue.clear_output import clear_some
+from jobs.queue.orphans import drop_orphans
 from tests.api import assert_problem, client_of
 from tests.integration.test_outputs import (
     NOON,
@@ -37,7 +42,7 @@ def clear_all(connection):
     return documents
 
 
-def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, search_output, lines, flushed):  # noqa: F811
+def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
 
@@ -54,7 +59,7 @@ def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, sea
     }
 
 
-def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flushed):  # noqa: F811
+def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flushed):
     job = JobWithOutputs("job", lines)
     flushed(job.indexed(PAGE))
 
@@ -64,7 +69,7 @@ def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flus
     assert actions(lines) == [("add", PAGE), ("delete", PAGE)]
 
 
-def test_what_is_written_after_the_wish_stays(connection, search_output, flushed):  # noqa: F811
+def test_what_is_written_after_the_wish_stays(connection, search_output, flushed):
     job = JobWithOutputs("job", search_output)
     connections.clear(search_output.pk, now=NOON - dt.timedelta(hours=1))
     flushed(job.indexed(PAGE))
@@ -73,7 +78,7 @@ def test_what_is_written_after_the_wish_stays(connection, search_output, flushed
     assert list(texts()) == [PAGE]
 
 
-def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines, flushed):  # noqa: F811
+def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines, flushed):
     job = JobWithOutputs("job", lines)
     flushed(job.indexed(PAGE))
     Path(lines.configuration["path"]).unlink()
@@ -88,7 +93,7 @@ def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines
     assert clear_some(connection, opens=open_output, apart_from=frozenset({lines.pk})).output is None
 
 
-def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_output, flushed):  # noqa: F811
+def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_output, flushed):
     flushed(JobWithOutputs("job", search_output).indexed(PAGE))
     connections.clear(search_output.pk, now=LATER)
 
@@ -99,8 +104,77 @@ def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_out
     assert clear_all(connection) == 1
 
 
+def drop_all(connection):
+    """Chunk by chunk until nothing is searched; how many documents left."""
+    documents = 0
+    while (done := drop_orphans(connection, opens=open_output, apart_from=frozenset())).output is not None:
+        assert not done.refused
+        documents += done.documents
+    return documents
+
+
+def leave(job, *outputs):
+    """The job goes on with these outputs only."""
+    control.change_job(
+        job.row.pk, outputs=outputs, seeds=[SeedWanted(("http://a.example/",))], made_by="a test", now=NOON
+    )
+
+
+@pytest.mark.parametrize("at_once", [1, 500])
+def test_what_only_one_job_kept_in_an_output_leaves_with_it(
+    connection, search_output, lines, flushed, monkeypatch, at_once
+):
+    monkeypatch.setattr(orphans, "_AT_ONCE", at_once)
+    leaving, staying = JobWithOutputs("leaving", search_output, lines), JobWithOutputs("staying", lines)
+    flushed(leaving.indexed(PAGE), leaving.indexed(OTHER_PAGE))
+    flushed(staying.indexed(OTHER_PAGE))
+
+    leave(leaving, search_output)
+
+    assert drop_all(connection) == 1
+    assert actions(lines)[-1] == ("delete", PAGE)
+    assert set(texts()) == {PAGE, OTHER_PAGE}
+    assert IndexedDocument.objects.filter(output=lines).count() == 1
+    told = Activity.objects.get(activity="document deletion")
+    assert (told.entity, told.output_id) == (PAGE, lines.pk)
+    assert OutputConnection.objects.get(pk=lines.pk).orphans_after is None
+
+
+def test_what_an_output_that_was_taken_from_a_job_refuses_to_let_go_is_tried_again(
+    connection, lines, search_output, flushed
+):
+    job = JobWithOutputs("job", lines, search_output)
+    flushed(job.indexed(PAGE))
+    path = Path(lines.configuration["path"])
+    kept = path.rename(path.with_suffix(".kept"))
+    path.mkdir()
+
+    leave(job, search_output)
+    done = drop_orphans(connection, opens=open_output, apart_from=frozenset())
+
+    assert (done.output, done.refused) == (lines.pk, OutputConnection.objects.get(pk=lines.pk).clearing_refused)
+    path.rmdir()
+    kept.rename(path)
+    assert drop_all(connection) == 1
+
+
+def test_somebody_else_who_writes_a_document_there_meanwhile_keeps_it(
+    connection, rival, other_connection, search_output, lines, flushed, worker
+):
+    leaving, other = JobWithOutputs("leaving", lines, search_output), JobWithOutputs("other", lines)
+    flushed(leaving.indexed(PAGE))
+    leave(leaving, search_output)
+
+    with connection.transaction():
+        flushed(other.indexed(PAGE))
+        rival.waits_in(drop_all, other_connection)
+
+    assert rival.result() == 0
+    assert actions(lines)[-1] == ("add", PAGE)
+
+
 @pytest.mark.parametrize("wish", [connections.index_again, connections.clear])
-def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):  # noqa: F811
+def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 
@@ -114,7 +188,7 @@ def test_an_output_that_is_not_there_cannot_be_asked(connection):
         connections.index_again(7_000_000, now=LATER)
 
 
-def test_administrators_ask_through_the_api_and_others_may_not(search_output):  # noqa: F811
+def test_administrators_ask_through_the_api_and_others_may_not(search_output):
     address = f"/api/v1/outputs/{search_output.pk}/"
 
     administrator = client_of(ADMINISTRATOR)

@@ -1,0 +1,81 @@
+"""
+What an output holds that no job keeps in it any more, since it was taken from a job: that is taken out of it.
+
+By whichever worker comes first, a chunk at a time in the order of hashes; `OutputConnection.orphans_after` is how
+far that has come. What another job has put there, or has still to look at, stays.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.connectors.output.base import Output, OutputError
+from jobs.connectors.output.registry import StoredOutput
+from jobs.connectors.schema import BadSpecification
+from jobs.queue.clear_output import REFUSED, Cleared, let_go
+from jobs.queue.rows import named_rows
+
+_AT_ONCE: Final = 500
+
+_IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE orphans_after IS NOT NULL)"
+# Locks: OutputConnection, skipping one that another worker is at.
+_CLAIM: Final[LiteralString] = """
+SELECT id, connector, configuration, orphans_after, clock_timestamp() AS now FROM jobs_outputconnection
+ WHERE orphans_after IS NOT NULL AND id <> ALL(%(apart_from)s)
+ ORDER BY id LIMIT 1
+   FOR NO KEY UPDATE SKIP LOCKED
+"""
+# Locks: IndexedDocument by (output, hash).
+_HELD: Final[LiteralString] = """
+SELECT held.hash FROM jobs_indexeddocument AS held
+ WHERE held.output_id = %(output)s AND held.hash > %(after)s
+ ORDER BY held.hash LIMIT %(most)s
+   FOR NO KEY UPDATE
+"""
+# Asked under those locks: who puts one of them there waits for us, or has been seen.
+_ORPHANS: Final[LiteralString] = """
+SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash = held.hash LIMIT 1) AS url
+  FROM unnest(%(hashes)s::uuid[]) AS held(hash)
+ WHERE NOT EXISTS (SELECT FROM jobs_queueitem AS item
+                     JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = %(output)s
+                    WHERE item.hash = held.hash AND item.indexed_before)
+"""
+_GO_ON: Final[LiteralString] = """
+UPDATE jobs_outputconnection SET orphans_after = %(after)s, clearing_refused = '' WHERE id = %(output)s
+"""
+
+
+def drop_orphans(
+    connection: psycopg.Connection[Any],
+    *,
+    opens: Callable[[StoredOutput], Output],
+    apart_from: frozenset[int],
+    keeps_history: bool = True,
+) -> Cleared:
+    """Take the next chunk of orphans out of an output that a job has left, not one of `apart_from`."""
+    row = connection.execute(_IS_THERE).fetchone()
+    if row is None or not row[0]:
+        return Cleared()
+    wanted: Any = None
+    try:
+        with connection.transaction(), named_rows(connection, binary=True) as cursor:
+            wanted = cursor.execute(_CLAIM, {"apart_from": list(apart_from)}).fetchone()
+            if wanted is None:
+                return Cleared()
+            return Cleared(wanted.id, _drop(cursor, wanted, opens, keeps_history=keeps_history))
+    except (OutputError, BadSpecification) as refused:
+        connection.execute(REFUSED, {"output": wanted.id, "why": str(refused)})
+        return Cleared(wanted.id, refused=str(refused))
+
+
+def _drop(
+    cursor: psycopg.Cursor[Any], wanted: Any, opens: Callable[[StoredOutput], Output], *, keeps_history: bool
+) -> int:
+    facts = {"output": wanted.id, "after": wanted.orphans_after, "most": _AT_ONCE}
+    hashes = [row.hash for row in cursor.execute(_HELD, facts)]
+    orphans = cursor.execute(_ORPHANS, {"output": wanted.id, "hashes": hashes}).fetchall() if hashes else []
+    if orphans:
+        let_go(cursor, orphans, wanted, opens(wanted), keeps_history=keeps_history)
+    cursor.execute(_GO_ON, {"output": wanted.id, "after": hashes[-1] if hashes else None})
+    return len(orphans)
