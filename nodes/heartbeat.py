@@ -7,7 +7,9 @@ beats, and what follows from a beat that was counted or missed, is said in `node
 
 import datetime as dt
 import logging
+import os
 import threading
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +25,16 @@ from nodes.trust import Clock, TrustWindow, seconds_since_boot
 
 # Timeouts for which a thread may compute without going round, before it counts as one that hangs.
 _TIMEOUTS_OF_COMPUTING = 10
+# Timeouts for which a thread may hang beyond the first, which silences the node, before its process is given up: with
+# the second it is failed, and whatever it holds open is worth nothing any more.
+_TIMEOUTS_OF_HANGING = 2
 
 logger = logging.getLogger(__name__)
+
+
+def exit_at_once() -> None:
+    """End this process whatever its other threads do: what it had in hand goes back as for any lost node."""
+    os._exit(1)
 
 
 class Heart:
@@ -45,19 +55,25 @@ class Heart:
         interval: dt.timedelta,
         timeout: dt.timedelta,
         give_up: dt.timedelta,
+        abandon: Callable[[], None] = lambda: None,
         clock: Clock = seconds_since_boot,
     ) -> None:
-        """`timeout` is the one that the node registered with; `give_up` ends the hope for a database that is away."""
+        """
+        `timeout` is the one that the node registered with; `give_up` ends the hope for a database that is away.
+        `abandon` is called when the work hangs for good: nobody but the heart's thread is left to end the process.
+        """
         self._dsn = dsn
         self._node_id = node_id
         self._interval = interval.total_seconds()
         self._timeout = timeout
+        self._abandon = abandon
         self._clock = clock
         self._pulse = Pulse(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
         # Only the thread touches it.
         self._connection: psycopg.Connection[Any] | None = None
+        self._hangs_since: float | None = None
         # Guards the facts, which the work loop writes and the heart reads.
         self._lock = threading.Lock()
         self._facts: dict[str, object] = {}
@@ -116,9 +132,14 @@ class Heart:
             if all(effort.was_made() for effort in self._efforts):
                 self._pulse.progress()
             if self._pulse.is_work_stuck:
+                if self._hangs_for_good():
+                    logger.critical("the work of node %s hangs: its process is given up", self._node_id)
+                    self._abandon()
+                    break
                 logger.error("the work of node %s makes no progress, so it does not beat", self._node_id)
                 pause = self._pulse.skipped()
                 continue
+            self._hangs_since = None
             began_at = self._clock()
             try:
                 beat = self._beat()
@@ -137,6 +158,12 @@ class Heart:
                 self.drains.set()
             pause = self._pulse.counted(began_at=began_at)
         self._disconnect()
+
+    def _hangs_for_good(self) -> bool:
+        now = self._clock()
+        if self._hangs_since is None:
+            self._hangs_since = now
+        return now - self._hangs_since > (_TIMEOUTS_OF_HANGING * self._timeout).total_seconds()
 
     def _beat(self) -> Beat:
         if self._connection is None:

@@ -52,7 +52,7 @@ from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
 from nodes.fences import FenceRefused, TermHeld, count_refused
-from nodes.heartbeat import Heart
+from nodes.heartbeat import Heart, exit_at_once
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings import versions
@@ -151,6 +151,7 @@ class Manager:
             interval=settings.heartbeat,
             timeout=identity.timeout,
             give_up=settings.give_up,
+            abandon=exit_at_once,
         )
         self._work = WorkConnection(
             dsn,

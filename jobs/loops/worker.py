@@ -36,7 +36,7 @@ from jobs.queue.take import Claimed, Taken
 from jobs.settings import running, table
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
-from nodes.heartbeat import Heart
+from nodes.heartbeat import Heart, exit_at_once
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings import versions
@@ -164,6 +164,7 @@ class Worker:
             interval=settings.heartbeat,
             timeout=identity.timeout,
             give_up=settings.give_up,
+            abandon=exit_at_once,
         )
         self._database = DatabaseThread(
             WorkConnection(

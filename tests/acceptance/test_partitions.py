@@ -12,7 +12,7 @@ import pytest
 from jobs import channels
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.daemons import TAKEOVER_BEATS, beats_to_takeover
-from tests.processes import PATIENCE, QUICK_HEARTS, Database, wait_for
+from tests.processes import PATIENCE, QUICK_HEARTS, Database, ended, held_by, wait_for
 from tests.proxy import Direction, Proxy
 
 HEARTBEAT, NODE_TIMEOUT = (float(QUICK_HEARTS[f"CRAWLCTL_{name}"]) for name in ("HEARTBEAT_INTERVAL", "NODE_TIMEOUT"))
@@ -86,6 +86,22 @@ def beat_after(cluster, daemon, moment):
     """Seconds from that moment to the node's latest beat, if that is after it."""
     since = (cluster.node_of(daemon).heartbeat_at - moment).total_seconds()
     return max(since, 0.001) if since > 0 else None
+
+
+def test_a_one_shot_survives_a_line_to_its_database_that_is_cut_and_mended(cluster, serve, proxies):
+    site = serve(pages=120, hosts=2, traps=3, latency_ms=60)
+    proxy = proxies()
+    crawl = cluster.machine.start_crawl(
+        site.start_url, "--scope", "any", output=cluster.output, **QUICK_HEARTS, **behind(proxy, cluster)
+    )
+    wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
+
+    proxy.cut()
+    wait_until_silent_for(cluster, 1.5 * NODE_TIMEOUT)
+    proxy.heal()
+
+    assert ended(crawl).facts["reason"] == "finished"
+    assert held_by(cluster.output) == site.documents
 
 
 # --- One alone: it stops before others begin -----------------------------------------------------

@@ -176,3 +176,19 @@ def test_a_second_thread_that_hangs_ends_the_beats_though_the_first_goes_round(c
     goes_on.set()
     thread.join()
     wait_until(lambda: heart.progress() or heart.trust.may_begin)
+
+
+def test_a_process_that_hangs_for_good_is_given_up_and_one_that_only_stumbled_is_not(dsn, connection, worker):
+    given_up = threading.Event()
+    heart = Heart(
+        dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT / 2, give_up=TIMEOUT, abandon=given_up.set
+    )
+    heart.start()
+    wait_until(lambda: heart.trust.must_close)
+    heart.progress()
+    wait_until(lambda: heart.progress() or heart.trust.may_begin)
+    assert not given_up.is_set()
+
+    assert given_up.wait(10)
+
+    heart.stop()
