@@ -49,6 +49,7 @@ INSTALLED_APPS = [
     # First, since channels brings a command `runworker` of its own.
     "crawlctl.apps.CrawlctlConfig",
     "crawlctl.demo.apps.DemoConfig",
+    "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
     "nodes.apps.NodesConfig",
     "unfold",

@@ -104,9 +104,16 @@ async def _run_worker(worker: Worker, *, attached: bool) -> None:
     await worker.run(stop=stop, hurry=hurry)
 
 
-def run_manager(*, name: str, address: str = "", options: Sequence[str] = (), attached: bool = False) -> None:
+def run_manager(
+    *,
+    name: str,
+    scope: str = CLUSTER_SCOPE,
+    address: str = "",
+    options: Sequence[str] = (),
+    attached: bool = False,
+) -> None:
     """
-    Run a manager of the cluster until it is signalled (or, `attached`, until standard input closes).
+    Run a manager until it is signalled (or, `attached`, until standard input closes).
 
     `address` is where its pages are, `options` are settings of its command line.
 
@@ -127,7 +134,7 @@ def run_manager(*, name: str, address: str = "", options: Sequence[str] = (), at
         signal.signal(number, asked)
     if attached:
         call_when_orphaned(lambda: asked(signal.SIGTERM, None))
-    manager = make_manager(name=name, scope=CLUSTER_SCOPE, address=address, options=options, should_stop=stop.is_set)
+    manager = make_manager(name=name, scope=scope, address=address, options=options, should_stop=stop.is_set)
     manager.run(should_stop=stop.is_set)
 
 

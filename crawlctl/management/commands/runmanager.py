@@ -13,6 +13,7 @@ from jobs.loops import daemons
 from jobs.loops.manager import ManagerFailed
 from jobs.management.database import look_at_sessions, look_at_the_database
 from jobs.management.settings_option import add_settings_option
+from nodes.lifecycle import CLUSTER_SCOPE
 
 
 class Command(BaseCommand):
@@ -22,6 +23,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--name", default="", help="what the node is called on its page (default: its host)")
+        parser.add_argument("--scope", default=CLUSTER_SCOPE, help=argparse.SUPPRESS)
         parser.add_argument(
             "--http", default="", metavar="HOST:PORT", help="also serve pages, API and live views at this address"
         )
@@ -31,7 +33,7 @@ class Command(BaseCommand):
         add_settings_option(parser)
 
     def handle(
-        self, *_args: Any, name: str, http: str, attached: bool, settings_said: list[str], **_options: Any
+        self, *_args: Any, name: str, scope: str, http: str, attached: bool, settings_said: list[str], **_options: Any
     ) -> None:
         if not attached:
             # The parent of an attached one has looked.
@@ -40,7 +42,7 @@ class Command(BaseCommand):
         with ExitStack() as ends_with_us:
             address = self._serve_beside(http, ends_with_us) if http else ""
             try:
-                daemons.run_manager(name=name, address=address, options=settings_said, attached=attached)
+                daemons.run_manager(name=name, scope=scope, address=address, options=settings_said, attached=attached)
             except ManagerFailed as failed:
                 raise CommandError(f"The manager ends: {failed}", returncode=1) from failed
 

@@ -1,0 +1,11 @@
+"""Drills as a Django app: the command `drill`, and the table that keeps what came of each."""
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class DrillConfig(AppConfig):
+    name = "crawlctl.drill"
+    label = "drill"
+    verbose_name = _("Drills")
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,137 @@
+"""One drill, from the choice of its victim to its report."""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import psycopg
+
+from crawlctl.drill.faults import Fault, Victim, Whom, choose, cut_database, strike
+from crawlctl.drill.models import Drill
+from crawlctl.drill.observation import Observation, OutageObservation, Report, Request, judge_requests
+from crawlctl.drill.sandbox import GAP, Sandbox
+from jobs.settings.running import current
+from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_TIMEOUT
+from nodes.lifecycle import CLUSTER_SCOPE
+
+_TICK: Final = 0.03
+# So many timeouts are enough for everything that has to happen.
+_PATIENCE: Final = 6
+# What is watched after everything has happened, in seconds: somebody fetches again, and a frozen node wakes.
+_AFTERMATH: Final = 5.0
+
+_FETCHES: Final = """
+SELECT started_at FROM jobs_activity WHERE activity = 'fetch' AND started_at >= %(since)s ORDER BY started_at LIMIT 100000
+"""
+
+
+def perform(
+    connection: psycopg.Connection[Any],
+    *,
+    fault: Fault,
+    whom: Whom,
+    seconds: float | None,
+    box: Sandbox | None,
+    confirm: Callable[[str], None],
+    say: Callable[[str], None],
+) -> Report:
+    """
+    Perform a drill in the sandbox, or on the cluster where there is none; keeps and returns its report.
+
+    `seconds` is how long it lasts. By default a freeze lasts twice the victim's timeout, so that it wakes as a failed
+    node, and a cut as long as the timeout, which has to fail nobody. `confirm` is told what is meant before anything
+    is done, and raises to refuse.
+
+    Raises:
+        NoVictim
+    """
+    scope = box.scope if box else CLUSTER_SCOPE
+    victim = None if whom == Whom.DATABASE else choose(connection, scope=scope, whom=whom)
+    report = _begin(fault, whom, victim, where="sandbox" if box else "cluster")
+    confirm(report.node)
+    say(f"{fault}: {report.node}")
+    since = _now(connection)
+    if victim is None:
+        observation: Observation | OutageObservation = _cut(connection, report, scope=scope, seconds=seconds)
+    else:
+        observation = _strike(connection, victim, report, seconds=seconds)
+    _watch(observation, patience=_PATIENCE * report.timeout)
+    report.missing = observation.awaited
+    if not report.missing:
+        requests = box.requests() if box else _fetches(connection, since=since, began_at=observation.began_at)
+        _judge(report, requests, began_at=observation.began_at, in_sandbox=box is not None)
+    Drill.objects.create(
+        fault=fault,
+        whom=whom,
+        node=report.node,
+        where=report.where,
+        is_good=report.is_good,
+        report=report.as_facts(),
+    )
+    return report
+
+
+def _begin(fault: Fault, whom: Whom, victim: Victim | None, *, where: str) -> Report:
+    settings = current()
+    return Report(
+        fault=fault,
+        whom=whom,
+        node=str(victim) if victim else "the database of all nodes",
+        where=where,
+        timeout=victim.timeout_seconds if victim else settings[NODE_TIMEOUT].total_seconds(),
+        beat=settings[HEARTBEAT_INTERVAL].total_seconds(),
+        documents=victim.documents if victim else 0,
+        groups=victim.groups if victim else 0,
+    )
+
+
+def _strike(
+    connection: psycopg.Connection[Any], victim: Victim, report: Report, *, seconds: float | None
+) -> Observation:
+    observation = Observation(connection, victim, report)
+    strike(victim, report.fault, seconds=seconds or 2 * report.timeout, watch=observation.look)
+    return observation
+
+
+def _cut(
+    connection: psycopg.Connection[Any], report: Report, *, scope: str, seconds: float | None
+) -> OutageObservation:
+    observation = OutageObservation(connection, report, scope=scope)
+    cut_database(connection, scope=scope, seconds=seconds or report.timeout, watch=observation.look)
+    observation.end()
+    return observation
+
+
+def _watch(observation: Observation | OutageObservation, *, patience: float) -> None:
+    """Until everything has happened, and a little longer; or until patience ends."""
+    ends_at = time.monotonic() + patience
+    while observation.awaited and time.monotonic() < ends_at:
+        observation.look()
+        time.sleep(_TICK)
+    ends_at = time.monotonic() + _AFTERMATH
+    while time.monotonic() < ends_at:
+        observation.look()
+        time.sleep(_TICK)
+
+
+def _judge(report: Report, requests: Iterable[Request], *, began_at: float, in_sandbox: bool) -> None:
+    judge_requests(report, requests, began_at=began_at, gap=GAP)
+    if not in_sandbox:
+        # The history knows neither what was asked for and never told of, nor the pace that was allowed.
+        report.refetched = report.pace = None
+
+
+def _now(connection: psycopg.Connection[Any]) -> dt.datetime:
+    row = connection.execute("SELECT clock_timestamp()").fetchone()
+    assert row is not None
+    return row[0]  # type: ignore[no-any-return]
+
+
+def _fetches(connection: psycopg.Connection[Any], *, since: dt.datetime, began_at: float) -> list[Request]:
+    """What the history tells of requests since then; nothing where none is kept."""
+    rows = connection.execute(_FETCHES, {"since": since})
+    return [
+        Request(at=began_at + (at - since).total_seconds(), bin=str(number), address="", is_page=False)
+        for number, (at,) in enumerate(rows)
+    ]

@@ -1,0 +1,143 @@
+"""What a drill does: ends or freezes the process of a node, or ends the database sessions of all, again and again."""
+
+import datetime as dt
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+
+from nodes.identity import NodeIdentity, is_process_gone
+from nodes.lifecycle import NodeKind
+
+
+class Fault(StrEnum):
+    KILL = "kill"
+    FREEZE = "freeze"
+    CUT = "cut"
+
+
+class Whom(StrEnum):
+    """The main; the manager beside it that owns most groups; the worker that has most documents in hand; all nodes."""
+
+    MAIN = "main"
+    MANAGER = "manager"
+    WORKER = "worker"
+    DATABASE = "database"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A node that works. `groups` it owns, and `documents` are claimed by it, when it was chosen."""
+
+    id: UUID
+    kind: str
+    name: str
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    process_start: int
+    timeout_seconds: float
+    groups: int
+    documents: int
+    is_main: bool
+
+    def __str__(self) -> str:
+        return f"{'main' if self.is_main else self.kind} {self.name} (pid {self.pid} on {self.host})"
+
+
+class NoVictim(Exception):
+    """The drill cannot be performed; the message says why, and what it would need."""
+
+
+# Nobody judges the drill itself.
+_NO_TIMEOUT: Final = dt.timedelta(days=1)
+
+_LIVE: Final = """
+SELECT node.id, node.kind, node.name, node.host, node.boot_id, node.pid_namespace, node.pid, node.process_start,
+       node.timeout_seconds, term.main_id IS NOT NULL AS is_main,
+       (SELECT count(*) FROM jobs_throttlegroup AS held WHERE held.owner_id = node.id) AS groups,
+       (SELECT count(*) FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id
+         WHERE batch.worker_id = node.id AND batch.state = 'sent') AS documents
+  FROM nodes_node AS node
+  LEFT JOIN nodes_mainterm AS term ON term.scope = node.scope AND term.main_id = node.id AND NOT term.resigned
+ WHERE node.scope = %(scope)s AND node.status = 'running'
+   AND node.heartbeat_at > clock_timestamp() - make_interval(secs => node.timeout_seconds)
+ ORDER BY groups DESC, documents DESC, node.id
+"""
+_END_SESSIONS: Final = """
+SELECT pg_terminate_backend(session.pid)
+  FROM nodes_node AS node JOIN pg_stat_activity AS session ON starts_with(session.application_name, node.id::text)
+ WHERE node.scope = %(scope)s AND node.stopped_at IS NULL
+"""
+# A node that lost its session connects again after a tenth of a second.
+_TICK: Final = 0.03
+
+
+def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Whom) -> Victim:
+    """
+    Return the node that a drill is about.
+
+    Raises:
+        NoVictim: there is none, nobody could take its place, or its process is not on this machine.
+    """
+    with connection.cursor(row_factory=class_row(Victim)) as cursor:
+        live = cursor.execute(_LIVE, {"scope": scope}).fetchall()
+    kind = NodeKind.WORKER if whom == Whom.WORKER else NodeKind.MANAGER
+    of_kind = [node for node in live if node.kind == kind]
+    fitting = [node for node in of_kind if whom == Whom.WORKER or node.is_main == (whom == Whom.MAIN)]
+    if not fitting:
+        raise NoVictim(f"There is no live {whom} that works: start one, and try again.")
+    if len(of_kind) < 2:
+        raise NoVictim(f"{fitting[0]} is the only {kind}: start another that can take its place, and try again.")
+    victim = max(fitting, key=lambda node: node.documents) if whom == Whom.WORKER else fitting[0]
+    me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=scope, name="drill", timeout=_NO_TIMEOUT)
+    if not me.shares_processes_with(boot_id=victim.boot_id, pid_namespace=victim.pid_namespace):
+        raise NoVictim(f"{victim} runs on another machine: perform the drill there.")
+    return victim
+
+
+def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], None]) -> None:
+    """
+    Do it to the victim; `watch` is called again and again while it lasts.
+
+    A kill is over at once; a freeze lasts `seconds`, and then the process goes on as if nothing had been.
+
+    Raises:
+        NoVictim: its process has ended by itself.
+    """
+    if is_process_gone(pid=victim.pid, process_start=victim.process_start):
+        raise NoVictim(f"The process of {victim} has ended meanwhile.")
+    if fault == Fault.KILL:
+        os.kill(victim.pid, signal.SIGKILL)
+        return
+    os.kill(victim.pid, signal.SIGSTOP)
+    try:
+        _for(seconds, watch)
+    finally:
+        if not is_process_gone(pid=victim.pid, process_start=victim.process_start):
+            os.kill(victim.pid, signal.SIGCONT)
+
+
+def cut_database(connection: psycopg.Connection[Any], *, scope: str, seconds: float, watch: Callable[[], None]) -> None:
+    """End all database sessions of the nodes of a scope, as soon as they are made, for so long."""
+
+    def cut() -> None:
+        connection.execute(_END_SESSIONS, {"scope": scope})
+        watch()
+
+    _for(seconds, cut)
+
+
+def _for(seconds: float, step: Callable[[], None]) -> None:
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        step()
+        time.sleep(_TICK)

@@ -1,0 +1,156 @@
+"""Break something on purpose, and measure what the cluster makes of it."""
+
+import argparse
+import contextlib
+import json
+import sys
+from typing import Any, Final
+
+import psycopg
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.table import Table
+
+from crawlctl.drill.drill import perform
+from crawlctl.drill.faults import Fault, NoVictim, Whom
+from crawlctl.drill.models import Drill
+from crawlctl.drill.observation import Report
+from crawlctl.drill.sandbox import SandboxFailed, sandbox
+from crawlctl.startup import make_database_ready
+from crawlctl.supervisor import ServiceEnded
+from jobs.loops.database import database_dsn
+
+_SHOWN: Final = 20
+_LONGEST: Final = 3600.0
+
+
+class Command(BaseCommand):
+    help = (
+        "Kill or freeze a node, or cut all of them off their database, and measure how the cluster goes on. In a "
+        "sandbox of its own, with a synthetic site, unless --production."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "fault", nargs="?", choices=list(Fault), help="kill a process, freeze it, or cut the database"
+        )
+        parser.add_argument(
+            "whom", nargs="?", choices=list(Whom), help="the main, another manager, a worker; of a cut: database"
+        )
+        parser.add_argument(
+            "--seconds", type=float, help="how long a freeze lasts (twice the node's timeout), or a cut (the timeout)"
+        )
+        parser.add_argument("--production", action="store_true", help="do it to a node of the cluster itself")
+        parser.add_argument("--yes", action="store_true", help="with --production: do not ask")
+        parser.add_argument("--json", action="store_true", help="end with the report as one line of JSON")
+        parser.add_argument("--history", action="store_true", help="show what came of earlier drills, and do nothing")
+
+    def handle(self, *_args: Any, **given: Any) -> None:
+        make_database_ready()
+        if given["history"]:
+            _show_history()
+            return
+        if not given["fault"] or not given["whom"]:
+            raise CommandError("Say what to do to whom, as in: manage.py drill kill worker", returncode=2)
+        if (given["fault"] == Fault.CUT) != (given["whom"] == Whom.DATABASE):
+            raise CommandError("It is the database that is cut, and nodes that are killed or frozen.", returncode=2)
+        if given["seconds"] is not None and not 0 < given["seconds"] <= _LONGEST:
+            raise CommandError(
+                f"--seconds is {given['seconds']:g}: write a number above 0, up to {_LONGEST:g}.", returncode=2
+            )
+        if given["yes"] and not given["production"]:
+            raise CommandError("--yes is for --production: a sandbox asks nothing.", returncode=2)
+        try:
+            report = self._perform(given)
+        except NoVictim as refused:
+            raise CommandError(str(refused), returncode=2) from refused
+        except (SandboxFailed, ServiceEnded, OSError) as error:
+            raise CommandError(f"The drill ends: {error}", returncode=1) from error
+        _show(report)
+        if given["json"]:
+            self.stdout.write(json.dumps(report.as_facts()))
+        sys.exit(0 if report.is_good else 1)
+
+    def _perform(self, given: dict[str, Any]) -> Report:
+        in_production = given["production"]
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(
+                psycopg.connect(database_dsn(), autocommit=True, application_name="crawlctl drill")
+            )
+            box = None
+            if not in_production:
+                self._say("A sandbox starts: a site, two managers, two workers ...")
+                box = stack.enter_context(sandbox(connection, say=self._say))
+            return perform(
+                connection,
+                fault=Fault(given["fault"]),
+                whom=Whom(given["whom"]),
+                seconds=given["seconds"],
+                box=box,
+                confirm=self._ask if in_production and not given["yes"] else lambda _node: None,
+                say=self._say,
+            )
+
+    def _ask(self, node: str) -> None:
+        if not sys.stdin.isatty():
+            raise CommandError("A drill on the cluster itself wants --yes where nobody can be asked.", returncode=2)
+        if input(f"This is for {node}, of the cluster itself. Type yes to go on: ").strip() != "yes":
+            raise CommandError("Nothing was done.", returncode=2)
+
+    def _say(self, sentence: str) -> None:
+        self.stderr.write(sentence)
+
+
+def _show(report: Report) -> None:
+    table = Table(title=f"{report.fault} {report.whom}: {report.node}", title_justify="left", show_header=False)
+    for name, value in _rows(report):
+        table.add_row(name, value)
+    for sentence in report.missing:
+        table.add_row("missing", f"{sentence}")
+    Console(highlight=False).print(table)
+
+
+def _rows(report: Report) -> list[tuple[str, str]]:
+    moments = (
+        (report.whom != Whom.DATABASE, "marked failed after", report.detected),
+        (report.whom == Whom.MAIN, "another main after", report.took_over),
+        (report.groups, "its groups with others after", report.regrouped),
+        (report.documents, "its documents returned after", report.returned),
+        (report.whom == Whom.DATABASE, "all nodes beat again after", report.restored),
+        (True, "first request after that", report.fetched),
+    )
+    counts = (
+        (report.whom == Whom.DATABASE, "nodes marked failed", report.failed),
+        (report.whom == Whom.WORKER, "documents it had in hand", report.documents),
+        (report.whom != Whom.DATABASE, "its writes that were refused", report.refused),
+        (report.refetched is not None, "pages asked for again", report.refetched),
+    )
+    return [
+        *((name, _after(moment, report)) for applies, name, moment in moments if applies),
+        *((name, str(count)) for applies, name, count in counts if applies),
+        ("longest pause of requests", "unknown" if report.pause is None else f"{report.pause:.2f} s"),
+        ("fastest pace", "unknown" if report.pace is None else f"{report.pace:.0f} % of what is allowed"),
+    ]
+
+
+def _after(seconds: float | None, report: Report) -> str:
+    return "never" if seconds is None else f"{seconds:.2f} s ({seconds / report.beat:.1f} beats)"
+
+
+def _show_history() -> None:
+    """One line for each: what is read beside other lines is no table with borders."""
+    for drill in Drill.objects.all()[:_SHOWN]:
+        facts = drill.report
+        words = [f"{name} {facts[key]:.1f} s" for key, name in _MOMENTS.items() if facts.get(key) is not None]
+        words += [f"missing: {sentence}" for sentence in facts["missing"]]
+        sys.stdout.write(f"{drill.at:%Y-%m-%d %H:%M} {drill.where:8} {drill.fault} {drill.whom}: {', '.join(words)}\n")
+
+
+_MOMENTS: Final = {
+    "detected": "failed after",
+    "took_over": "main after",
+    "returned": "returned after",
+    "restored": "restored after",
+    "fetched": "fetching after",
+}

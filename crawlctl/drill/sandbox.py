@@ -1,0 +1,149 @@
+"""
+A sandbox for drills: two managers and two workers in a scope of their own, which crawl a synthetic site with a pace.
+
+Everything is as on the cluster (the same database, the same settings, processes of the same commands), and nothing
+of it is seen by the cluster's nodes, which look at their own scope.
+"""
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+from django.utils import timezone
+
+from crawlctl import services
+from crawlctl.demo.cluster import DemoCluster
+from crawlctl.demo.log import read_log
+from crawlctl.demo.plan import SitePlan
+from crawlctl.drill.observation import Request
+from crawlctl.supervisor import Supervisor
+from jobs import control
+from jobs.connectors.output.registry import parse_output
+from jobs.control import SeedWanted
+from jobs.duties.housekeep import forget_scope
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
+from nodes.models import Node
+
+_MADE_BY: Final = "drill"
+_PAGES: Final = 20_000
+_HOSTS: Final = 4
+# Seconds between two requests to a host: what the drill's pace is measured against.
+GAP: Final = 0.1
+_OPEN_REQUESTS: Final = 4
+_NODES: Final = 2
+_READY_WITHIN: Final = 60.0
+# So many requests, and the crawl is in full swing.
+_IN_SWING: Final = 60
+_ENDS_WITHIN: Final = 30.0
+_TICK: Final = 0.1
+
+
+class SandboxFailed(Exception):
+    """The sandbox did not come to work; the message says what was waited for, and where to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    scope: str
+    cluster: DemoCluster
+    plan: SitePlan
+
+    def requests(self) -> Iterator[Request]:
+        """What the site was asked for so far."""
+        self.cluster.complete_log(self.plan)
+        for line in read_log(self.cluster.site_log):
+            is_page = line.status == 200 and not line.path.endswith("/robots.txt")
+            yield Request(at=line.time / 1e9, bin=line.host, address=line.url, is_page=is_page)
+
+
+@contextmanager
+def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) -> Iterator[Sandbox]:
+    """
+    Have a sandbox whose crawl is in full swing; at the end nothing of it is left but the history of its nodes.
+
+    Raises:
+        SandboxFailed
+    """
+    name = uuid.uuid4()
+    scope = f"drill:{name}"
+    supervisor = Supervisor(say=say)
+    cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "drills" / str(name))
+    try:
+        plan = cluster.start_site(pages=_PAGES, hosts=_HOSTS)
+        supervisor.start(*(services.manager(n, scope=scope, log=_log(cluster, "manager", n)) for n in _numbers()))
+        supervisor.start(*(services.worker(n, scope=scope, log=_log(cluster, "worker", n)) for n in _numbers()))
+        job = _create_job(plan, scope=scope)
+        box = Sandbox(scope, cluster, plan)
+        _wait(lambda: _have_started(scope), saying="its nodes work", cluster=cluster)
+        control.start(job.pk, made_by=_MADE_BY, now=timezone.now())
+        _wait(lambda: sum(1 for _ in box.requests()) > _IN_SWING, saying="its crawl goes on", cluster=cluster)
+        yield box
+    finally:
+        _delete_jobs(scope)
+        cluster.stop()
+        # What its nodes did not get done is for those of the cluster.
+        Job.objects.filter(node_scope=scope).update(node_scope=CLUSTER_SCOPE)
+        forget_scope(connection, scope=scope)
+    # Where something went wrong, what its processes said is kept.
+    shutil.rmtree(cluster.directory)
+
+
+def _numbers() -> range:
+    return range(1, _NODES + 1)
+
+
+def _log(cluster: DemoCluster, kind: str, number: int) -> Path:
+    return cluster.directory / f"{kind}-{number}.log"
+
+
+def _create_job(plan: SitePlan, *, scope: str) -> Job:
+    policy, _ = ThrottlePolicy.objects.update_or_create(
+        name="drill", defaults={"open_requests": _OPEN_REQUESTS, "min_gap": GAP, "spares_loopback": False}
+    )
+    repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
+    wanted = parse_output("null")
+    output, _ = OutputConnection.objects.get_or_create(
+        name=wanted.name, defaults={"connector": wanted.connector, "configuration": wanted.configuration}
+    )
+    return control.create_job(
+        name=f"drill {timezone.now():%Y-%m-%d %H:%M:%S.%f}",
+        repository=repository,
+        outputs=[output],
+        seeds=[SeedWanted((plan.start_url,), policy)],
+        specification={"scope": "any", "allow_private_networks": True},
+        node_scope=scope,
+        made_by=_MADE_BY,
+        now=timezone.now(),
+    ).job
+
+
+def _have_started(scope: str) -> bool:
+    running = Node.objects.filter(scope=scope, status=NodeStatus.RUNNING).values_list("kind", flat=True)
+    return sorted(running) == sorted([NodeKind.MANAGER, NodeKind.WORKER] * _NODES)
+
+
+def _delete_jobs(scope: str) -> None:
+    """Abort and delete the jobs of the sandbox, by those of its nodes that are left, as far as they get in time."""
+    ends_at = time.monotonic() + _ENDS_WITHIN
+    while time.monotonic() < ends_at and (job := Job.objects.filter(node_scope=scope).first()):
+        for verb in (control.delete, control.abort):
+            with suppress(control.TransitionRefused, control.JobUnknown):
+                verb(job.pk, made_by=_MADE_BY, now=timezone.now())
+                break
+        time.sleep(_TICK)
+
+
+def _wait(holds: Callable[[], bool], *, saying: str, cluster: DemoCluster) -> None:
+    ends_at = time.monotonic() + _READY_WITHIN
+    while not holds():
+        if time.monotonic() > ends_at:
+            raise SandboxFailed(f"Waited {_READY_WITHIN:g} s in vain until {saying}: see {cluster.directory}.")
+        time.sleep(_TICK)

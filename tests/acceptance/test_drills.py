@@ -1,0 +1,100 @@
+"""`manage.py drill`: what it breaks is really broken, what it measures is what happened, and nothing of it is left."""
+
+import json
+
+import pytest
+
+from jobs.models import Job, ThrottleGroup
+from nodes.models import Node
+from tests.processes import QUICK_HEARTS
+
+
+@pytest.fixture
+def drill(machine):
+    """Performs a drill in a sandbox; returns its exit code and its report."""
+
+    def perform(*arguments):
+        command = machine.start("drill", *arguments, "--json", **QUICK_HEARTS, CRAWLCTL_VAR=str(machine.directory))
+        code = command.wait(within=180)
+        assert command.out, command.err
+        return code, json.loads(command.out.splitlines()[-1])
+
+    return perform
+
+
+def test_a_killed_main_is_replaced_and_its_groups_are_owned_by_others(drill, machine):
+    code, report = drill("kill", "main")
+
+    assert (code, report["missing"]) == (0, [])
+    assert report["took_over"] >= report["detected"] - 0.1
+    assert report["regrouped"] is not None
+    assert report["fetched"] is not None
+    assert machine.database.value("SELECT count(*) FROM nodes_node WHERE status = 'failed'") == 1
+
+
+def test_a_frozen_worker_is_failed_its_documents_return_and_what_it_writes_then_is_refused(drill):
+    code, report = drill("freeze", "worker")
+
+    assert (code, report["missing"]) == (0, [])
+    # Less a beat, for it was heard of some time before it froze.
+    assert report["detected"] >= report["timeout"] - report["beat"]
+    assert report["documents"] > 0
+    assert report["returned"] >= report["detected"]
+    assert report["refused"] > 0
+
+
+def test_a_database_that_is_cut_fails_nobody(drill):
+    code, report = drill("cut", "database")
+
+    assert (code, report["missing"], report["failed"]) == (0, [], 0)
+    assert report["restored"] >= report["timeout"]
+
+
+def test_a_drill_leaves_its_report_and_nothing_else(drill, machine):
+    drill("kill", "worker")
+
+    assert not Job.objects.exists()
+    assert not ThrottleGroup.objects.exists()
+    assert not Node.objects.filter(stopped_at=None).exists()
+    assert not list((machine.directory / "drills").iterdir())
+    history = machine.start("drill", "--history")
+    assert history.wait() == 0
+    assert "kill worker: failed after" in history.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["kill"], "Say what to do to whom"),
+        (["cut", "worker"], "It is the database that is cut"),
+        (["kill", "database"], "It is the database that is cut"),
+        (["freeze", "worker", "--seconds", "-1"], "--seconds is -1"),
+        (["kill", "worker", "--yes"], "--yes is for --production"),
+        (["kill", "worker", "--production"], "There is no live worker"),
+    ],
+)
+def test_what_cannot_be_drilled_is_refused_in_a_sentence(machine, arguments, sentence):
+    command = machine.start("drill", *arguments)
+
+    assert command.wait() == 2
+    assert sentence in command.err
+
+
+def test_a_drill_in_production_is_confirmed_first(cluster, machine):
+    workers = cluster.start("runmanager", "runworker", "runworker")[1:]
+
+    command = machine.start("drill", "kill", "worker", "--production", **QUICK_HEARTS)
+
+    assert command.wait() == 2
+    assert "--yes" in command.err
+    assert not any(worker.has_ended for worker in workers)
+
+
+def test_a_node_that_nobody_could_replace_is_spared(cluster, machine):
+    _, worker = cluster.start("runmanager", "runworker")
+
+    command = machine.start("drill", "kill", "worker", "--production", "--yes", **QUICK_HEARTS)
+
+    assert command.wait() == 2
+    assert "is the only worker" in command.err
+    assert not worker.has_ended
