@@ -13,13 +13,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import psycopg
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.db import connection as django_connection
 from django.utils import timezone
 from psycopg.rows import namedtuple_row
@@ -195,6 +196,7 @@ class Cluster:
     # Jobs that an operator has paused: nobody need wonder that they are.
     paused: set[int] = field(default_factory=set)
     _looked_at: float = 0.0
+    _administrators: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
 
     def add(self, kind, count):
         for _ in range(count):
@@ -278,21 +280,32 @@ class Cluster:
             self.in_database(lambda: getattr(control, verb)(job_id, made_by="chaos", now=timezone.now()))
 
     def ask_for_moves(self, dice):
-        """Ask for the move of a group and for a rebalance, as administrators do."""
-        groups = self.rows("SELECT id FROM jobs_throttlegroup")
-        managers = self.rows("SELECT id FROM nodes_node WHERE kind = 'manager' AND status = 'running'")
-        with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown):
-            if groups and managers:
-                group, manager = dice.choice(groups).id, dice.choice(managers).id
-                self.in_database(lambda: control.move_group(group, to=manager, made_by="chaos", now=timezone.now()))
-            self.in_database(lambda: control.rebalance(made_by="chaos", now=timezone.now()))
+        """Ask for the move of a group and for a rebalance, as two administrators do; whatever comes of it."""
+        groups = self.rows("SELECT id FROM jobs_throttlegroup ORDER BY id")
+        managers = self.rows(
+            "SELECT id FROM nodes_node WHERE kind = 'manager' AND status = 'running' ORDER BY started_at"
+        )
+        if groups and managers:
+            group, manager = dice.choice(groups).id, dice.choice(managers).id
+            self._ask_aside(lambda now: control.move_group(group, to=manager, made_by="chaos", now=now))
+        self._ask_aside(lambda now: control.rebalance(made_by="chaos", now=now))
+
+    def _ask_aside(self, ask):
+        """Ask for something in a thread, since the answer may take its time."""
+
+        def work():
+            with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown, OperationalError, InterfaceError):
+                ask(timezone.now())
+            django_connection.close()
+
+        self._administrators.submit(work)
 
     def in_database(self, work):
         """Do something by Django's connection, as soon as the database is there."""
         while True:
             try:
                 return work()
-            except OperationalError:
+            except (OperationalError, InterfaceError):
                 django_connection.close()
                 time.sleep(0.1)
 
@@ -329,6 +342,7 @@ class Cluster:
         return all(crawl.has_ended for crawl in self.crawls)
 
     def end(self):
+        self._administrators.shutdown(cancel_futures=True)
         for node in self.nodes:
             node.end()
         for crawl in self.crawls:

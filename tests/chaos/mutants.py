@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from tests.chaos.run import VAR, tell, world
-from tests.processes import ROOT, wait_for
+from tests.processes import ROOT, copy_of, make_template, template_database, wait_for
 from tests.proxy import SYNC
 
 # Longer than chaos has: a schedule must not be upset by a machine that is busy.
@@ -141,17 +141,15 @@ class Trial:
 
 def _a_failed_worker_flushes(trial):
     """A worker freezes before a flush and is failed; before its documents are given back, it wakes."""
-    trial.start(stops={"worker": "jobs.queue.flush:flush"})
+    trial.start(stops={"worker": "jobs.queue.flush:flush", "manager": "jobs.queue.release:_lose"})
     trial.crawl(gap=0, open_requests=4)
-    (worker,) = trial.cluster.of_kind("worker")
+    (worker,), (main,) = trial.cluster.of_kind("worker"), trial.cluster.of_kind("manager")
     trial.freeze_at_stop(worker)
-    with psycopg.connect(trial.cluster.database.dsn) as holder:
-        # Holds up the main between its mark and its release.
-        holder.execute("SELECT FROM jobs_batch WHERE state = 'sent' FOR UPDATE")
-        trial.wait_for_status(worker, "failed")
-        before = trial.outcomes_of(worker)
-        worker.thaw()
-        wait_for(lambda: not worker.is_up or trial.outcomes_of(worker) > before, saying="the failed worker has tried")
+    trial.freeze_at_stop(main)
+    before = trial.outcomes_of(worker)
+    worker.thaw()
+    wait_for(lambda: not worker.is_up or trial.outcomes_of(worker) > before, saying="the failed worker has tried")
+    main.thaw()
 
 
 def _a_take_outlives_its_worker(trial):
@@ -341,19 +339,15 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     wanted = [mutant for mutant in MUTANTS if not options.only or mutant.name in options.only]
     for mutant in wanted:
-        _look_for_its_places(mutant)
+        look_for_its_places(mutant)
     with world(VAR / "mutants") as (server, directory):
-        from tests.processes import make_template
-
-        with make_template() as template:
-            survived = [
-                mutant.name for mutant in wanted for kept in (_try(mutant, server, directory, template),) if not kept
-            ]
+        make_template()
+        survived = [mutant.name for mutant in wanted if not _try(mutant, server, directory)]
     tell(f"{len(wanted) - len(survived)} of {len(wanted)} mutants are caught, and their controls are clean")
     return 1 if survived else 0
 
 
-def _look_for_its_places(mutant):
+def look_for_its_places(mutant):
     """A pattern that is nowhere in our source any more mutates nothing."""
     sources = [path.read_text() for app in ("nodes", "jobs") for path in (ROOT / app).rglob("*.py")]
     for pattern, _ in mutant.changes:
@@ -361,11 +355,11 @@ def _look_for_its_places(mutant):
             raise SystemExit(f"the mutant {mutant.name} matches nothing any more: {pattern}")
 
 
-def _try(mutant, server, directory, template):
+def _try(mutant, server, directory):
     """Try the schedule with and without the mutation; whether only the first is caught."""
     began_at = time.monotonic()
-    clean, refused = _findings(mutant, server, directory, template, is_mutated=False)
-    found, _ = _findings(mutant, server, directory, template, is_mutated=True)
+    clean, refused = _findings(mutant, server, directory, is_mutated=False)
+    found, _ = _findings(mutant, server, directory, is_mutated=True)
     is_caught = mutant.caught_by in found and not clean
     tell(
         f"{'caught  ' if is_caught else 'SURVIVED'} {mutant.name}: without {mutant.switched_off} the checkers find "
@@ -388,17 +382,16 @@ def _counted(found):
     return ", ".join(f"{name} {found.count(name)}" for name in sorted(set(found)))
 
 
-def _findings(mutant, server, directory, template, *, is_mutated):
+def _findings(mutant, server, directory, *, is_mutated):
     """What the checkers find, by name, and how many writes were refused."""
     from tests.chaos import audit
     from tests.chaos.cluster import Cluster
     from tests.chaos.reading import Evidence
-    from tests.processes import copy_of
 
     place = directory / f"{mutant.name}{'-off' if is_mutated else ''}"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    with copy_of(template) as database, database.as_django():
+    with copy_of(template_database()) as database, database.as_django():
         audit.install(database.dsn)
         cluster = Cluster(server, database, place, random.Random(1), lambda _words: None)
         try:
