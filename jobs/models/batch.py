@@ -23,7 +23,6 @@ class Batch(models.Model):
         EXPIRE = "expire"
         CLEAN = "clean"
         DELETE = "delete"
-        NOTIFY = "notify"
 
     # Not enforced by the database, like those of turns: checks of rows that everybody locks, for rows that
     # live for seconds. Who drops a group or a lane drops these first.

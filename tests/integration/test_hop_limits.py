@@ -60,9 +60,13 @@ class Crawl:
             register_node(connection, "manager"), policy=make_policy(open_requests=1000), output=output, run_no=0
         )
         self.job, self.lane = self.running.job, make_lane(self.running.seed)
-        Job.objects.filter(pk=self.job.pk).update(hop_limits=limits, hop_mode=mode)
-        self.hops = rules_of(hop_limits=limits, hop_mode=mode)
+        self.limits = limits
+        self.set_mode(mode)
         self.outputs = JobOutputs()
+
+    def set_mode(self, mode):
+        Job.objects.filter(pk=self.job.pk).update(hop_limits=self.limits, hop_mode=mode)
+        self.hops = rules_of(hop_limits=self.limits, hop_mode=mode)
 
     @property
     def facts(self):
@@ -359,6 +363,23 @@ def test_where_links_count_for_ever_nothing_comes_to_stand_outside(connection, m
     crawl.read(crawl.claim()["a"])
 
     assert crawl.stage("b") == Stage.DONE
+
+
+@pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
+def test_a_job_whose_links_counted_for_ever_is_right_with_its_first_accurate_run(connection, mode):
+    crawl = Crawl(connection, {"link": 1}, mode=mode)
+    near, far = {"a": [("b", "link")]}, {"a": [("c", "link")], "c": [("b", "link")]}
+    crawl.begin("a")
+    crawl.read_all(near)
+    crawl.begin("a")
+    crawl.read_all(far)
+    assert crawl.stage("b") == Stage.DONE
+
+    crawl.set_mode("accurate")
+    crawl.begin("a")
+    crawl.read_all(far)
+
+    assert crawl.stage("b") == Stage.HOPCOUNT_REMOVED
 
 
 def test_a_job_without_limits_stores_no_links(connection):
