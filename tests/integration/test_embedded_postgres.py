@@ -6,6 +6,7 @@ directory, and so a server, of its own.
 """
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
@@ -463,6 +464,21 @@ def test_as_root_everything_stays_roots(home):
 
 
 @pytest.fixture
+def place():
+    """A directory that others reach. Pytest closes the one above its own whenever a session of it begins."""
+    with tempfile.TemporaryDirectory(prefix="crawlctl test ") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture
+def home_in_reach(place):
+    home = Home(place / "postgres")
+    yield home
+    home.end()
+
+
+@pytest.fixture
 def without_namespaces(tmp_path):
     """A PATH on which entering a namespace fails, as it does in most containers."""
     programs = tmp_path / "bin"
@@ -473,7 +489,8 @@ def without_namespaces(tmp_path):
 
 
 @needs_root
-def test_as_root_without_namespaces_another_account_runs_the_server(home, without_namespaces):
+def test_as_root_without_namespaces_another_account_runs_the_server(home_in_reach, without_namespaces):
+    home = home_in_reach
     user = home.start_user(PATH=without_namespaces)
     address = address_of(user)
     uid = home.postmaster().uids().effective
@@ -490,8 +507,8 @@ def test_as_root_without_namespaces_another_account_runs_the_server(home, withou
 
 
 @needs_root
-def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(tmp_path, without_namespaces):
-    closed = tmp_path / "closed"
+def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(place, without_namespaces):
+    closed = place / "closed"
     closed.mkdir(mode=0o700)
     home = Home(closed / "postgres")
 
@@ -505,6 +522,7 @@ def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(
 NOBODY = 65534
 
 
+@functools.cache
 def as_nobody():
     """Return how to run a Python as an ordinary user, or None if he reaches neither this clone nor a Python."""
     become = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
