@@ -7,8 +7,8 @@
 PYTHON := .venv/bin/python
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
 ARGS ?=
-# What is handed to pytest: make test PYTEST_ARGS="-k pause". Each processor gets a share of the tests and a database
-# of its own; of more than four the embedded server's connections would not last.
+# What is handed to pytest: make test PYTEST_ARGS="-k pause". Two processes share the tests, each with a database of its
+# own: the clusters of more would want more connections than the embedded server has.
 PYTEST_ARGS ?=
 
 help: ## list the targets
@@ -21,7 +21,7 @@ run: set-up ## start managers, workers and the web server on the configured data
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
-	$(PYTHON) -m pytest -n logical --maxprocesses 4 --dist worksteal $(PYTEST_ARGS) tests/unit tests/integration tests/acceptance
+	$(PYTHON) -m pytest -n logical --maxprocesses 2 --dist worksteal $(PYTEST_ARGS) tests/unit tests/integration tests/acceptance
 
 check: set-up-dev ## look at format, types, import rules, templates, migrations
 	$(PYTHON) -m ruff format --check .
