@@ -2,7 +2,7 @@
 # what the requirements files pin. Paths are relative, since make cannot quote the clone's own.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check chaos-smoke chaos chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test check simulate chaos-smoke chaos chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
@@ -21,7 +21,7 @@ run: set-up ## start managers, workers and the web server on the configured data
 	@exec $(PYTHON) manage.py run $(ARGS)
 
 test: set-up-dev ## run all tests that this machine can run
-	$(PYTHON) -m pytest -n logical --maxprocesses 2 --dist worksteal $(PYTEST_ARGS) tests/unit tests/integration tests/acceptance
+	$(PYTHON) -m pytest -n logical --maxprocesses 2 --dist worksteal $(PYTEST_ARGS) tests/unit tests/simulation tests/integration tests/acceptance
 
 check: set-up-dev ## look at format, types, import rules, templates, migrations
 	$(PYTHON) -m ruff format --check .
@@ -36,6 +36,9 @@ check: set-up-dev ## look at format, types, import rules, templates, migrations
 	    [ ! -e "$$script" ] || node --input-type=module --check <"$$script" || { echo "in $$script" >&2; exit 1; }; \
 	  done; \
 	fi
+
+simulate: set-up-dev ## live thousands of random histories of a cluster, without processes: ARGS="--replay SEED" tells one
+	@exec $(PYTHON) -m tests.simulation $(ARGS)
 
 chaos-smoke: set-up-dev ## let faults fall upon a crawling cluster for two minutes, and look from outside what came of it
 	@exec $(PYTHON) -m tests.chaos.run --seconds 110 $(ARGS)

@@ -1,0 +1,144 @@
+"""
+The witness: hears of everything that is committed, keeps its own books of it, and says what must not be.
+
+It believes neither the fences nor the rows. What it knows it has from the order of the commits, and from what the
+processes truly did.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from nodes.decisions.judge import FailureCause, MarkFailed
+from nodes.fences import TermHeld
+from nodes.lifecycle import FINAL_STATUSES, NodeStatus
+
+# The database's clock may go faster than the true time.
+_CLOCKS_AGREE = 0.95
+
+
+class Violation(Exception):
+    """Something happened that must never happen."""
+
+
+class Doing(Protocol):
+    """What a process truly does, which no row says. Moments are of the true time."""
+
+    is_over: bool
+    last_request_at: float
+    open_requests: int
+
+    @property
+    def timeout_seconds(self) -> float: ...
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it is frozen or stuck, so that it cannot even close what is open."""
+
+    def was_in_trouble(self, *, since: float) -> bool:
+        """Whether anything befell it alone: other than what befell the database, and thereby everybody."""
+
+
+def _let_pass(_line: str) -> None:
+    pass
+
+
+@dataclass(slots=True, kw_only=True)
+class Witness:
+    """`now` is the true time; `tell` is given a line for the history."""
+
+    now: Callable[[], float]
+    beat: float
+    processes: Mapping[UUID, Doing]
+    tell: Callable[[str], None] = _let_pass
+    # Of each scope the last term and its main, if he is in office still.
+    terms: dict[str, int] = field(default_factory=dict)
+    mains: dict[str, UUID | None] = field(default_factory=dict)
+    main_acted_at: dict[str, float] = field(default_factory=dict)
+    ended: set[UUID] = field(default_factory=set)
+    heard_at: dict[UUID, float] = field(default_factory=dict)
+    owners: dict[int, UUID | None] = field(default_factory=dict)
+    stuffed_at: dict[int, float] = field(default_factory=dict)
+    moves: int = 0
+    marks: int = 0
+
+    def became(self, node_id: UUID, *, before: NodeStatus, now: NodeStatus, verdict: MarkFailed | None = None) -> None:
+        self.tell(f"{_short(node_id)} is {now}" + (f": {verdict.reason}" if verdict else ""))
+        if before in FINAL_STATUSES:
+            raise Violation(f"{_short(node_id)} had {before} and is {now}")
+        if now in FINAL_STATUSES:
+            self.ended.add(node_id)
+            for scope, main in self.mains.items():
+                if main == node_id:
+                    self.mains[scope] = None
+        if verdict is not None:
+            self.marks += 1
+            self._was_failed(node_id, verdict)
+
+    def heard(self, node_id: UUID) -> None:
+        self.heard_at[node_id] = self.now()
+
+    def elected(self, node_id: UUID, *, scope: str, term: int) -> None:
+        self.tell(f"{_short(node_id)} is main of {scope} in term {term}")
+        if term <= self.terms.get(scope, 0):
+            raise Violation(f"term {term} of {scope} comes after term {self.terms[scope]}")
+        if (in_office := self.mains.get(scope)) is not None:
+            raise Violation(f"{_short(node_id)} is main while {_short(in_office)} is")
+        if node_id in self.ended:
+            raise Violation(f"{_short(node_id)} has ended, and became main")
+        self.terms[scope], self.mains[scope] = term, node_id
+
+    def resigned(self, office: TermHeld) -> None:
+        self.tell(f"{_short(office.main_id)} resigns in term {office.term}")
+        self.mains[office.scope] = None
+
+    def wrote(self, node_id: UUID, *, term: TermHeld | None, group: int | None) -> None:
+        if node_id in self.ended:
+            raise Violation(f"{_short(node_id)} has ended, and wrote")
+        if term is not None:
+            self.acted(term)
+        if group is not None:
+            if self.owners.get(group) != node_id:
+                raise Violation(f"{_short(node_id)} stuffed group {group}, which is not its own")
+            self.stuffed_at[group] = self.now()
+
+    def acted(self, term: TermHeld) -> None:
+        """Something was written that only the main may write."""
+        if (self.terms[term.scope], self.mains[term.scope]) != (term.term, term.main_id):
+            raise Violation(f"{_short(term.main_id)} acted as main in term {term.term}, and is not main")
+        self.main_acted_at[term.scope] = self.now()
+
+    def moved(self, group: int, *, owner: UUID | None, is_owned: bool) -> None:
+        whose = "nobody's" if owner is None else f"{_short(owner)}'s"
+        self.tell(f"group {group} is {whose}" + ("" if is_owned or owner is None else ", who is to let it go"))
+        self.owners[group] = owner if is_owned else None
+        self.moves += is_owned
+
+    def began_request(self, node_id: UUID) -> None:
+        if node_id in self.ended:
+            raise Violation(f"{_short(node_id)} has ended, and began a request")
+
+    def _was_failed(self, node_id: UUID, verdict: MarkFailed) -> None:
+        process = self.processes[node_id]
+        if verdict.cause == FailureCause.PROCESS_GONE:
+            if not process.is_over:
+                raise Violation(f"the process of {_short(node_id)} is there, and was found gone")
+            return
+        timeout = process.timeout_seconds
+        silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
+        if silent_for < timeout * _CLOCKS_AGREE:
+            raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after it was heard")
+        # Twice: whoever is stuck beats on for a whole timeout.
+        if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):
+            raise Violation(f"{_short(node_id)} was failed, and nothing had befallen it but the database's outage")
+        quiet_for = self.now() - process.last_request_at
+        if quiet_for < timeout / 6:
+            raise Violation(f"{_short(node_id)} was failed {quiet_for:.2f} s after it began a request")
+        if process.open_requests and not process.is_held_up and not process.is_over:
+            raise Violation(f"{_short(node_id)} was failed while its requests were open")
+
+
+def _short(node_id: UUID) -> str:
+    """As it is called in a history."""
+    return f"n{node_id.int}"

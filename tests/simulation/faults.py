@@ -1,0 +1,187 @@
+"""What befalls a history: kinds of faults, each with its end, and a plan of them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from nodes.lifecycle import NodeKind
+from tests.simulation.process import BEAT, Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_BEAT = BEAT.total_seconds()
+_QUIET_START = 2 * _BEAT
+
+
+class Faults:
+    """Each history knows some kinds only: what is rare beside ten others is frequent beside one."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._random = world.scheduler.random
+        self._ends: list[Callable[[], None]] = []
+        kinds: tuple[Callable[[], None], ...] = (
+            self._crash, self._freeze, self._stick, self._cut, self._make_flaky,
+            self._refuse, self._hang, self._slow_down, self._ask_to_leave, self._join,
+            self._befall_at_decision, self._freeze_for_good, self._stick_for_good,
+        )  # fmt: skip
+        self._kinds = self._random.sample(kinds, k=self._random.randint(1, 5))
+        # The moment between a decision and its write is where the fences matter.
+        if self._random.random() < 0.5:
+            self._kinds += 2 * [self._befall_at_decision]
+
+    def plan(self) -> float:
+        """Let faults happen from now on; returns when they end."""
+        world = self._world
+        if self._random.random() < 0.3:
+            world.hesitation = self._random.uniform(0.05, 0.4)
+            self._tell("they pause between what they see and what they do")
+        if self._random.random() < 0.3:
+            world.long_statements = self._random.uniform(0.05, 0.4)
+            self._tell("some statements take long")
+        if self._random.random() < 0.3:
+            for process in world.alive:
+                is_spare = process.kind == NodeKind.MANAGER and world.may_go_for_good(process)
+                process.never_acts = is_spare and self._random.random() < 0.5
+                if process.never_acts:
+                    self._tell(f"n{process.id.int} will never take the office")
+        lasts = self._random.uniform(8, 22) * _BEAT
+        for _ in range(self._random.randint(2, 8)):
+            fault = self._random.choice(self._kinds)
+            self._world.scheduler.after(self._random.uniform(_QUIET_START, lasts), fault)
+        return lasts
+
+    def end(self) -> None:
+        """End all that has not ended by itself."""
+        for end in self._ends:
+            end()
+        self._world.hesitation = self._world.long_statements = 0.0
+        self._world.store.end_all()
+        for process in self._world.alive:
+            process.at_next_decision = None
+
+    # --- What befalls one process ----------------------------------------------------------------
+
+    def _crash(self, process: Process | None = None) -> None:
+        process = process or self._pick()
+        self._tell(f"n{process.id.int} crashes")
+        process.begin_trouble()
+        process.end()
+
+    def _freeze(self, process: Process | None = None) -> None:
+        process = process or self._pick()
+        self._tell(f"n{process.id.int} freezes")
+        process.is_frozen = True
+        self._trouble(process, until=lambda: (self._tell(f"n{process.id.int} wakes"), process.thaw()))
+
+    def _befall_at_decision(self) -> None:
+        process = self._pick()
+        befalls = self._random.choice((self._freeze, self._crash))
+        process.at_next_decision = lambda: befalls(process)
+
+    def _stick(self) -> None:
+        process = self._pick()
+        self._tell(f"the work of n{process.id.int} is stuck")
+        process.is_stuck = True
+        self._trouble(process, until=lambda: (self._tell(f"the work of n{process.id.int} goes on"), process.thaw()))
+
+    def _freeze_for_good(self) -> None:
+        process = self._pick()
+        if self._world.may_go_for_good(process):
+            self._tell(f"n{process.id.int} freezes for ever")
+            process.is_frozen = process.is_lost = True
+            process.begin_trouble()
+
+    def _stick_for_good(self) -> None:
+        process = self._pick()
+        if self._world.may_go_for_good(process):
+            self._tell(f"the work of n{process.id.int} is stuck for ever")
+            process.is_stuck = process.is_lost = True
+            process.begin_trouble()
+
+    def _cut(self) -> None:
+        process, line = (process := self._pick()), process.line
+        line.carries_questions, line.carries_answers = self._random.choice(
+            ((False, False), (True, False), (False, True))
+        )
+        self._tell(f"the line of n{process.id.int} is cut (to, from: {line.carries_questions}, {line.carries_answers})")
+
+        def mend() -> None:
+            line.carries_questions = line.carries_answers = True
+
+        self._trouble(process, until=mend)
+
+    def _make_flaky(self) -> None:
+        process, line = (process := self._pick()), process.line
+        line.flakiness, line.lateness = self._random.uniform(0.05, 0.5), self._random.uniform(0.1, 4) * _BEAT
+        self._tell(f"the line of n{process.id.int} is flaky")
+
+        def mend() -> None:
+            line.flakiness = 0.0
+
+        self._trouble(process, until=mend)
+
+    def _ask_to_leave(self) -> None:
+        process = self._pick()
+        self._tell(f"n{process.id.int} is asked to stop")
+        process.is_leaving = True
+
+    def _join(self) -> None:
+        if len(self._world.alive) < 10:
+            self._world.start(self._random.choice(tuple(NodeKind)))
+
+    # --- What befalls everybody ------------------------------------------------------------------
+
+    def _refuse(self) -> None:
+        weather = self._world.weather
+        self._tell("the database is down")
+        weather.refuses = True
+        self._later(lambda: (self._tell("the database is up"), setattr(weather, "refuses", False)))
+
+    def _hang(self) -> None:
+        weather = self._world.weather
+        self._tell("the database hangs")
+        weather.hangs = True
+        self._later(lambda: (self._tell("the database goes on"), setattr(weather, "hangs", False)))
+
+    def _slow_down(self) -> None:
+        weather = self._world.weather
+        weather.slowness = self._random.uniform(0.05, 0.5) * _BEAT
+        self._tell("the database is slow")
+        self._later(lambda: setattr(weather, "slowness", 0.0))
+
+    # --- Steps that several of the above share ---------------------------------------------------
+
+    def _pick(self) -> Process:
+        """One that lives; half of the time the main, who has most to lose."""
+        main = self._world.main
+        if main is not None and not main.is_over and self._random.random() < 0.5:
+            return main
+        return self._random.choice(self._world.alive)
+
+    def _trouble(self, process: Process, *, until: Callable[[], object]) -> None:
+        process.begin_trouble()
+
+        def end() -> None:
+            until()
+            process.end_trouble()
+
+        self._later(end)
+
+    def _later(self, end: Callable[[], object]) -> None:
+        """End a fault after a while that is mostly short and seldom long; and in any case when all faults end."""
+        ended = False
+
+        def end_once() -> None:
+            nonlocal ended
+            if not ended:
+                ended = True
+                end()
+
+        self._ends.append(end_once)
+        # Half of them last for about a timeout, where the races are.
+        lasts = self._random.uniform(2, 10) if self._random.random() < 0.5 else self._random.expovariate(1 / 6)
+        self._world.scheduler.after(lasts * _BEAT, end_once)
+
+    def _tell(self, line: str) -> None:
+        self._world.tell(line)

@@ -1,0 +1,100 @@
+"""Many histories, one after the other, until one goes wrong; and one of them told in full."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from tests.simulation.checks import Violation
+from tests.simulation.process import BEAT
+from tests.simulation.rules import NAMES, Rules
+from tests.simulation.world import World
+
+_BEAT = BEAT.total_seconds()
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came of the histories. `failed` is the one that went wrong, as text, with the command that replays it."""
+
+    histories: int = 0
+    nodes: int = 0
+    most_nodes: int = 0
+    elections: int = 0
+    marks: int = 0
+    moves: int = 0
+    refused: int = 0
+    failed: str | None = field(default=None, repr=False)
+
+    def add(self, world: World) -> None:
+        self.histories += 1
+        self.nodes += len(world.processes)
+        self.most_nodes = max(self.most_nodes, world.most_alive)
+        self.elections += sum(world.witness.terms.values())
+        self.marks += world.witness.marks
+        self.moves += world.witness.moves
+        self.refused += world.store.refused
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "histories": self.histories,
+            "nodes": self.nodes,
+            "nodes at a time, at most": self.most_nodes,
+            "elections": self.elections,
+            "nodes marked failed": self.marks,
+            "groups given": self.moves,
+            "writes refused by a fence": self.refused,
+            "violations": int(self.failed is not None),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    text: str
+    violation: str | None
+
+
+def run_histories(seeds: Iterable[int], *, rules: Rules | None = None) -> Summary:
+    """Run them until one goes wrong; `rules` are all, unless some are switched off."""
+    rules = rules or Rules()
+    summary = Summary()
+    for seed in seeds:
+        world = World(seed, rules)
+        try:
+            world.run()
+        except Violation:
+            summary.failed = replay(seed, rules=rules).text
+        summary.add(world)
+        if summary.failed is not None:
+            break
+    return summary
+
+
+def takeover(seed: int) -> float:
+    """In a cluster that nothing else befalls the main freezes; returns how many beats after its timeout there is a new one."""
+    world = World(seed)
+    world.start(NodeKind.MANAGER)
+    world.scheduler.run(until=world.scheduler.random.uniform(8, 10) * _BEAT)
+    main, term = world.main, world.witness.terms[CLUSTER_SCOPE]
+    assert main is not None
+    main.is_frozen = main.is_lost = True
+    main.begin_trouble()
+    began_at = world.scheduler.now
+    while world.witness.terms[CLUSTER_SCOPE] == term:
+        world.scheduler.run(until=world.scheduler.now + _BEAT / 50)
+    return (world.scheduler.now - began_at - main.timeout_seconds) / _BEAT
+
+
+def replay(seed: int, *, rules: Rules | None = None) -> Told:
+    """Run one history once more, and tell it."""
+    rules = rules or Rules()
+    world = World(seed, rules, is_told=True)
+    violation: str | None = None
+    try:
+        world.run()
+    except Violation as found:
+        violation = str(found)
+    ending = "VIOLATION: " + violation if violation else "all as it should be"
+    world.tell(ending)
+    without = "".join(f" --without {name}" for name in NAMES if not getattr(rules, name))
+    head = f'history {seed}; to see it again: make simulate ARGS="--replay {seed}{without}"'
+    return Told("\n".join([head, *world.lines, ""]), violation)

@@ -1,0 +1,418 @@
+"""
+Processes: a heart and a work loop each, as the daemons have them, over a line to the database.
+
+A loop is a generator. It yields seconds, to sleep by its machine's clock, or a question, to ask the database. It goes on
+with the answer, or with `Unreachable`, or with the database's refusal. A process that is frozen goes on later
+with what it believed; one that is stuck does so with its work loop only.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+from uuid import UUID
+
+from nodes.assignment.evenly import evenly
+from nodes.decisions.allocate import Give, allocate
+from nodes.decisions.elect import Elect, Resign, elect
+from nodes.decisions.hand_over import Release, TakeBack, let_go
+from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
+from nodes.decisions.judge import judge
+from nodes.decisions.snapshot import ClusterSeen
+from nodes.fences import FenceRefused, TermHeld
+from nodes.lifecycle import NodeKind
+from nodes.pulse import Pulse
+from tests.simulation.checks import Witness
+from tests.simulation.line import REFUSALS, Line, Question, Unreachable
+from tests.simulation.rules import Rules
+from tests.simulation.scheduler import DriftingClock, Scheduler
+from tests.simulation.store import NodeTaken, Store, Write
+
+BEAT = dt.timedelta(seconds=2)
+# The rhythm of a manager's loop when nothing calls it: it looks at its cluster twice a beat.
+_PASS = 1.0
+# How long a write takes at most, when nothing is wrong.
+_STATEMENT = 0.2
+# The rhythm in which a worker looks what it may do.
+_GLANCE = 0.8
+_FIRST_RETRY = 0.1
+# How long a draining manager waits for its groups to be moved before it leaves all the same, in passes.
+_DRAINING_PASSES = 4
+
+Steps = Generator[float | Question, Any, Any]
+
+
+class Ended(Exception):
+    """The process has nothing to do any more."""
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """A machine with its clock; processes on one see when another one there is gone."""
+
+    number: int
+    clock: DriftingClock
+
+
+class Surroundings(Protocol):
+    """What a process finds in its world."""
+
+    scheduler: Scheduler
+    store: Store
+    witness: Witness
+    rules: Rules
+    # Of so many times in one a process pauses between what it saw and what it does.
+    hesitation: float
+    # Of so many writes one takes long.
+    long_statements: float
+
+    def is_process_gone(self, node_id: UUID, *, seen_from: Machine) -> bool: ...
+    def has_ended(self, process: "Process") -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One run of one manager or worker."""
+
+    id: UUID
+    kind: NodeKind
+    scope: str
+    machine: Machine
+    timeout: dt.timedelta
+    world: Surroundings
+    line: Line
+    # It lives, and never takes the office.
+    never_acts: bool = False
+    is_over: bool = False
+    is_frozen: bool = False
+    is_stuck: bool = False
+    is_leaving: bool = False
+    # What holds it up does so for ever.
+    is_lost: bool = False
+    # What befalls it when it next stands between what it saw and what it does.
+    at_next_decision: Callable[[], None] | None = None
+    last_request_at: float = float("-inf")
+    open_requests: int = 0
+    pulse: Pulse = field(init=False)
+    term: TermHeld | None = field(init=False, default=None)
+    _heart: "Loop" = field(init=False)
+    _work: "Loop" = field(init=False)
+    _requests: "Loop" = field(init=False)
+    _troubles: int = 0
+    _trouble_ended_at: float = float("-inf")
+    _hesitates: bool = False
+    _draining_passes: int = 0
+    _stuffed: int = 0
+
+    def __post_init__(self) -> None:
+        give_up = self.timeout * 6
+        self.pulse = Pulse(interval=BEAT, timeout=self.timeout, give_up=give_up, clock=self.machine.clock)
+        patience = 3 * self.timeout_seconds
+        self._heart = Loop(self, self._beats(), patience=self.timeout_seconds / 2)
+        self._work = Loop(self, self._life(), patience=patience, is_work=True)
+        self._requests = Loop(self, self._request(), patience=patience, is_work=True)
+
+    def start(self) -> None:
+        self._work.resume()
+
+    def end(self) -> None:
+        """It is gone, and its machine can see that. What the database does for it already goes on."""
+        if not self.is_over:
+            self.is_over = True
+            self.world.has_ended(self)
+
+    def thaw(self) -> None:
+        """Neither frozen nor stuck any more: it goes on with what it believed."""
+        if self.is_lost:
+            return
+        self.is_frozen = self.is_stuck = False
+        self._heart.go_on()
+        self._work.go_on()
+        self._requests.go_on()
+
+    # --- What the witness asks -------------------------------------------------------------------
+
+    @property
+    def timeout_seconds(self) -> float:
+        return self.timeout.total_seconds()
+
+    @property
+    def is_held_up(self) -> bool:
+        return self.is_frozen or self.is_stuck
+
+    def begin_trouble(self) -> None:
+        self._troubles += 1
+
+    def end_trouble(self) -> None:
+        self._troubles -= 1
+        self._trouble_ended_at = self.world.scheduler.now
+
+    def was_in_trouble(self, *, since: float) -> bool:
+        return self.is_over or self._troubles > 0 or self._trouble_ended_at >= since
+
+    # --- The heart -------------------------------------------------------------------------------
+
+    def _beats(self) -> Steps:
+        pulse, clock = self.pulse, self.machine.clock
+        ask = partial(self.world.store.beat, node_id=self.id)
+        while True:
+            # Whoever waits for the database, or for his next pass, is at work.
+            if not self.is_stuck and not self._hesitates:
+                pulse.progress()
+            if pulse.is_work_stuck:
+                yield pulse.skipped()
+                continue
+            began_at = clock()
+            try:
+                beat = yield ask
+            except Unreachable:
+                pause = pulse.missed()
+            else:
+                if not beat.is_fit:
+                    pulse.ended()
+                    raise Ended
+                pause = pulse.counted(began_at=began_at)
+            yield pause
+
+    # --- The work --------------------------------------------------------------------------------
+
+    def _life(self) -> Steps:
+        yield from self._until_heard(self._join)
+        self._heart.resume()
+        if self.kind == NodeKind.WORKER:
+            self._requests.resume()
+        one_pass = self._manage if self.kind == NodeKind.MANAGER else self._flush
+        while True:
+            try:
+                yield from self._until_heard(one_pass)
+            except FenceRefused as refused:
+                if refused.fence == "node":
+                    raise Ended from refused
+                self.term = None
+            yield _PASS
+
+    def _join(self) -> Steps:
+        store = self.world.store
+        with suppress(NodeTaken):
+            yield partial(store.register, node_id=self.id, kind=self.kind, scope=self.scope, timeout=self.timeout)
+        yield partial(store.begin_work, node_id=self.id)
+
+    def _until_heard(self, work: Callable[[], Steps]) -> Steps:
+        """Do it again from its start as long as the database gives no answer, as daemons do."""
+        pause = _FIRST_RETRY
+        while True:
+            try:
+                yield from work()
+            except Unreachable:
+                if self.pulse.has_given_up:
+                    raise Ended from None
+            else:
+                return
+            yield pause
+            pause = min(2 * pause, BEAT.total_seconds())
+
+    def _decide(self) -> Steps:
+        """The moment between what was seen and what is done: here a process may pause, or be frozen."""
+        random = self.world.scheduler.random
+        if self.at_next_decision is not None and random.random() < 0.5:
+            befalls, self.at_next_decision = self.at_next_decision, None
+            befalls()
+            yield 0.0
+        if self.world.hesitation and random.random() < self.world.hesitation:
+            self._hesitates = True
+            self.begin_trouble()
+            yield random.random() * self.timeout_seconds
+            self.end_trouble()
+            self._hesitates = False
+
+    def _write(self, begin: Callable[[], Write]) -> Steps:
+        """
+        A transaction that takes a while. Half of them are one statement, which commits whatever becomes of its
+        process. The others wait for the process to go on, and the database ends them if that takes too long.
+        """
+        store, scheduler = self.world.store, self.world.scheduler
+        random = scheduler.random
+        if random.random() < 0.5:
+            is_long = self.world.long_statements and random.random() < self.world.long_statements
+            takes = random.random() * (3 * self.timeout_seconds if is_long else _STATEMENT)
+            write = yield lambda: _begin(begin, then=store.commit, after=takes, scheduler=scheduler)
+            yield from self._decide()
+            while write.is_open:
+                yield min(1.1 * takes, _PASS)
+        else:
+            write = yield lambda: _begin(begin, then=store.end, after=self.timeout_seconds / 2, scheduler=scheduler)
+            yield random.random() * _STATEMENT
+            yield from self._decide()
+            yield lambda: store.commit(write)
+
+    # --- A manager -------------------------------------------------------------------------------
+
+    def _manage(self) -> Steps:
+        cluster, items = yield self._look
+        yield from self._decide()
+        yield from self._keep_office(cluster)
+        if not self.trusts_itself:
+            return
+        yield from self._manage_groups(cluster, items)
+        if self.is_leaving:
+            yield from self._leave()
+
+    def _look(self) -> tuple[ClusterSeen, tuple[ItemSeen, ...]]:
+        is_gone = partial(self.world.is_process_gone, seen_from=self.machine)
+        store = self.world.store
+        return store.look(scope=self.scope, me=self.id, is_process_gone=is_gone), store.items()
+
+    def _keep_office(self, cluster: ClusterSeen) -> Steps:
+        store = self.world.store
+        decision = elect(cluster, beat=BEAT, is_steady=self._is_steady)
+        match decision:
+            case Elect() if self._acts_on(cluster):
+                yield from self._decide()
+                self.term = yield partial(
+                    store.elect,
+                    node_id=self.id,
+                    scope=decision.scope,
+                    seen_term=decision.seen_term,
+                    replaces=decision.replaces,
+                )
+            case Resign():
+                office = TermHeld(scope=decision.scope, term=decision.term, main_id=self.id)
+                yield partial(store.resign, term=office)
+                self.term = None
+            case _:
+                office = TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self.id)
+                self.term = office if cluster.i_am_main else None
+        if self.term is not None:
+            for verdict in judge(cluster, is_steady=self._is_steady):
+                yield from self._decide()
+                yield partial(store.mark_failed, verdict=verdict, term=self.term)
+
+    def _acts_on(self, cluster: ClusterSeen) -> bool:
+        if self.never_acts:
+            return False
+        if self.world.rules.rank_wait:
+            return True
+        managers = sorted(cluster.live_managers, key=lambda node: node.seniority)
+        return managers[0].id == self.id or managers[0].id == cluster.term.main_id
+
+    def _is_steady(self, duration: dt.timedelta) -> bool:
+        return self.pulse.is_steady(duration) or not self.world.rules.steadiness
+
+    @property
+    def trusts_itself(self) -> bool:
+        return self.pulse.trust.may_begin or not self.world.rules.trust_window
+
+    def _manage_groups(self, cluster: ClusterSeen, items: tuple[ItemSeen, ...]) -> Steps:
+        store = self.world.store
+        managers = managers_seen(cluster)
+        if self.term is not None and self.trusts_itself:
+            yield from self._allocate(items, managers, office=self.term)
+        for last_word in let_go(items=items, managers=managers, me=self.id):
+            yield partial(store.let_go, action=last_word)
+        mine = [item for item in items if item.owner == self.id and item.state == ItemState.OWNED]
+        if mine and self.trusts_itself:
+            self._stuffed += 1
+            yield from self._stuff(mine[self._stuffed % len(mine)])
+
+    def _allocate(self, items: tuple[ItemSeen, ...], managers: tuple[ManagerSeen, ...], *, office: TermHeld) -> Steps:
+        store = self.world.store
+        yield from self._decide()
+        for action in allocate(items=items, managers=managers, strategy=evenly, timeout=self.timeout):
+            match action:
+                case Give():
+                    yield partial(store.give, action=action, term=office)
+                case Release():
+                    yield partial(store.release, action=action, term=office)
+                case TakeBack():
+                    yield partial(store.take_back, action=action, term=office)
+        yield from self._write(partial(store.begin_write_as_main, term=office))
+
+    def _stuff(self, item: ItemSeen) -> Steps:
+        begin = partial(self.world.store.begin_stuffing, node_id=self.id, group=item.id, epoch=item.epoch)
+        try:
+            yield from self._write(begin)
+        except FenceRefused as refused:
+            # A group that was lost meanwhile is simply not ours any more.
+            if refused.fence != "group":
+                raise
+
+    def _leave(self) -> Steps:
+        store = self.world.store
+        yield partial(store.begin_draining, node_id=self.id)
+        items = yield store.items
+        self._draining_passes += 1
+        if all(item.owner != self.id for item in items) or self._draining_passes > _DRAINING_PASSES:
+            yield partial(store.stop, node_id=self.id)
+            raise Ended
+
+    # --- A worker --------------------------------------------------------------------------------
+
+    def _request(self) -> Steps:
+        """Goes round beside the connection: begins requests as long as it may, closes them when it has to."""
+        while True:
+            if self.trusts_itself and not self.is_leaving:
+                self.last_request_at = self.world.scheduler.now
+                self.open_requests += 1
+                self.world.witness.began_request(self.id)
+            elif self.pulse.trust.must_close:
+                self.open_requests = 0
+            yield _GLANCE
+
+    def _flush(self) -> Steps:
+        yield from self._write(partial(self.world.store.begin_write, node_id=self.id))
+        if self.is_leaving:
+            self.open_requests = 0
+            yield partial(self.world.store.stop, node_id=self.id)
+            raise Ended
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """What drives a generator of a process; whatever comes while it is held up waits for it."""
+
+    process: Process
+    steps: Steps
+    # How long it waits for a server that does not answer.
+    patience: float
+    is_work: bool = False
+    _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
+
+    def resume(self, said: Any = None, error: Exception | None = None) -> None:
+        process = self.process
+        if process.is_over:
+            return
+        if process.is_frozen or (self.is_work and process.is_stuck):
+            self._held.append((said, error))
+            return
+        try:
+            step = self.steps.send(said) if error is None else self.steps.throw(error)
+        except (Ended, *REFUSALS):
+            process.end()
+            return
+        if callable(step):
+            process.line.ask(step, self.resume, patience=self.patience)
+        else:
+            process.world.scheduler.after(process.machine.clock.true_duration(step), self.resume)
+
+    def go_on(self) -> None:
+        held, self._held = self._held, []
+        for said, error in held:
+            self.resume(said, error)
+
+
+def managers_seen(cluster: ClusterSeen) -> tuple[ManagerSeen, ...]:
+    """The managers of a snapshot, as those who allocate see them."""
+    return tuple(
+        ManagerSeen(id=node.id, status=node.status, is_silent=node.is_silent or node.same_machine_process_gone)
+        for node in cluster.nodes
+        if node.kind == NodeKind.MANAGER and not node.has_ended
+    )
+
+
+def _begin(begin: Callable[[], Write], *, then: Callable[[Write], None], after: float, scheduler: Scheduler) -> Write:
+    """Begin a write whose end, of one sort or another, comes by itself."""
+    write = begin()
+    scheduler.after(after, lambda: then(write))
+    return write

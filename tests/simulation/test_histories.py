@@ -1,0 +1,39 @@
+"""Random histories of a cluster: what must never happen does not, and after all faults everything goes on."""
+
+import os
+
+import pytest
+
+from tests.simulation.histories import replay, run_histories, takeover
+
+# More of them by the environment: each seed is another history, and the same one each time. In parts, so that
+# processors share them.
+_HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "1000"))
+_PARTS = 4
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_whatever_befalls_a_cluster_it_stays_right_and_comes_back_in_time(part: int):
+    summary = run_histories(range(part, _HISTORIES, _PARTS))
+
+    assert summary.failed is None, summary.failed
+
+
+def test_the_histories_are_of_up_to_ten_nodes_and_put_the_rules_to_use():
+    summary = run_histories(range(100))
+
+    assert summary.most_nodes == 10
+    assert min(summary.elections, summary.marks, summary.moves, summary.refused) > 20, summary
+
+
+def test_a_history_is_the_same_each_time_and_tells_how_to_see_it_again():
+    once, again = replay(7), replay(7)
+
+    assert once == again
+    assert 'make simulate ARGS="--replay 7"' in once.text
+    assert "is main of cluster in term 1" in once.text
+
+
+def test_a_main_that_freezes_while_nothing_else_is_wrong_is_replaced_within_its_timeout_and_two_beats():
+    """The promise of docs/reliability.md."""
+    assert max(takeover(seed) for seed in range(100)) <= 2
