@@ -402,11 +402,14 @@ async def test_the_server_starts_and_stops_what_it_needs(connection):
         (started if message["type"] == "lifespan.startup.complete" else stopped).set()
 
     server = asyncio.create_task(application({"type": "lifespan"}, messages.get, answer))
-    await asyncio.wait_for(started.wait(), 5)
-    listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'crawlctl live'"
+    await asyncio.wait_for(started.wait(), PATIENCE)
+    listening = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE application_name = 'crawlctl live' AND datname = current_database()"
+    )
     await in_thread(wait_until)(lambda: connection.execute(listening).fetchone() == (1,))
     await messages.put({"type": "lifespan.shutdown"})
-    await asyncio.wait_for(stopped.wait(), 5)
+    await asyncio.wait_for(stopped.wait(), PATIENCE)
     await server
 
     await in_thread(wait_until)(lambda: connection.execute(listening).fetchone() == (0,))
