@@ -10,10 +10,15 @@ from jobs.queue import gates, release
 from jobs.queue.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 
+# Documents of failed workers that go back in one pass: between two the main looks at the cluster, and stuffs.
+_DOCUMENTS_A_PASS: Final = 5_000
+
 
 def release_lost_documents(at: Pass) -> int:
     """Give back what failed workers claim, and what is kept for workers that do not take it; returns documents."""
-    lost = release.release_of_lost_workers(at.connection, scope=at.scope, term=at.office, now=at.now)
+    lost = release.release_of_lost_workers(
+        at.connection, scope=at.scope, term=at.office, now=at.now, enough=_DOCUMENTS_A_PASS
+    )
     return lost + release.withdraw_kept_in_vain(at.connection, scope=at.scope, now=at.now)
 
 

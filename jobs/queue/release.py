@@ -288,21 +288,28 @@ def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, no
 
 
 def release_of_lost_workers(
-    connection: psycopg.Connection[Any], *, scope: str, term: TermHeld, now: dt.datetime
+    connection: psycopg.Connection[Any],
+    *,
+    scope: str,
+    term: TermHeld,
+    now: dt.datetime,
+    enough: int | None = None,
 ) -> int:
     """
     Give back what failed and stopped workers of a scope still hold, in chunks; returns how many documents.
 
-    Each chunk stands on its own: a main that dies in between leaves the rest to the next one.
+    No further chunk is begun once `enough` documents are back. Each stands on its own: a main that dies in
+    between leaves the rest to the next one.
     """
     released = 0
-    while True:
+    while enough is None or released < enough:
         batches = [
             row[0] for row in connection.execute(f"{HELD_BY_LOST_WORKERS} LIMIT {_BATCHES_A_CHUNK}", {"scope": scope})
         ]
         if not batches:
-            return released
+            break
         released += _lose(connection, batches=batches, term=term, now=now)
+    return released
 
 
 @retried

@@ -72,6 +72,25 @@ def test_the_place_of_a_lost_batch_is_free_again(connection, worker, taken):
     assert places() == (0, 0)
 
 
+def test_a_main_that_has_given_enough_back_leaves_the_rest_for_its_next_pass(connection, running, worker, monkeypatch):
+    monkeypatch.setattr("jobs.queue.release._BATCHES_A_CHUNK", 1)
+    for host in ("a.example", "b.example"):
+        make_documents(make_lane(running.seed, host), [f"{host}/{number}" for number in range(2)])
+        stuff_all(connection, running)
+    take_all(connection, worker)
+    held = Batch.objects.filter(state="sent").count()
+    assert held > 1
+    term = elect_main(connection, register_node(connection, "manager"))
+    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+
+    passes = [
+        release_of_lost_workers(connection, scope="cluster", term=term, now=NOON, enough=1) for _ in range(held + 1)
+    ]
+
+    assert (sum(passes), passes[-1]) == (4, 0)
+    assert all(passes[:-1])
+
+
 def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_outcome(connection, worker, taken):
     # The batch ends with the flush of its last outcome, its turn is closed by a later statement.
     close_turns(connection, batches=[turn.batch_id for turn in taken.turns], now=NOON)
