@@ -9,14 +9,15 @@ one snapshot, and cheap: it reads what is in work, and a sample of the rest. Wha
 import logging
 import random
 import time
-from typing import Any, Final, LiteralString, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, LiteralString
 
 import psycopg
-from django.utils.translation import gettext_lazy as _
 from psycopg.errors import QueryCanceled
 
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
+from jobs.models import InvariantCheck
 from nodes.fences import hold_term
 from nodes.lifecycle import CLUSTER_SCOPE
 
@@ -85,19 +86,13 @@ SELECT 'lane ' || lane_id || ': ' || sum(amount) || ' more than there are are co
 """
 
 
-class Invariant(NamedTuple):
-    """What must hold, in words, and a query for what is otherwise: a line of text for each."""
-
-    says: Any
-    astray: LiteralString
-
-
-INVARIANTS: Final = {
-    "owners": Invariant(_("Each group of seeds is owned by one manager at work"), _OWNERS),
-    "claims": Invariant(_("Each claimed document is in one batch that is out"), _CLAIMS),
-    "workers": Invariant(_("Each batch that is out is with a worker at work"), _WORKERS),
-    "places": Invariant(_("Each host has open what is counted as open"), _PLACES),
-    "counts": Invariant(_("Counts of documents are what the rows say, on a sample"), _COUNTS),
+# Of each invariant a query for what is otherwise: a line of text for each.
+ASTRAY: Final[Mapping[str, LiteralString]] = {
+    InvariantCheck.Name.OWNERS: _OWNERS,
+    InvariantCheck.Name.CLAIMS: _CLAIMS,
+    InvariantCheck.Name.WORKERS: _WORKERS,
+    InvariantCheck.Name.PLACES: _PLACES,
+    InvariantCheck.Name.COUNTS: _COUNTS,
 }
 
 _LOOK_SOON: Final[LiteralString] = "SET LOCAL statement_timeout = '2s'"
@@ -112,10 +107,10 @@ ON CONFLICT (name) DO UPDATE
 
 def check_invariants(at: Pass) -> int:
     """Look whether the invariants hold and write down what was found; returns 0, nobody waits for it."""
-    for name, invariant in INVARIANTS.items():
+    for name, astray in ASTRAY.items():
         began = time.monotonic()
-        found, example = _look(at.connection, invariant)
-        facts = {"name": name, "found": found, "example": example, "seconds": time.monotonic() - began}
+        found, example = _look(at.connection, astray)
+        facts = {"name": str(name), "found": found, "example": example, "seconds": time.monotonic() - began}
         if found:
             logger.error("invariant %s does not hold: %d astray, such as %s", name, found, example)
         with at.connection.transaction():
@@ -124,11 +119,11 @@ def check_invariants(at: Pass) -> int:
     return 0
 
 
-def _look(connection: psycopg.Connection[Any], invariant: Invariant) -> tuple[int | None, str]:
+def _look(connection: psycopg.Connection[Any], astray: LiteralString) -> tuple[int | None, str]:
     """How much is astray, up to a bound, and one of them; (None, '') if the look took too long."""
     # Where the sample begins: anywhere.
     draw = random.random()  # noqa: S311
-    bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({invariant.astray} LIMIT {_COUNTED}) AS astray(line)"
+    bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({astray} LIMIT {_COUNTED}) AS astray(line)"
     try:
         with connection.transaction():
             connection.execute(_LOOK_SOON)

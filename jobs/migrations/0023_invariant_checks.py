@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='InvariantCheck',
             fields=[
-                ('name', models.SlugField(primary_key=True, serialize=False)),
+                ('name', models.SlugField(choices=[('owners', 'Each group of seeds is owned by one manager at work'), ('claims', 'Each claimed document is in one batch that is out'), ('workers', 'Each batch that is out is with a worker at work'), ('places', 'Each host has open what is counted as open'), ('counts', 'Counts of documents are what the rows say, on a sample')], primary_key=True, serialize=False)),
                 ('checked_at', models.DateTimeField()),
                 ('found', models.IntegerField(null=True)),
                 ('example', models.TextField(blank=True, default='')),

@@ -48,6 +48,7 @@ class NodeLine:
     host: str
     pid: int
     address: str
+    tags: Sequence[str]
     groups: int
     batches: int
     claimed: int
@@ -130,6 +131,7 @@ def _line(node: Node, *, is_main: bool, held: tuple[int, int, int]) -> NodeLine:
         host=node.host,
         pid=node.pid,
         address=node.address,
+        tags=node.tags,
         groups=groups,
         batches=batches,
         claimed=claimed,

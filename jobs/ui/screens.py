@@ -55,7 +55,7 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
         "workers": words.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
         "search_lag": search_lag(page.search_behind_since, now=now),
         "jobs": [_job_row(job, now=now) for job in page.jobs],
-        "nodes": [_node_row(node, now=now) for node in page.nodes],
+        "nodes": [node_row(node, now=now) for node in page.nodes],
     }
 
 
@@ -85,8 +85,8 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
 
 def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
     return {
-        "live": [_node_row(node, now=now) for node in page.live],
-        "ended": [_node_row(node, now=now) for node in page.ended],
+        "live": [node_row(node, now=now) for node in page.live],
+        "ended": [node_row(node, now=now) for node in page.ended],
         "events": [_node_event_row(event, now=now) for event in page.events],
     }
 
@@ -313,7 +313,7 @@ def documents_address(**filters: str | int) -> str:
 # --- Nodes ---------------------------------------------------------------------------------------
 
 
-def _node_row(node: NodeLine, *, now: dt.datetime) -> Record:
+def node_row(node: NodeLine, *, now: dt.datetime) -> Record:
     silence = (now - node.heartbeat_at).total_seconds()
     late = node.is_live and silence > node.timeout / 2
     return {

@@ -5,7 +5,7 @@ import uuid
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import settings_views, views
+from jobs.ui import cluster_views, settings_views, views
 from jobs.ui.reports import views as reports
 
 
@@ -31,6 +31,10 @@ urlpatterns = [
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("nodes/", views.nodes, name="nodes"),
+    path("cluster/", cluster_views.cluster, name="cluster"),
+    path("cluster/rebalance/", cluster_views.rebalance, name="cluster-rebalance"),
+    path("cluster/groups/<int:group_id>/", cluster_views.group, name="cluster-group"),
+    path("cluster/nodes/<uuid:node_id>/drain/", cluster_views.drain, name="cluster-drain"),
     path("nodes/<uuid:node_id>/pages/", views.node_pages, name="node-pages"),
     path("settings/", settings_views.settings, name="settings"),
     path("reports/", reports.reports, name="reports"),

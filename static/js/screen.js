@@ -5,7 +5,7 @@
 // data-bind="attribute:name ...". A list goes to the element with data-list="name": its children carry
 // data-key, and its <template> is what a new row is made of. A name that the page does not show is skipped.
 
-const BINDABLE = new Set(["action", "data-tone", "href", "max", "points", "title", "value", "width", "x"]);
+const BINDABLE = new Set(["action", "data-size", "data-tone", "href", "max", "points", "title", "value", "width", "x"]);
 const ADDRESSES = new Set(["action", "href"]);
 
 /** Show `record` in `root`, a row (or the whole page). */

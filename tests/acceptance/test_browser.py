@@ -149,7 +149,16 @@ def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser,
     phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "java_script_enabled": False}
 
     with visitor(browser, web, **phone) as page:
-        for address in ("/", f"/jobs/{job_id(database)}/", "/documents/", "/nodes/", "/search/?q=hostile", *REPORTS):
+        for address in (
+            "/",
+            f"/jobs/{job_id(database)}/",
+            "/documents/",
+            "/cluster/",
+            "/nodes/",
+            "/settings/",
+            "/search/?q=hostile",
+            *REPORTS,
+        ):
             page.goto(address)
             expect(page.locator("main")).not_to_be_empty()
             assert page.locator("html").bounding_box()["width"] <= 390

@@ -142,7 +142,7 @@ def running_job(name="manual"):
 # --- What is sent --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("topic", ["overview", "nodes"])
+@pytest.mark.parametrize("topic", ["overview", "nodes", "cluster"])
 async def test_who_follows_is_sent_the_whole_screen(topic):
     _, session = await log_in("viewer")
 

@@ -1,0 +1,249 @@
+"""What the page of the cluster shows: who is main, who holds what, what moves, and whether invariants hold."""
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from jobs.models import InvariantCheck
+from jobs.queries.cluster_requests import progress_of
+from jobs.queries.nodes_page import NodeLine, read_live_nodes
+from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
+from nodes.models import ClusterRequest, MainTerm, NodeEvent
+
+_EVENTS_SHOWN: Final = 15
+_TERMS_SHOWN: Final = 6
+_REQUESTS_SHOWN: Final = 5
+# More tiles than a person takes in; the heaviest are shown.
+_GROUPS_SHOWN: Final = 24
+
+_GROUPS: Final = """
+SELECT *
+  FROM (SELECT held.id, held.owner_id, held.state, held.weight, coalesce(policy.name, seed.urls[1], '') AS name,
+               to_.name AS destination,
+               count(*) OVER of_owner AS in_all, sum(held.weight) OVER of_owner AS weight_in_all,
+               row_number() OVER (of_owner ORDER BY held.weight DESC, held.id) AS rank
+          FROM jobs_throttlegroup AS held
+          LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = held.policy_id
+          LEFT JOIN jobs_seed AS seed ON seed.id = held.seed_id
+          LEFT JOIN nodes_node AS to_ ON to_.id = held.destination_id
+         WHERE held.node_scope = %(scope)s
+        WINDOW of_owner AS (PARTITION BY held.owner_id)) AS ranked
+ WHERE rank <= %(shown)s
+ ORDER BY owner_id, rank
+"""
+_GROUP: Final = """
+SELECT held.id, held.owner_id, held.state, held.weight, coalesce(policy.name, seed.urls[1], '') AS name,
+       (SELECT count(*) FROM jobs_seed AS one WHERE one.group_id = held.id) AS seeds
+  FROM jobs_throttlegroup AS held
+  LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = held.policy_id
+  LEFT JOIN jobs_seed AS seed ON seed.id = held.seed_id
+ WHERE held.id = %(group)s AND held.node_scope = %(scope)s
+"""
+_CARRIED: Final = """
+SELECT owner_id, count(*), sum(weight) FROM jobs_throttlegroup WHERE node_scope = %(scope)s GROUP BY owner_id
+"""
+
+
+class GroupTile(NamedTuple):
+    """A group of seeds. `destination` is the name of the manager that it is on its way to, '' if it stays."""
+
+    id: int
+    name: str
+    weight: float
+    is_moving: bool
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one manager holds (or nobody): the heaviest groups, and what they all come to."""
+
+    groups: Sequence[GroupTile] = ()
+    in_all: int = 0
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TermLine:
+    """The present term; 0 before the first. `main` is None while nobody is main."""
+
+    term: int
+    since: dt.datetime | None
+    main: uuid.UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    id: int
+    at: dt.datetime
+    kind: str
+    node: str
+    message: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """What was asked of the cluster; `moves` groups are moved for it, and `arrived` of them have arrived."""
+
+    id: int
+    kind: str
+    dry_run: bool
+    asked_by: str
+    asked_at: dt.datetime
+    state: str
+    reason: str
+    moves: int
+    arrived: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """An invariant, and when it was looked at last: None before the first look. `found` is None for a look given up."""
+
+    name: str
+    says: str
+    checked_at: dt.datetime | None
+    found: int | None
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPage:
+    """Nodes are those of the shared scope that are alive; `free` is what has no owner just now."""
+
+    term: TermLine
+    managers: Sequence[NodeLine]
+    workers: Sequence[NodeLine]
+    held: Mapping[uuid.UUID, Held]
+    free: Held
+    terms: Sequence[EventLine]
+    events: Sequence[EventLine]
+    requests: Sequence[RequestLine]
+    checks: Sequence[CheckLine]
+
+
+class Carrier(NamedTuple):
+    """A manager at work, and what it carries."""
+
+    node: NodeLine
+    groups: int
+    weight: float
+
+
+class GroupSeen(NamedTuple):
+    """One group before it is moved, and who could have it."""
+
+    id: int
+    name: str
+    weight: float
+    seeds: int
+    is_moving: bool
+    owner: NodeLine | None
+    carriers: Sequence[Carrier]
+
+
+def read_cluster_page() -> ClusterPage:
+    nodes = _nodes_of_the_cluster()
+    held = _read_groups()
+    return ClusterPage(
+        term=_read_term(),
+        managers=[node for node in nodes if node.kind == NodeKind.MANAGER],
+        workers=[node for node in nodes if node.kind == NodeKind.WORKER],
+        held={owner: found for owner, found in held.items() if owner is not None},
+        free=held.get(None, Held()),
+        terms=_read_events(_TERMS_SHOWN, kind=NodeEvent.Kind.ELECTED),
+        events=_read_events(_EVENTS_SHOWN),
+        requests=[
+            _request(request) for request in ClusterRequest.objects.filter(scope=CLUSTER_SCOPE)[:_REQUESTS_SHOWN]
+        ],
+        checks=_read_checks(),
+    )
+
+
+def read_group(group_id: int) -> GroupSeen | None:
+    """One group with the managers that could have it; None if it is not there (any more)."""
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUP, {"group": group_id, "scope": CLUSTER_SCOPE})
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    found, owner_id, state, weight, name, seeds = row
+    managers = [node for node in _nodes_of_the_cluster() if node.kind == NodeKind.MANAGER]
+    owner = next((node for node in managers if node.id == owner_id), None)
+    return GroupSeen(found, name, weight, seeds, state == "releasing", owner, _read_carriers(managers, owner))
+
+
+def read_node_of_the_cluster(node_id: uuid.UUID) -> NodeLine | None:
+    """A live node of the shared scope; None if there is none of this id."""
+    return next((node for node in _nodes_of_the_cluster() if node.id == node_id), None)
+
+
+def _nodes_of_the_cluster() -> list[NodeLine]:
+    return [node for node in read_live_nodes() if node.scope == CLUSTER_SCOPE]
+
+
+def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[Carrier]:
+    """Managers at work but the owner, the one with the least first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CARRIED, {"scope": CLUSTER_SCOPE})
+        carried = {node_id: (groups, weight) for node_id, groups, weight in cursor.fetchall()}
+    found = [
+        Carrier(node, *carried.get(node.id, (0, 0.0)))
+        for node in managers
+        if node is not owner and node.status == NodeStatus.RUNNING
+    ]
+    return sorted(found, key=lambda carrier: (carrier.weight, carrier.node.name))
+
+
+def _read_term() -> TermLine:
+    row = MainTerm.objects.filter(scope=CLUSTER_SCOPE).first()
+    if row is None:
+        return TermLine(0, None, None)
+    return TermLine(row.term, row.since, None if row.resigned else row.main_id)
+
+
+def _read_groups() -> dict[uuid.UUID | None, Held]:
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS, {"scope": CLUSTER_SCOPE, "shown": _GROUPS_SHOWN})
+        rows = cursor.fetchall()
+    held: dict[uuid.UUID | None, Held] = {}
+    for group_id, owner, state, weight, name, destination, in_all, weight_in_all, _rank in rows:
+        tile = GroupTile(group_id, name, weight, state == "releasing", destination or "")
+        before = held.get(owner, Held())
+        held[owner] = Held([*before.groups, tile], in_all, weight_in_all)
+    return held
+
+
+def _read_events(limit: int, **facts: str) -> list[EventLine]:
+    rows = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, **facts).select_related("node").order_by("-at", "-id")[:limit]
+    return [
+        EventLine(row.pk, row.at, row.kind, row.node.name if row.node else "", row.message, row.detail) for row in rows
+    ]
+
+
+def _request(request: ClusterRequest) -> RequestLine:
+    return RequestLine(
+        id=request.pk,
+        kind=str(request.get_kind_display()),
+        dry_run=request.dry_run,
+        asked_by=request.asked_by,
+        asked_at=request.asked_at,
+        state=request.state,
+        reason=request.reason,
+        **progress_of(request),
+    )
+
+
+def _read_checks() -> list[CheckLine]:
+    stored = {row.name: row for row in InvariantCheck.objects.all()}
+    lines = []
+    for name in InvariantCheck.Name:
+        row = stored.get(name)
+        known = (row.checked_at, row.found, row.example) if row else (None, None, "")
+        lines.append(CheckLine(name.value, str(name.label), *known))
+    return lines

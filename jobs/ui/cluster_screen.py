@@ -1,0 +1,197 @@
+"""The page of the cluster in words; how a screen is made up is said in `jobs.ui.screens`."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from jobs.queries.cluster_page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
+from jobs.queries.nodes_page import NodeLine
+from jobs.ui import words
+from jobs.ui.screens import Record, node_row
+
+# Tiles come in so many sizes, the largest for the heaviest group of all.
+_SIZES: Final = 8
+_TONES: Final = {
+    "registered": "unchanged",
+    "running": "indexed",
+    "draining": "excluded",
+    "stopped": "quiet",
+    "marked_failed": "failed",
+    "elected": "working",
+    "resigned": "excluded",
+    "settings": "unchanged",
+    "given": "indexed",
+    "moving": "excluded",
+    "handed_over": "indexed",
+    "asked": "unchanged",
+}
+# Events whose sentences do not name their node.
+_UNNAMED: Final = frozenset({"elected", "resigned"})
+
+
+def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
+    heaviest = max((tile.weight for held in (*page.held.values(), page.free) for tile in held.groups), default=0.0)
+    main = next((node for node in page.managers if node.id == page.term.main), None)
+    holders = [page.held.get(node.id, Held()) for node in page.managers]
+    return {
+        **_term(page, main, now=now),
+        "managers_count": words.number(len(page.managers)),
+        "workers_count": words.number(len(page.workers)),
+        "groups_count": words.number(sum(held.in_all for held in holders) + page.free.in_all),
+        "batches_count": words.number(sum(node.batches for node in page.workers)),
+        "in_flight_count": words.number(sum(_in_flight(node) for node in page.workers)),
+        "managers": [
+            _manager(node, page.held.get(node.id, Held()), heaviest=heaviest, now=now) for node in page.managers
+        ],
+        "free": [_tile(tile, heaviest=heaviest) for tile in page.free.groups],
+        "workers": [_worker(node, now=now) for node in page.workers],
+        "terms": [_past_term(event, now=now) for event in page.terms],
+        "events": [_event(event, now=now) for event in page.events],
+        "requests": [_request(request, now=now) for request in page.requests],
+        "checks": [_check(check, now=now) for check in page.checks],
+        **_verdict(page.checks),
+    }
+
+
+def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Record:
+    if main is None:
+        said = (
+            _("The oldest live manager becomes main.") if page.managers else _("Start one with “manage.py runmanager”.")
+        )
+        return {"main_name": _("Nobody is main"), "main_tone": "failed", "term": said}
+    facts = {"term": words.number(page.term.term), "duration": words.duration(now - (page.term.since or now))}
+    late = main.is_silent(now=now)
+    return {
+        "main_name": main.name,
+        "main_tone": "failed" if late else "working",
+        "term": _("main in term %(term)s, for %(duration)s") % facts,
+    }
+
+
+def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:
+    """The age of the last heartbeat against the silence after which the node is failed."""
+    silence = max(0.0, (now - node.heartbeat_at).total_seconds())
+    return {
+        "silence": _("%(age).1f s of %(timeout)g s") % {"age": silence, "timeout": node.timeout},
+        "silence_amount": f"{min(silence, node.timeout):.1f}",
+        "timeout_amount": f"{node.timeout:g}",
+    }
+
+
+def _manager(node: NodeLine, held: Held, *, heaviest: float, now: dt.datetime) -> Record:
+    hidden = held.in_all - len(held.groups)
+    groups = ngettext("%(n)s group", "%(n)s groups", held.in_all) % {"n": words.number(held.in_all)}
+    return {
+        **node_row(node, now=now),
+        **_pulse(node, now=now),
+        "crown": "working" if node.is_main else "",
+        "load": _("%(groups)s, weight %(weight)s") % {"groups": groups, "weight": f"{held.weight:g}"},
+        "groups": [_tile(tile, heaviest=heaviest) for tile in held.groups],
+        "hidden": _("and %(n)s lighter ones") % {"n": words.number(hidden)} if hidden else "",
+        "drain_address": reverse("cluster-drain", args=[node.id]),
+    }
+
+
+def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
+    flushed = node.progress.get("flushed", 0)
+    return {
+        **node_row(node, now=now),
+        **_pulse(node, now=now),
+        "in_flight": words.number(_in_flight(node)),
+        "batches": words.number(node.batches),
+        "flushed": words.number(int(flushed)),
+        "tags": ", ".join(node.tags),
+        "drain_address": reverse("cluster-drain", args=[node.id]),
+    }
+
+
+def _in_flight(node: NodeLine) -> int:
+    return int(node.progress.get("in_flight", 0))
+
+
+def _tile(tile: GroupTile, *, heaviest: float) -> Record:
+    share = tile.weight / heaviest if heaviest else 0.0
+    return {
+        "key": str(tile.id),
+        "name": tile.name.removeprefix("https://").removeprefix("http://") or str(tile.id),
+        "says": _("group %(id)d: %(name)s") % {"id": tile.id, "name": tile.name},
+        "weight": f"{tile.weight:g}",
+        "size": str(max(1, round(share * _SIZES))),
+        "tone": "excluded" if tile.is_moving else "working",
+        "to": _moves_to(tile),
+        "address": reverse("cluster-group", args=[tile.id]),
+    }
+
+
+def _moves_to(tile: GroupTile) -> str:
+    if not tile.is_moving:
+        return ""
+    return f"→ {tile.destination}" if tile.destination else _("→ anybody")
+
+
+def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
+    return {
+        "key": str(event.id),
+        "at": words.moment(event.at, now=now),
+        "term": str(event.detail.get("term", "")),
+        "who": event.node or _("a node that is forgotten"),
+    }
+
+
+def _event(event: EventLine, *, now: dt.datetime) -> Record:
+    return {
+        "key": str(event.id),
+        "at": words.moment(event.at, now=now),
+        "message": f"{event.node}: {event.message}" if event.kind in _UNNAMED else event.message,
+        "tone": _TONES.get(event.kind, "quiet"),
+    }
+
+
+def _request(request: RequestLine, *, now: dt.datetime) -> Record:
+    kind = _("%(kind)s (only the plan)") % {"kind": request.kind} if request.dry_run else request.kind
+    moved = _("%(arrived)s of %(moves)s moved") % {
+        "arrived": words.number(request.arrived),
+        "moves": words.number(request.moves),
+    }
+    return {
+        "key": str(request.id),
+        "at": words.moment(request.asked_at, now=now),
+        "kind": kind,
+        "who": request.asked_by,
+        "state": request.state,
+        "tone": {"done": "indexed", "refused": "failed"}.get(request.state, "working"),
+        "reason": request.reason or (moved if request.moves else ""),
+        "arrived_amount": str(request.arrived),
+        "moves_amount": str(max(1, request.moves)),
+    }
+
+
+def _check(check: CheckLine, *, now: dt.datetime) -> Record:
+    if check.checked_at is None:
+        state, tone = _("not yet"), "waiting"
+    elif check.found is None:
+        state, tone = _("took too long"), "excluded"
+    elif check.found:
+        state, tone = _("%(n)d astray") % {"n": check.found}, "failed"
+    else:
+        state, tone = _("holds"), "indexed"
+    return {
+        "key": check.name,
+        "says": check.says,
+        "state": state,
+        "tone": tone,
+        "example": check.example,
+        "at": words.age(check.checked_at, now=now) if check.checked_at else "",
+    }
+
+
+def _verdict(checks: Sequence[CheckLine]) -> Record:
+    if any(check.found for check in checks):
+        return {"verdict": _("Something is astray"), "verdict_tone": "failed"}
+    if any(check.found is None for check in checks):
+        return {"verdict": _("Not all could be looked at yet"), "verdict_tone": "waiting"}
+    return {"verdict": _("All hold"), "verdict_tone": "indexed"}

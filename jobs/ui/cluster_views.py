@@ -1,0 +1,127 @@
+"""The page of the cluster, and what an administrator asks of it: each wish shows its plan before it is made."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from jobs import control
+from jobs.control import GroupUnknown, NodeUnknown
+from jobs.queries.clock import read_clock
+from jobs.queries.cluster_page import read_cluster_page, read_group, read_node_of_the_cluster
+from jobs.ui.cluster_screen import cluster_screen
+from jobs.ui.pages import page
+from nodes.lifecycle import NodeKind
+from nodes.models import ClusterRequest
+from nodes.requests import NoMain, RequestRefused
+
+
+@page
+@require_safe
+def cluster(request: HttpRequest) -> HttpResponse:
+    screen = cluster_screen(read_cluster_page(), now=read_clock())
+    return render(request, "ui/cluster.html", {"screen": screen, "topic": "cluster"})
+
+
+@page
+@require_POST
+def rebalance(request: HttpRequest) -> HttpResponse:
+    """Show how the main would make the balance even; or, with `go`, let it."""
+    name = _administrator(request)
+    dry_run = "go" not in request.POST
+    answer = _ask(request, lambda: control.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
+    if answer is None or not dry_run or answer.answer is None:
+        return redirect("cluster")
+    return render(request, "ui/cluster_plan.html", {"plan": _plan(answer.answer)})
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def group(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Show one group with who could have it; posted, let it be moved there."""
+    seen = read_group(group_id)
+    if seen is None:
+        raise Http404(_("There is no group %(id)d: its seeds have ended.") % {"id": group_id})
+    if request.method != "POST":
+        return render(
+            request, "ui/cluster_group.html", {"group": seen, "choices": _choices(seen.carriers, seen.weight)}
+        )
+    name = _administrator(request)
+    try:
+        to = uuid.UUID(request.POST.get("to", ""))
+    except ValueError:
+        messages.warning(request, _("Choose where the group is to go."))
+        return redirect("cluster-group", group_id)
+    _ask(request, lambda: control.move_group(group_id, to=to, made_by=name, now=read_clock()))
+    return redirect("cluster")
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
+    """Show what a node holds; posted, let it finish and stop."""
+    node = read_node_of_the_cluster(node_id)
+    if node is None:
+        raise Http404(_("There is no live node of this id."))
+    if request.method != "POST":
+        is_manager = node.kind == NodeKind.MANAGER
+        return render(request, "ui/cluster_drain.html", {"node": node, "is_manager": is_manager})
+    name = _administrator(request)
+    _ask(request, lambda: control.drain_node(node_id, made_by=name, now=read_clock()))
+    return redirect("cluster")
+
+
+def _administrator(request: HttpRequest) -> str:
+    user: Any = request.user
+    if not user.has_perm("nodes.control_cluster"):
+        raise PermissionDenied(_("Your role may not do this."))
+    return str(user.get_username())
+
+
+def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterRequest | None:
+    """Ask the cluster, and say what came of it; None where it was refused."""
+    try:
+        asked = wish()
+    except (NoMain, RequestRefused, GroupUnknown, NodeUnknown) as refused:
+        messages.warning(request, str(refused))
+        return None
+    if asked.answered_at is None:
+        messages.info(request, _("The main has not answered yet; what it does is shown below."))
+    elif not asked.dry_run:
+        moves = len(asked.answer["moves"]) if asked.answer else 0
+        moved = ngettext("%(n)d group moves.", "%(n)d groups move.", moves) % {"n": moves}
+        messages.success(request, _("It is under way.") if asked.kind == ClusterRequest.Kind.DRAIN else moved)
+    return asked
+
+
+def _plan(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The main's plan with names: who carries what before and after, and what moves."""
+    names = {load["manager"]: load["name"] for load in answer["before"]}
+    after = {load["manager"]: load for load in answer["after"]}
+    most = max((load["weight"] for load in (*answer["before"], *answer["after"])), default=0) or 1
+    return {
+        "most": most,
+        "loads": [{"name": load["name"], "before": load, "after": after[load["manager"]]} for load in answer["before"]],
+        "moves": [
+            {**move, "from": names.get(move["owner"], ""), "to": names.get(move["to"], "")} for move in answer["moves"]
+        ],
+    }
+
+
+def _choices(carriers: Sequence[Any], weight: float) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "id": carrier.node.id,
+            "name": carrier.node.name,
+            "now": f"{carrier.weight:g}",
+            "then": f"{carrier.weight + weight:g}",
+        }
+        for carrier in carriers
+    ]

@@ -1,0 +1,244 @@
+"""The page of the cluster: who is main, who holds what, what moves, what holds, and what an administrator may ask."""
+
+import datetime as dt
+import uuid
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from jobs.duties.allocate import allocate_groups, retire_groups
+from jobs.duties.requests import answer_requests
+from jobs.models import InvariantCheck, Job, ThrottleGroup, ThrottlePolicy
+from jobs.queries.cluster_page import read_cluster_page
+from jobs.ui.cluster_screen import cluster_screen
+from nodes import membership
+from nodes.models import ClusterRequest, NodeEvent
+from tests.api import make_node, make_user
+from tests.cluster import NOON
+from tests.factories import make_job, make_policy
+from tests.stepping import Main, Manager
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def visitor(role="administrator"):
+    client = Client()
+    client.force_login(make_user(role))
+    return client
+
+
+def screen():
+    return cluster_screen(read_cluster_page(), now=timezone.now())
+
+
+class Cluster:
+    """A main with two groups, of three seeds and of one, and a manager that came later."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.main = Main(connection)
+        heavy = make_policy("newspapers")
+        for policy in (heavy, heavy, heavy, None):
+            make_job(policy=policy)
+        Job.objects.update(phase="active", run_no=1, started_at=NOON)
+        # Groups come with the first step and are weighed with the second.
+        self.main.step(allocate_groups)
+        self.main.step(retire_groups)
+        self.other = Manager(connection)
+        self.heavy = ThrottleGroup.objects.get(policy=heavy)
+
+    def card(self, manager):
+        return next(card for card in screen()["managers"] if card["key"] == str(manager.id))
+
+
+@pytest.fixture
+def cluster(connection, monkeypatch):
+    # Doors do not wait: the main is stepped by hand.
+    monkeypatch.setattr("nodes.requests._PATIENCE", 0.0)
+    return Cluster(connection)
+
+
+# --- What is shown -------------------------------------------------------------------------------
+
+
+def test_the_main_wears_the_crown_and_each_term_is_in_the_history(cluster):
+    shown = screen()
+
+    assert shown["main_name"] == cluster.card(cluster.main)["name"]
+    assert shown["term"].startswith("main in term 1, for ")
+    assert [term["term"] for term in shown["terms"]] == ["1"]
+    assert (cluster.card(cluster.main)["crown"], cluster.card(cluster.other)["crown"]) == ("working", "")
+
+
+def test_groups_are_tiles_of_their_manager_sized_by_weight(cluster):
+    tiles = cluster.card(cluster.main)["groups"]
+
+    assert tiles[0]["name"] == "newspapers"
+    assert [(tile["weight"], tile["size"]) for tile in tiles] == [("3", "8"), ("1", "3")]
+    assert cluster.card(cluster.main)["load"] == "2 groups, weight 4"
+    assert cluster.card(cluster.other)["groups"] == []
+
+
+def test_a_group_on_its_way_says_where_to(cluster):
+    ThrottleGroup.objects.filter(pk=cluster.heavy.pk).update(
+        state="releasing", destination=cluster.other.id, releasing_since=NOON
+    )
+
+    tile = cluster.card(cluster.main)["groups"][0]
+
+    assert (tile["tone"], tile["to"]) == ("excluded", f"→ {cluster.card(cluster.other)['name']}")
+
+
+def test_what_nobody_has_is_shown_too(cluster):
+    ThrottleGroup.objects.filter(pk=cluster.heavy.pk).update(state="free", owner=None)
+
+    assert [tile["name"] for tile in screen()["free"]] == ["newspapers"]
+
+
+def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(cluster):
+    policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(40))
+    ThrottleGroup.objects.bulk_create(
+        ThrottleGroup(policy=policy, node_scope="cluster", owner_id=cluster.other.id, state="owned", weight=number)
+        for number, policy in enumerate(policies)
+    )
+
+    card = cluster.card(cluster.other)
+
+    assert [tile["name"] for tile in card["groups"][:2]] == ["policy 39", "policy 38"]
+    assert (len(card["groups"]), card["hidden"]) == (24, "and 16 lighter ones")
+
+
+def test_a_worker_shows_what_it_holds_and_its_silence_of_what_it_may_have(connection):
+    now = timezone.now()
+    make_node(
+        "worker-1",
+        heartbeat_at=now - dt.timedelta(seconds=7),
+        progress={"in_flight": 12, "flushed": 3400, "capacity": 300},
+    )
+
+    (card,) = cluster_screen(read_cluster_page(), now=now)["workers"]
+
+    assert (card["in_flight"], card["flushed"], card["limit"]) == ("12", "3,400", "300")
+    assert (card["silence"], card["silence_amount"], card["timeout_amount"]) == ("7.0 s of 10 s", "7.0", "10")
+    assert card["beat_tone"] == "failed"
+
+
+def test_one_shots_are_not_of_the_cluster(cluster):
+    make_node("crawl", scope="crawl:1")
+
+    assert screen()["workers"] == []
+
+
+def test_without_a_main_the_page_says_what_happens_next(connection):
+    assert screen()["main_name"] == "Nobody is main"
+    assert "runmanager" in screen()["term"]
+
+
+def test_invariants_are_shown_with_their_last_look(connection):
+    InvariantCheck.objects.create(name="claims", checked_at=timezone.now(), found=0, seconds=0.1)
+    InvariantCheck.objects.create(name="places", checked_at=timezone.now(), found=2, example="a.test", seconds=0.1)
+    InvariantCheck.objects.create(name="counts", checked_at=timezone.now(), found=None, seconds=2.0)
+
+    checks = {check["key"]: check for check in screen()["checks"]}
+
+    assert {name: check["state"] for name, check in checks.items()} == {
+        "owners": "not yet",
+        "claims": "holds",
+        "workers": "not yet",
+        "places": "2 astray",
+        "counts": "took too long",
+    }
+    assert checks["places"]["example"] == "a.test"
+    assert screen()["verdict"] == "Something is astray"
+
+
+def test_the_journal_of_the_cluster_names_who_did_what(cluster):
+    assert any(
+        event["message"] == f"{cluster.card(cluster.main)['name']}: main of cluster in term 1"
+        for event in screen()["events"]
+    )
+
+
+def test_names_are_shown_as_they_are(cluster):
+    ThrottlePolicy.objects.update(name=HOSTILE)
+    NodeEvent.objects.create(scope="cluster", kind="given", message=HOSTILE)
+
+    for path in ("/cluster/", f"/cluster/groups/{cluster.heavy.pk}/"):
+        assert HOSTILE not in visitor("viewer" if "groups" in path else "operator").get(path).content.decode()
+
+
+# --- What is asked -------------------------------------------------------------------------------
+
+
+def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
+    # The main answers as soon as the door looks.
+    monkeypatch.setattr("nodes.requests._PATIENCE", 5.0)
+    monkeypatch.setattr("nodes.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
+    client = visitor()
+
+    plan = client.post("/cluster/rebalance/").content.decode()
+
+    assert "1 group would move" in plan
+    assert ThrottleGroup.objects.filter(state="releasing").count() == 0
+
+    done = client.post("/cluster/rebalance/", {"go": ""}, follow=True).content.decode()
+
+    assert "1 group moves." in done
+    assert ThrottleGroup.objects.filter(state="releasing").count() == 1
+
+
+def test_a_group_shows_who_could_have_it_and_is_moved_there(cluster):
+    client = visitor()
+    address = f"/cluster/groups/{cluster.heavy.pk}/"
+
+    page = client.get(address).content.decode()
+    client.post(address, {"to": str(cluster.other.id)})
+    cluster.main.step(answer_requests)
+
+    assert "3 seeds that are throttled together, weight 3" in page
+    assert str(cluster.other.id) in page
+    assert str(cluster.main.id) not in page
+    cluster.heavy.refresh_from_db()
+    assert (cluster.heavy.state, cluster.heavy.destination_id) == ("releasing", cluster.other.id)
+    assert screen()["requests"][0]["reason"] == "0 of 1 moved"
+
+
+def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
+    client = visitor()
+    address = f"/cluster/nodes/{cluster.main.id}/drain/"
+
+    page = client.get(address).content.decode()
+    client.post(address)
+    cluster.main.step(answer_requests)
+
+    assert "It hands its 2 groups of seeds over" in page
+    assert "It is the main: it resigns" in page
+    assert ClusterRequest.objects.get().state == "under way"
+    assert cluster.card(cluster.main)["status"] == "draining"
+
+
+def test_what_the_cluster_cannot_do_is_said(cluster):
+    membership.stop(cluster.connection, node_id=cluster.main.id, reason="a test")
+    membership.stop(cluster.connection, node_id=cluster.other.id, reason="a test")
+
+    page = visitor().post("/cluster/rebalance/", follow=True).content.decode()
+
+    assert "The cluster has no main now" in page
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_only_an_administrator_is_offered_and_may_ask_anything(cluster, role):
+    client = visitor(role)
+
+    assert "Rebalance" not in client.get("/cluster/").content.decode()
+    for path in ("rebalance/", f"groups/{cluster.heavy.pk}/", f"nodes/{cluster.main.id}/drain/"):
+        assert client.post(f"/cluster/{path}").status_code == 403
+    assert not ClusterRequest.objects.exists()
+
+
+def test_what_is_not_there_is_not_found(connection):
+    client = visitor()
+
+    assert client.get("/cluster/groups/4711/").status_code == 404
+    assert client.get(f"/cluster/nodes/{uuid.uuid4()}/drain/").status_code == 404
