@@ -38,6 +38,10 @@ DELETE FROM nodes_mainterm AS term
    AND NOT EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = term.scope AND node.stopped_at IS NULL)
    AND NOT EXISTS (SELECT FROM jobs_job AS job WHERE job.node_scope = term.scope)
 """
+# Locks: the requests that it deletes.
+_FORGET_REQUESTS: Final[LiteralString] = (
+    "DELETE FROM nodes_clusterrequest WHERE scope = %(scope)s AND ended_at < %(before)s"
+)
 # Locks: Node, skipping what is locked.
 _FORGET_NODES: Final[LiteralString] = """
 DELETE FROM nodes_node
@@ -64,11 +68,11 @@ def forget_old_batches(at: Pass) -> int:
 
 
 def forget_old_nodes(at: Pass) -> int:
-    """Drop nodes that ended long ago, with their events and circles, unless something names them; returns 0."""
+    """Drop nodes that ended long ago, with events, requests and circles, unless something names them; returns 0."""
     facts = {"before": at.now - _REMEMBERED, "cluster": CLUSTER_SCOPE, "scope": at.scope}
     with at.connection.transaction():
         hold_term(at.connection, at.office)
-        for statement in (_FORGET_TERMS, _FORGET_EVENTS, _FORGET_NODES):
+        for statement in (_FORGET_TERMS, _FORGET_EVENTS, _FORGET_REQUESTS, _FORGET_NODES):
             at.connection.execute(statement, facts)
     return 0
 

@@ -44,7 +44,7 @@ def allocate(
     leaving = {manager.id for manager in managers if manager.leaves}
     if not takers:
         return ()
-    stranded = {item.id for item in items if is_stranded(item, managers=managers, timeout=timeout)}
+    stranded = {item.id for item in items if is_stranded(item, there=there, timeout=timeout)}
     homeless = {
         item.id
         for item in items

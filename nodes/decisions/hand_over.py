@@ -9,7 +9,7 @@ item taken back by the main (`TakeBack`).
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -59,11 +59,9 @@ def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UU
     )
 
 
-def is_stranded(item: ItemSeen, *, managers: Iterable[ManagerSeen], timeout: dt.timedelta) -> bool:
-    """Whether a move has nobody who ends it: the owner is gone, or was asked longer ago than `timeout`."""
-    return item.state == ItemState.RELEASING and (
-        item.releasing_for > timeout or all(manager.id != item.owner for manager in managers)
-    )
+def is_stranded(item: ItemSeen, *, there: Container[UUID | None], timeout: dt.timedelta) -> bool:
+    """Whether a move has nobody who ends it: the owner is not `there`, or was asked longer ago than `timeout`."""
+    return item.state == ItemState.RELEASING and (item.owner not in there or item.releasing_for > timeout)
 
 
 def move(item: ItemSeen, *, to: ManagerSeen, managers: Iterable[ManagerSeen]) -> Release | None:

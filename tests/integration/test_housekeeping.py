@@ -8,7 +8,7 @@ from jobs.duties.context import Pass
 from jobs.duties.housekeep import forget_old_nodes
 from jobs.models import Job
 from nodes import membership
-from nodes.models import MainTerm, Node, NodeEvent
+from nodes.models import ClusterRequest, MainTerm, Node, NodeEvent
 from tests.cluster import elect_main, register_node, seconds, status_of
 from tests.factories import make_group, make_job
 
@@ -56,6 +56,18 @@ def test_nodes_that_ended_lately_and_those_that_live_stay(connection, main):
 
     assert names() == ["lately", "main"]
     assert NodeEvent.objects.count() > 4
+
+
+def test_requests_that_ended_long_ago_go_and_open_ones_stay(connection, main):
+    now = dt.datetime.now(tz=dt.UTC)
+    usual = {"kind": ClusterRequest.Kind.REBALANCE, "asked_by": "somebody", "asked_at": now}
+    ClusterRequest.objects.create(**usual, state=ClusterRequest.State.DONE, ended_at=now)
+    still_open = ClusterRequest.objects.create(**usual)
+
+    main(later=seconds(3600))
+    assert ClusterRequest.objects.count() == 2
+    main(later=LONG)
+    assert ClusterRequest.objects.get() == still_open
 
 
 def test_who_owns_a_group_is_not_forgotten(connection, main):
