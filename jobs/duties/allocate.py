@@ -6,6 +6,8 @@ on one manager by construction. What `nodes.decisions.allocate` decides about gr
 written here, under the term.
 """
 
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, LiteralString
 
 from jobs import channels
@@ -152,5 +154,5 @@ def _withdraw(at: Pass, batches: list[int]) -> None:
         release.withdraw(at.connection, batches=batches, now=at.now, term=at.office)
 
 
-def _taken_back(actions: tuple[Give | Release | TakeBack, ...], given: list[int]) -> list[int]:
-    return [action.item for action in actions if isinstance(action, TakeBack) and action.item in set(given)]
+def _taken_back(actions: Iterable[Give | Release | TakeBack], given: AbstractSet[int]) -> list[int]:
+    return [action.item for action in actions if isinstance(action, TakeBack) and action.item in given]

@@ -9,6 +9,7 @@ import datetime as dt
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
@@ -140,10 +141,10 @@ def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -
 
 def give(
     connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, sight: Sight, scope: str
-) -> list[int]:
+) -> set[int]:
     """Give groups to new owners, who begin at once; returns which. In a transaction of the main."""
     wanted = list(actions)
-    given = [
+    given = {
         group
         for are_releasing in (False, True)
         for group in _write(
@@ -152,7 +153,7 @@ def give(
             [action for action in wanted if isinstance(action, TakeBack) == are_releasing],
             are_releasing=are_releasing,
         )
-    ]
+    }
     for owner, groups in _by_node(wanted, only=given).items():
         record(
             connection,
@@ -167,7 +168,7 @@ def give(
 
 def begin_moves(
     connection: psycopg.Connection[Any], actions: Iterable[Release], *, sight: Sight, scope: str, now: dt.datetime
-) -> list[int]:
+) -> set[int]:
     """Ask owners to let groups go to others; returns which were asked for. In a transaction of the main."""
     wanted = list(actions)
     begun = _write(connection, _RELEASE, wanted, are_releasing=False, now=now)
@@ -187,7 +188,7 @@ def begin_moves(
     return begun
 
 
-def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, sight: Sight, scope: str) -> list[int]:
+def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, sight: Sight, scope: str) -> set[int]:
     """Let groups go into the hands of their new owners; returns which. In a transaction of the old owner."""
     let_go = _write(connection, _GIVE, actions, are_releasing=True)
     if let_go:
@@ -225,10 +226,10 @@ def _write(
     *,
     are_releasing: bool,
     now: dt.datetime | None = None,
-) -> list[int]:
+) -> set[int]:
     """Lock the groups that are as they were seen, and write; returns which."""
     if not actions:
-        return []
+        return set()
     facts = {
         "items": [action.item for action in actions],
         "epochs": [action.epoch for action in actions],
@@ -236,16 +237,15 @@ def _write(
         "are_releasing": are_releasing,
         "now": now,
     }
-    locked = [row[0] for row in connection.execute(_LOCK, facts)]
-    connection.execute(statement, facts | {"locked": locked})
+    locked = {row[0] for row in connection.execute(_LOCK, facts)}
+    connection.execute(statement, facts | {"locked": list(locked)})
     return locked
 
 
-def _by_node(actions: Iterable[Give | TakeBack], *, only: Iterable[int]) -> dict[uuid.UUID, list[int]]:
-    written = set(only)
+def _by_node(actions: Iterable[Give | TakeBack], *, only: AbstractSet[int]) -> dict[uuid.UUID, list[int]]:
     found: dict[uuid.UUID, list[int]] = defaultdict(list)
     for action in actions:
-        if action.item in written:
+        if action.item in only:
             found[action.to].append(action.item)
     return found
 

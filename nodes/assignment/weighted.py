@@ -30,36 +30,35 @@ def weighted(
     kept: Mapping[Item, Holder] | None = None,
 ) -> dict[Item, Holder]:
     """Return an assignment in which no single move would make the weights of two holders more even."""
+    # From here on a holder is his number, which sorts as his id does and is faster to compare.
     holders = sorted(available)
     if not holders:
         return {}
-    there = set(holders)
-    held: dict[Holder, list[tuple[float, Item]]] = {holder: [] for holder in holders}
-    loads = dict.fromkeys(holders, 0.0)
+    number = {holder: place for place, holder in enumerate(holders)}
+    held: list[list[tuple[float, Item]]] = [[] for _ in holders]
+    loads = [0.0] * len(holders)
     if kept:
         for item, keeper in kept.items():
-            if keeper in there:
-                loads[keeper] += weights.get(item, 1.0)
+            if keeper in number:
+                loads[number[keeper]] += weights.get(item, 1.0)
     homeless: list[tuple[float, Item]] = []
     for item, holder in previous.items():
         weight = weights.get(item, 1.0)
-        if holder is None or holder not in there:
+        if holder is None or holder not in number:
             homeless.append((weight, item))
         else:
-            held[holder].append((weight, item))
-            loads[holder] += weight
-    for items in held.values():
+            held[number[holder]].append((weight, item))
+            loads[number[holder]] += weight
+    for items in held:
         items.sort()
     _place(sorted(homeless, key=lambda one: (-one[0], one[1])), held=held, loads=loads)
     _level(held=held, loads=loads)
-    return {item: holder for holder, items in held.items() for _weight, item in items}
+    return {item: holder for holder, items in zip(holders, held, strict=True) for _weight, item in items}
 
 
-def _place(
-    homeless: list[tuple[float, Item]], *, held: dict[Holder, list[tuple[float, Item]]], loads: dict[Holder, float]
-) -> None:
+def _place(homeless: list[tuple[float, Item]], *, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
     """Give each item to who carries least by then; among equals to who holds the fewest."""
-    idlest = [(loads[holder], len(items), holder) for holder, items in held.items()]
+    idlest = [(loads[holder], len(items), holder) for holder, items in enumerate(held)]
     heapq.heapify(idlest)
     for weight, item in homeless:
         load, count, holder = idlest[0]
@@ -68,11 +67,11 @@ def _place(
         heapq.heapreplace(idlest, (loads[holder], count + 1, holder))
 
 
-def _level(*, held: dict[Holder, list[tuple[float, Item]]], loads: dict[Holder, float]) -> None:
+def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
     """Move items from the busiest to the idlest for as long as that helps."""
     # An entry whose load is no longer the holder's is passed over: a fresh one is in the heap.
-    idlest = [(load, holder) for holder, load in loads.items()]
-    busiest = [(-load, holder) for holder, load in loads.items()]
+    idlest = [(load, holder) for holder, load in enumerate(loads)]
+    busiest = [(-load, holder) for holder, load in enumerate(loads)]
     heapq.heapify(idlest)
     heapq.heapify(busiest)
     while busiest:
