@@ -1,0 +1,100 @@
+"""What is to happen at a moment happens within seconds of it, whatever else waits."""
+
+import datetime as dt
+import time
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from jobs import control
+from jobs.lifecycle.job import Kind
+from jobs.lifecycle.schedule import Window
+from jobs.models import Activity, Job, JobEvent
+from tests.factories import make_job, make_output, make_policy
+from tests.processes import wait_for
+
+# In seconds. ManifoldCF's threads look every ten.
+SOON = 10.0
+NEWCOMERS_PATIENCE = 5.0
+
+# As many documents as asked for, due in the only lane of a job that runs.
+BACKLOG = """
+INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth,
+                            redirects)
+SELECT md5(%(job)s || '/' || n)::uuid, %(job)s, lane.id, %(host)s || '/nothing/' || n, 0, false, false, 1,
+       (1::bigint << 56) + nextval('jobs_document_number'), 0, 0, 0
+  FROM generate_series(1, %(documents)s) AS n, jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+ WHERE seed.job_id = %(job)s
+"""
+
+
+@pytest.fixture
+def daemons(world, cluster):
+    """A manager and a worker that know the scriptable connector."""
+    cluster.start("runmanager", "runworker")
+    return cluster
+
+
+def seconds(number):
+    return dt.timedelta(seconds=number)
+
+
+def moments_of(world, what):
+    return [entry["at"] for entry in world.log() if entry["what"] == what]
+
+
+def test_a_job_starts_reseeds_lets_expire_and_ends_within_seconds_of_each_moment(daemons, world):
+    world.put("a")
+    facts = {"kind": Kind.CONTINUOUS, "reseed_after": seconds(2), "expire_after": seconds(5)}
+    job = world.make_job(seeds=["a"], outputs=[make_output(daemons.output)], **facts)
+    asked_at = time.time()
+    daemons.start_job(job)
+
+    wait_for(lambda: Activity.objects.filter(activity="document deletion").exists(), saying="it expired")
+    assert moments_of(world, "process")[0] - asked_at < SOON
+    read, gone = (
+        Activity.objects.filter(activity=name).earliest("started_at").started_at
+        for name in ("document ingest", "document deletion")
+    )
+    assert gone - read < seconds(5 + SOON)
+    wait_for(lambda: len(moments_of(world, "seed")) >= 3, saying="it was seeded again and again")
+    first, second, third = moments_of(world, "seed")[:3]
+    assert max(second - first, third - second) < 2 + SOON
+    control.abort(job.pk, made_by="a test", now=timezone.now())
+    assert daemons.wait_for_end(job, within=SOON) == "aborted"
+
+
+def test_a_job_waits_within_seconds_of_the_end_of_its_window(daemons, world):
+    world.put("a", links=["b"], waits_for="go")
+    now = timezone.now()
+    open_for = seconds(now.second + 20)
+    window = Window(hours=(now.hour,), minutes=(now.minute,), duration=open_for)
+    job = world.make_job(seeds=["a"], start_method="window_inside", windows=[window], now=now)
+
+    wait_for(lambda: Job.objects.get(pk=job.pk).window_ends_at, saying="its window started it")
+    ends_at = Job.objects.get(pk=job.pk).window_ends_at
+    wait_for(lambda: JobEvent.objects.filter(job=job, kind="wait").exists(), within=60, saying="its window ended")
+
+    assert JobEvent.objects.get(job=job, kind="wait").at - ends_at < seconds(SOON)
+
+
+@pytest.mark.parametrize("documents", [100_000])
+def test_the_first_request_of_a_new_job_comes_within_seconds_beside_a_long_backlog(cluster, serve, documents):
+    site = serve(pages=20, hosts=2, traps=0)
+    first_host, other_host = site.plan.origins
+    cluster.start("runmanager", "runworker")
+    long = make_job("long", urls=[f"{first_host}/"], policy=make_policy(open_requests=4, min_gap=0.1))
+    cluster.start_job(long)
+    wait_for(lambda: site.count_requests() > 1, saying="the long job is at work")
+    with connection.cursor() as cursor:
+        cursor.execute(BACKLOG, {"job": long.pk, "host": first_host, "documents": documents})
+
+    newcomer = make_job("new", urls=[f"{other_host}/"], policy=make_policy(open_requests=4))
+    cluster.start_job(newcomer)
+
+    wait_for(
+        lambda: any(request.url.startswith(other_host) for request in site.requests()),
+        within=NEWCOMERS_PATIENCE,
+        saying="the new job has asked its host",
+    )
