@@ -288,3 +288,28 @@ def test_a_login_gets_as_many_fields_as_it_needs(browser, web):
         expect(page.locator(f"#{login}-fields-0-name")).to_have_value("user")
         expect(page.locator(f"#{login}-fields-1-secret")).to_have_value(re.compile("^sealed:"))
         expect(page.locator(f"#{login}-fields-2-name")).to_have_value("")
+
+
+def test_the_cluster_is_watched_and_a_node_drained_in_the_browser(browser, web, machine, serve):
+    site = serve(pages=200)
+    with visitor(browser, web) as page, visitor(browser, web) as elsewhere:
+        set_up_job(elsewhere, site.start_url, min_gap="2")
+        page.goto("/cluster/")
+        managers = page.locator("[data-list=managers] > [data-key]")
+        expect(managers).to_have_count(1)
+        expect(page.locator(".crown:visible")).to_have_count(1)
+
+        elsewhere.goto("/")
+        elsewhere.get_by_role("button", name="Start", exact=True).click()
+        expect(managers.locator(".groups [data-key]")).to_have_text([re.compile("brisk")], timeout=30_000)
+
+        machine.start("runmanager", "--name", "second")
+        second = managers.filter(has_text="second")
+        expect(second).to_have_count(1, timeout=60_000)
+        expect(page.locator("[data-list=events]")).to_contain_text("manager second is running")
+
+        second.get_by_role("link", name="Drain").click()
+        page.get_by_role("button", name="Drain it").click()
+        expect(page.locator(".message")).to_contain_text("under way")
+        expect(second).to_have_count(0, timeout=60_000)
+        expect(page.locator("[data-list=requests]")).to_contain_text("drain a node")
