@@ -18,6 +18,8 @@ from nodes.trust import Clock, TrustWindow
 # The first pause after a missed beat, in seconds. It doubles up to the interval, so that a database
 # that is back is noticed within one beat.
 _FIRST_RETRY = 0.1
+# A beat may come so many intervals after the one before: no thread wakes to the moment.
+_LATE = 1.25
 
 
 class Pulse:
@@ -87,13 +89,14 @@ class Pulse:
 
         A gap is a beat that failed, or more than half of `duration` between two that did not. Half of what is to
         be concluded, and not of the node's own timeout: who has a longer one would not notice an outage that
-        silences others for all of theirs.
+        silences others for all of theirs. But beats that come one by one are no gap, however short the silence is.
         """
         wanted = duration.total_seconds()
+        gap = max(wanted / 2, _LATE * self._interval)
         with self._lock:
-            if self._steady_since is None or self._beaten_at is None or self._clock() - self._beaten_at > wanted / 2:
+            if self._steady_since is None or self._beaten_at is None or self._clock() - self._beaten_at > gap:
                 return False
-            gap_ends = (ended_at for pause, ended_at in reversed(self._pauses) if pause > wanted / 2)
+            gap_ends = (ended_at for pause, ended_at in reversed(self._pauses) if pause > gap)
             return self._beaten_at - next(gap_ends, self._steady_since) >= wanted
 
     @property

@@ -76,6 +76,16 @@ def test_a_longer_pause_that_was_earlier_still_counts_beside_a_shorter_one_that_
     assert not node.pulse.is_steady(seconds(30))
 
 
+def test_who_judges_timeouts_of_two_beats_is_steady_though_no_beat_comes_to_the_moment():
+    node = _Node(timeout=4)
+    for _ in range(5):
+        node.now += INTERVAL + 0.01
+        node.pulse.counted(began_at=node.now)
+    node.now += INTERVAL + 0.01
+
+    assert node.pulse.is_steady(seconds(4))
+
+
 def test_a_beat_that_is_not_answered_yet_is_a_pause_already():
     node = _Node()
     node.now += 5.1
