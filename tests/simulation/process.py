@@ -33,6 +33,8 @@ from tests.simulation.store import NodeTaken, Store, Write
 BEAT = dt.timedelta(seconds=2)
 # The rhythm of a manager's loop when nothing calls it: it looks at its cluster twice a beat.
 _PASS = 1.0
+# By how much a sleep is longer than it should be, at most.
+_OVERSLEPT = 0.01
 # How long a write takes at most, when nothing is wrong.
 _STATEMENT = 0.2
 # The rhythm in which a worker looks what it may do.
@@ -235,17 +237,22 @@ class Process:
         store, scheduler = self.world.store, self.world.scheduler
         random = scheduler.random
         if random.random() < 0.5:
-            is_long = self.world.long_statements and random.random() < self.world.long_statements
-            takes = random.random() * (3 * self.timeout_seconds if is_long else _STATEMENT)
-            write = yield lambda: _begin(begin, then=store.commit, after=takes, scheduler=scheduler)
+            write = yield lambda: _begin(begin, then=store.commit, after=self._statement(), scheduler=scheduler)
             yield from self._decide()
+            yield _STATEMENT
             while write.is_open:
-                yield min(1.1 * takes, _PASS)
+                yield _PASS
         else:
             write = yield lambda: _begin(begin, then=store.end, after=self.timeout_seconds / 2, scheduler=scheduler)
             yield random.random() * _STATEMENT
             yield from self._decide()
             yield lambda: store.commit(write)
+
+    def _statement(self) -> float:
+        """How long one takes that begins now."""
+        random = self.world.scheduler.random
+        is_long = self.world.long_statements and random.random() < self.world.long_statements
+        return random.random() * (3 * self.timeout_seconds if is_long else _STATEMENT)
 
     # --- A manager -------------------------------------------------------------------------------
 
@@ -394,7 +401,10 @@ class Loop:
         if callable(step):
             process.line.ask(step, self.resume, patience=self.patience)
         else:
-            process.world.scheduler.after(process.machine.clock.true_duration(step), self.resume)
+            scheduler = process.world.scheduler
+            # Nobody wakes to the moment.
+            overslept = scheduler.random.random() * _OVERSLEPT
+            scheduler.after(process.machine.clock.true_duration(step) + overslept, self.resume)
 
     def go_on(self) -> None:
         held, self._held = self._held, []
