@@ -1,0 +1,69 @@
+"""`manage.py settings`: what counts is printed, and a file is stored whole or not at all."""
+
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs.settings.table import CLAIMED, TABLE
+from nodes.models import SettingsVersion
+from nodes.settings.effective import Effective
+from tests.api import make_node
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def run(*arguments):
+    out = io.StringIO()
+    call_command("settings", *map(str, arguments), stdout=out)
+    return out.getvalue().splitlines()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"worker": {"claimed": 5}}))
+    return path
+
+
+def test_what_counts_is_printed_with_where_it_comes_from(file):
+    make_node("worker-7", settings=Effective(table=TABLE, environment={CLAIMED.path: 7}).report())
+
+    assert run(file) == ["worker.claimed default → 5 (at once)"]
+
+    lines = run()
+    assert lines[0] == "version 1"
+    assert "worker.claimed = 5 (stored); worker-7: 7 (environment)" in lines
+    assert "cluster.node_timeout = 10 (default)" in lines
+
+
+def test_a_dry_run_stores_nothing(file):
+    assert run(file, "--dry-run") == ["worker.claimed default → 5 (at once)"]
+    assert not SettingsVersion.objects.exists()
+
+
+def test_what_is_stored_already_is_said_to_be(file):
+    run(file)
+
+    assert run(file) == ["nothing is different"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"worker": {"claimed": 0}}', "Nothing was stored. worker.claimed: This must be a whole number"),
+        ("{", "The body is not JSON"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, text, sentence):
+    path = tmp_path / "settings.json"
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(CommandError, match=sentence) as refused:
+        run(path)
+
+    assert refused.value.returncode == 2
+    assert not SettingsVersion.objects.exists()
