@@ -12,7 +12,7 @@ _LONGEST = 60.0
 
 
 @contextlib.contextmanager
-def running_daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[None]:
+def running_daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Daemons of these kinds, until the block ends."""
     started = [
         subprocess.Popen(
@@ -25,7 +25,7 @@ def running_daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[Non
         for kind in kinds
     ]
     try:
-        yield
+        yield started
     finally:
         for daemon in started:
             daemon.terminate()
@@ -33,15 +33,15 @@ def running_daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[Non
             daemon.wait()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], *, within: float = _LONGEST) -> None:
     """
     Return once it holds.
 
     Raises:
-        RuntimeError: that took a minute.
+        RuntimeError: that took longer than `within` seconds.
     """
-    deadline = time.monotonic() + _LONGEST
+    deadline = time.monotonic() + within
     while not condition():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"it did not come true within {_LONGEST:.0f} s")
+            raise RuntimeError(f"it did not come true within {within:.0f} s")
         time.sleep(0.02)
