@@ -27,13 +27,14 @@ Steps = Iterator[float]
 class Fault:
     """
     `happen(cluster, dice, tell)` yields pauses; what is behind the last one heals. `tell` takes what it did, in
-    words. A fault that `takes_all` wants nothing else to happen meanwhile.
+    words. A fault that `takes_all` wants nothing else to happen meanwhile; one that `hits_main` may make it fall.
     """
 
     plan: str
     name: str
     happen: Callable[..., Steps]
     takes_all: bool = False
+    hits_main: bool = False
 
 
 # --- F1, F2, F6: one node ------------------------------------------------------------------------
@@ -267,13 +268,13 @@ def _moves(cluster, dice, tell):
 _F9 = (Fault("F9", "clocks", _set_clocks),) if has_faketime() else ()
 
 FAULTS = (
-    Fault("F1", "kill the main", _on_a_node("main", _kill)),
+    Fault("F1", "kill the main", _on_a_node("main", _kill), hits_main=True),
     Fault("F1", "kill a manager", _on_a_node("manager", _kill)),
     Fault("F1", "kill a worker", _on_a_node("worker", _kill)),
-    Fault("F2", "freeze the main", _on_a_node("main", _freeze)),
+    Fault("F2", "freeze the main", _on_a_node("main", _freeze), hits_main=True),
     Fault("F2", "freeze a manager", _on_a_node("manager", _freeze)),
     Fault("F2", "freeze a worker", _on_a_node("worker", _freeze)),
-    Fault("F6", "cut off the main", _on_a_node("main", _cut)),
+    Fault("F6", "cut off the main", _on_a_node("main", _cut), hits_main=True),
     Fault("F6", "cut off a manager", _on_a_node("manager", _cut)),
     Fault("F6", "cut off a worker", _on_a_node("worker", _cut)),
     Fault("F7", "a slow line", _on_a_node("worker", _stutter)),

@@ -35,6 +35,7 @@ class Nemesis:
     _deck: list[Fault] = field(default_factory=list)
     _under_way: list[Happening] = field(default_factory=list)
     _rests_until: float = 0.0
+    _ended_at: float = float("-inf")
 
     def advance(self, *, may_begin):
         """Go on with what is under way, and begin something new when it is time."""
@@ -51,7 +52,12 @@ class Nemesis:
     def _begin(self):
         if not self._deck:
             self._deck = self.dice.sample(FAULTS, len(FAULTS))
+            # Mains fall first: so a short run measures takeovers, too.
+            self._deck.sort(key=lambda fault: fault.hits_main)
         if self._under_way and (self._deck[-1].takes_all or any(one.fault.takes_all for one in self._under_way)):
+            return
+        if self.most_at_once == 1 and self._deck[-1].hits_main and time.monotonic() < self._ended_at + 2 * TIMEOUT:
+            # What it is measured by must not be what was wrong before.
             return
         happening = Happening(self._deck.pop(), time.time())
 
@@ -69,22 +75,17 @@ class Nemesis:
             happening.next_at = time.monotonic() + next(happening.steps)
         except StopIteration:
             happening.until = time.time()
+            self._ended_at = time.monotonic()
             self._under_way.remove(happening)
-            # Long enough for most to be over it, mostly.
-            self._rests_until = time.monotonic() + self.dice.choice([0.5, 1.0, 2 * TIMEOUT])
+            # Long enough for most to be over it, mostly; after the fall of a main until there is another.
+            rests = [2 * TIMEOUT] if happening.hit else [0.5, 1.0, TIMEOUT]
+            self._rests_until = time.monotonic() + self.dice.choice(rests)
 
     def blows(self):
-        """
-        The mains that fell while nothing else was wrong: what a takeover is measured by.
+        """The mains that fell, each with when (wall clock) and by what."""
+        return [Blow(*happening.hit, happening.words) for happening in self.happened if happening.hit is not None]
 
-        What follows such a blow may not come before the takeover either, so that is looked at as well.
-        """
-        found = []
-        for happening in self.happened:
-            if happening.hit is None:
-                continue
-            main, at = happening.hit
-            others = (other for other in self.happened if other is not happening)
-            if not any(other.since < at + 4 * TIMEOUT and other.until > at - 2 * TIMEOUT for other in others):
-                found.append(Blow(main, at, happening.words))
-        return found
+    def was_alone(self, blow, *, until):
+        """Whether nothing else was wrong from shortly before a blow until a moment: else it measures that, too."""
+        others = [one for one in self.happened if one.hit != (blow.main, blow.at)]
+        return not any(other.since < until and other.until > blow.at - TIMEOUT for other in others)

@@ -20,7 +20,7 @@ class Evidence:
     def __init__(self, cluster, nemesis=None):
         self._crawls, self._freezes = cluster.crawls, cluster.freezes
         self._steps_by_hand = list(cluster.steps_by_hand)
-        self._blows = nemesis.blows() if nemesis else []
+        self._nemesis = nemesis
         self.log = audit.read(cluster.directory / "audit.jsonl")
 
     @cached_property
@@ -59,7 +59,11 @@ class Evidence:
 
     @cached_property
     def takeovers(self):
-        return checkers.takeovers(self.log, self._blows, beat=BEAT)
+        """Of the mains that fell while nothing else was wrong: (by what, beats until there was another)."""
+        if self._nemesis is None:
+            return []
+        found = checkers.takeovers(self.log, self._nemesis.blows(), beat=BEAT)
+        return [(blow, beats) for blow, beats in found if self._nemesis.was_alone(blow, until=blow.at + beats * BEAT)]
 
     def verdict(self):
         return checkers.Verdict(
