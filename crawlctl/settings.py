@@ -160,6 +160,7 @@ UNFOLD = {
                 "items": [
                     {"title": "Overview", "icon": "monitoring", "link": reverse_lazy("overview"), "active": False},
                     {"title": "Documents", "icon": "description", "link": reverse_lazy("documents")},
+                    {"title": "Reports", "icon": "bar_chart", "link": reverse_lazy("reports")},
                     {"title": "Cluster", "icon": "lan", "link": reverse_lazy("cluster")},
                     {"title": "Nodes", "icon": "dns", "link": reverse_lazy("nodes")},
                     {"title": "Search", "icon": "search", "link": reverse_lazy("search")},

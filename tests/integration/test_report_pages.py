@@ -152,6 +152,17 @@ def test_documents_are_shown_with_their_status_and_as_files(viewer, job):
     assert f"job={job.pk}" in file
 
 
+def test_a_document_that_fails_is_shown_with_how_long_it_is_tried(viewer, job):
+    now = dt.datetime.now(tz=dt.UTC)
+    failing = {"failures": 2, "failing_since": now, "most_failures": 3, "failing_until": now + dt.timedelta(days=2)}
+    make_documents(job, 1, stage=0, check_time=now, **failing)
+
+    ((*_, retries, since),) = rows(show(viewer, "documents", f"job={job.pk}"))
+
+    assert retries == "2 of 3"
+    assert since.endswith(f", until {failing['failing_until']:%Y-%m-%d %H:%M}")
+
+
 def test_the_queue_is_shown_by_class(viewer, job):
     make_documents(job, 3)
     make_documents(job, 1, host="other.test", stage=0, seq=1)

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Action
 from jobs.queries.reports.busiest import BusyLine, Measure
@@ -139,7 +138,6 @@ def histogram_chart(lines: Sequence[HistogramLine]) -> Chart:
 
 def document_row(line: DocumentStatusLine, *, now: dt.datetime) -> list[Cell]:
     action = {Action.PROCESS: _("process"), Action.EXPIRE: _("expire")}
-    since = words.age(line.failing_since, now=now) if line.failing_since else ""
     return [
         _cell(line.identifier, kind="title address", address=reverse("document", args=[line.job_id, line.hash])),
         _cell(line.job, address=reverse("job", args=[line.job_id])),
@@ -147,19 +145,24 @@ def document_row(line: DocumentStatusLine, *, now: dt.datetime) -> list[Cell]:
         _cell(str(STATUSES[line.status]), pill=STATUS_TONES[line.status]),
         _cell(words.moment(line.scheduled_at, now=now) if line.scheduled_at else "", kind="when"),
         _cell(action[line.action] if line.action is not None else ""),
-        _cell(words.number(line.retry_count) if line.retry_count else "", kind="n"),
-        _cell(since),
-        _cell(_given_up(line, now=now)),
+        _cell(_retries(line), kind="n"),
+        _cell(_failing(line, now=now)),
     ]
 
 
-def _given_up(line: DocumentStatusLine, *, now: dt.datetime) -> str:
-    limits = []
-    if line.retry_limit is not None:
-        limits.append(ngettext("%(n)d failure", "%(n)d failures", line.retry_limit) % {"n": line.retry_limit})
-    if line.retry_until is not None:
-        limits.append(words.moment(line.retry_until, now=now))
-    return _(" or ").join(limits)
+def _retries(line: DocumentStatusLine) -> str:
+    if not line.retry_count:
+        return ""
+    if line.retry_limit is None:
+        return words.number(line.retry_count)
+    return _("%(n)d of %(most)d") % {"n": line.retry_count, "most": line.retry_limit}
+
+
+def _failing(line: DocumentStatusLine, *, now: dt.datetime) -> str:
+    since = words.age(line.failing_since, now=now) if line.failing_since else ""
+    if line.retry_until is None:
+        return since
+    return _("%(since)s, until %(until)s") % {"since": since, "until": words.moment(line.retry_until, now=now)}
 
 
 def queue_row(line: QueueLine) -> list[Cell]:

@@ -149,7 +149,6 @@ def documents(request: HttpRequest) -> HttpResponse:
         Column(_("Action")),
         Column(_("Retries"), "n"),
         Column(_("Failing since")),
-        Column(_("Given up after")),
     ]
 
     def read(form: DocumentsForm, *, now: dt.datetime) -> Table:
