@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from jobs.models import Job
 
 _MANAGERS, _GROUPS = 100, 10_000
-# Seconds between the starts at a host, and between two moves; pages of all hosts together.
-_GAP, _BETWEEN = 0.1, 1.0
-_PAGES, _HOSTS = 3_000, 4
+# Seconds between the starts at a host, between two moves, and until a new crawl goes evenly; pages of all hosts together.
+_GAP, _BETWEEN, _WARM_UP = 0.1, 1.0, 8.0
+_PAGES, _HOSTS = 6_000, 4
 
 _FILL = """
 WITH policy AS (
@@ -141,16 +141,20 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
             for job in jobs:
                 control.start(job.pk, made_by="a benchmark", now=timezone.now())
             wait_until(lambda: Job.objects.filter(phase="active").count() == len(jobs))
+            time.sleep(_WARM_UP)
+            measured_from = time.monotonic_ns()
             for _ in range(moves):
                 time.sleep(_BETWEEN)
-            moves_began_at = time.time_ns()
+            moves_began_at = time.monotonic_ns()
             for _ in range(moves):
                 _move(jobs[0])
                 time.sleep(_BETWEEN)
             moved, *others = by_host
             for what, hosts in (("the moved group", [moved]), ("the others", others)):
                 requests = [request for request in site.requests() if urlsplit(request.url).netloc in hosts]
-                before = sorted(_gaps(request for request in requests if request.time < moves_began_at))
+                before = sorted(
+                    _gaps(request for request in requests if measured_from <= request.time < moves_began_at)
+                )
                 during = sorted(_gaps(request for request in requests if request.time >= moves_began_at))
                 sys.stdout.write(
                     f"gaps of {what}, with {moves} moves (without): p99 {_p99(during):.3f} s ({_p99(before):.3f} s),"

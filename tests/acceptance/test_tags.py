@@ -1,0 +1,23 @@
+"""Seeds that only workers with a tag read, with real daemons."""
+
+from jobs.models import Job, Seed
+from tests.processes import QUICK_HEARTS, held_by, wait_for
+
+
+def test_a_tagged_seed_waits_for_a_worker_with_its_tag_and_is_read_by_nobody_else(cluster, serve):
+    site = serve(pages=40, traps=0)
+    cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site)
+    Seed.objects.update(tag="inside")
+    cluster.start_job(job)
+    wait_for(lambda: "“inside”" in Job.objects.get(pk=job.pk).reason, saying="the job says what it lacks")
+    assert not site.count_requests()
+
+    tagged = cluster.machine.start("runworker", "--tag", "inside", **QUICK_HEARTS)
+
+    assert cluster.wait_for_end(job) == "finished"
+    assert held_by(cluster.output) == site.documents
+    readers = cluster.database.rows(
+        "SELECT DISTINCT worker_id FROM jobs_batch WHERE kind = 'process' AND sent_at IS NOT NULL"
+    )
+    assert [row.worker_id for row in readers] == [cluster.node_of(tagged).id]
