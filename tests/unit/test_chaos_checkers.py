@@ -277,3 +277,7 @@ def test_a_verdict_says_in_seven_lines_what_was_found():
 def test_a_verdict_holds_only_without_anything_wrong(wrong):
     assert Verdict(**FINE).holds
     assert not Verdict(**(FINE | wrong)).holds
+
+
+def test_one_slow_takeover_is_no_median():
+    assert Verdict(**(FINE | {"takeovers": [9.0]})).holds
