@@ -58,7 +58,7 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
     """
     The server that the tests share. What an earlier session set there goes.
 
-    Where it is the embedded one it writes no images of whole pages, which only a power cut would make worth having.
+    Where it is the embedded one it does not wait for the disk, which only a power cut would make worth waiting for.
     """
     from django.conf import settings
 
@@ -69,6 +69,7 @@ def test_server(django_db_blocker: "DjangoDbBlocker") -> None:
     with django_db_blocker.unblock(), psycopg.connect(database_dsn(), autocommit=True) as connection:
         connection.execute("ALTER SYSTEM RESET ALL")
         connection.execute("ALTER SYSTEM SET full_page_writes = off")
+        connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
 
 
