@@ -418,7 +418,10 @@ class Worker:
             if not turn.is_known:
                 for claimed in turn.documents:
                     self._writer.expect_unknown(claimed.lane_id)
-            self._given_back.extend(queue.add(turn, now=now))
+            if not_served := queue.add(turn, now=now):
+                # Nothing else may be under way that would have them written.
+                self._given_back.extend(not_served)
+                self._flush_due.now()
             self._close_turns(queue)
             self._dispatch(queue)
         for claims in taken.removals.values():
