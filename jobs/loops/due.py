@@ -28,6 +28,10 @@ class Due:
             self._timer.cancel()
         self._timer = self._loop.call_at(at, self.now)
 
+    def comes_within(self, seconds: float) -> bool:
+        """Whether its moment is known, and so near."""
+        return self._timer is not None and self._timer.when() <= self._loop.time() + seconds
+
     def clear(self) -> None:
         """It is being done: what is asked for from here on is another wish."""
         if self._timer is not None:

@@ -27,6 +27,8 @@ _OF_ONE_DUTY: Final = (
     psycopg.errors.OutOfMemory,
 )
 
+# What is due less often than this is in no hurry.
+_SELDOM: Final = dt.timedelta(seconds=5)
 # The call of a duty that looks for itself.
 ALWAYS: Final[LiteralString] = "true"
 
@@ -62,8 +64,9 @@ class Rhythm(Generic[_C]):
         return frozenset(duty.name for duty, is_called in zip(self.duties, answers, strict=True) if is_called)
 
     def hasten(self) -> None:
-        """Something happened: every duty is due."""
-        self._due_at.clear()
+        """Something happened: every duty is due, but for those that keep house, which come seldom."""
+        seldom = {duty.name for duty in self.duties if duty.every > _SELDOM}
+        self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 
     def perform(self, context: _C, *, called: AbstractSet[str], may_begin: Callable[[], bool] = lambda: True) -> int:
         """

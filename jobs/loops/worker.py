@@ -50,6 +50,8 @@ _RESULTS_A_FLUSH: Final = 150
 _POLL: Final = 0.5
 # Turns that are followed here already are closed with the next flush, or after so long.
 _CLOSING_WAITS: Final = 0.15
+# Later by so much at the most, where a flush comes then.
+_CLOSED_WITH_A_FLUSH: Final = 0.06
 # A bin that nobody is served in is freed so soon.
 _FREEING_WAITS: Final = 0.1
 # Documents that are taken only when there is room for about as many; so many where the last take was a while ago.
@@ -544,7 +546,9 @@ class Worker:
             await self._something_to_write.wait()
             self._something_to_write.clear()
             if self._close_due.is_over and not self._flush_due.is_over and not self._hosts_spoke:
-                await self._write_closed()
+                # A flush closes them too: it is worth a short wait.
+                if not self._flush_due.comes_within(_CLOSED_WITH_A_FLUSH):
+                    await self._write_closed()
             else:
                 await self._write_everything()
 

@@ -40,3 +40,15 @@ def test_what_is_asked_for_at_once_is_over_at_once() -> None:
         return due.is_over and event.is_set()
 
     assert asyncio.run(look())
+
+
+def test_it_tells_whether_its_moment_is_near() -> None:
+    async def look() -> list[bool]:
+        due = Due(asyncio.get_running_loop(), asyncio.Event())
+        before = due.comes_within(100.0)
+        due.within(50.0)
+        near = [due.comes_within(100.0), due.comes_within(10.0)]
+        due.clear()
+        return [before, *near, due.comes_within(100.0)]
+
+    assert asyncio.run(look()) == [False, True, False, False]

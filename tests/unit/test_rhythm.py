@@ -78,3 +78,22 @@ def test_who_may_not_begin_any_more_leaves_the_rest(due):
 
     assert due.perform(may_begin=lambda: next(answers)) == 1
     assert due.performed == ["first"]
+
+
+def test_what_happened_hastens_what_is_often_due_and_nothing_that_keeps_house():
+    performed = []
+
+    def often(_context):
+        performed.append("often")
+        return 0
+
+    def seldom(_context):
+        performed.append("seldom")
+        return 0
+
+    rhythm = Rhythm(duties((often, 3.0, ALWAYS), (seldom, 60.0, ALWAYS)))
+    for _ in range(2):
+        rhythm.perform(None, called={"often", "seldom"})
+        rhythm.hasten()
+
+    assert performed == ["often", "seldom", "often"]
