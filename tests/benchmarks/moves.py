@@ -135,8 +135,12 @@ def _measure_gaps(directory: Path, *, environment: Mapping[str, str], moves: int
                 url = site.plan.url(page)
                 by_host.setdefault(urlsplit(url).netloc, []).append(url)
             jobs = [
-                make_job(urls=urls, policy=make_policy(open_requests=1, min_gap=_GAP), specification={"max_depth": 0})
-                for urls in by_host.values()
+                make_job(
+                    urls=urls,
+                    policy=make_policy(f"of {host}", open_requests=1, min_gap=_GAP),
+                    specification={"max_depth": 0},
+                )
+                for host, urls in by_host.items()
             ]
             for job in jobs:
                 control.start(job.pk, made_by="a benchmark", now=timezone.now())
