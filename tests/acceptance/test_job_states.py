@@ -96,7 +96,11 @@ def test_a_source_that_cannot_be_asked_for_good_ends_the_run_with_an_error(walk)
     assert len(walk.world.seedings()) == 3
 
 
-def test_a_start_under_way_can_be_aborted_and_restarted(walk):
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [("restart", "ABORTINGSTARTINGUPFORRESTART"), ("restart-minimal", "ABORTINGSTARTINGUPFORRESTARTMINIMAL")],
+)
+def test_a_start_under_way_can_be_aborted_and_restarted(walk, verb, state):
     walk.world.seeding(waits_for="seed")
     walk.make_job()
     walk.let_go()
@@ -105,8 +109,8 @@ def test_a_start_under_way_can_be_aborted_and_restarted(walk):
     wait_for(walk.world.seedings, saying="seeding is under way")
 
     with walk.without_managers():
-        walk.ask("restart")
-        walk.reaches("ABORTINGSTARTINGUPFORRESTART")
+        walk.ask(verb)
+        walk.reaches(state)
     walk.world.signal("seed")
     walk.ends("finished")
 
@@ -278,6 +282,66 @@ def test_a_continuous_job_reads_its_seeds_anew_and_can_be_stopped_meanwhile(walk
     walk.world.signal("seed again")
     walk.let_go()
 
+    walk.ends("aborted")
+
+
+def seeded_meanwhile(walk, **facts):
+    """A continuous job whose first document is in work, while its source takes its time to name more."""
+    walk.make_job(kind="continuous", reseed_after=dt.timedelta(seconds=1), **facts)
+    if "windows" not in facts:
+        walk.ask("start")
+    walk.is_asked_for()
+    walk.world.seeding(waits_for="seed")
+    walk.reaches("ACTIVESEEDING")
+
+
+def test_a_job_can_be_paused_and_resumed_while_it_is_seeded(walk):
+    seeded_meanwhile(walk)
+
+    walk.ask("pause")
+    walk.reaches("PAUSINGSEEDING")
+    walk.let_go()
+    walk.reaches("PAUSEDSEEDING")
+    walk.ask("resume")
+    walk.reaches("ACTIVESEEDING")
+
+    walk.ask("abort")
+    walk.world.signal("seed")
+    walk.ends("aborted")
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [("restart", "ABORTINGFORRESTARTSEEDING"), ("restart-minimal", "ABORTINGFORRESTARTSEEDINGMINIMAL")],
+)
+def test_a_job_can_be_restarted_while_it_is_seeded(walk, verb, state):
+    seeded_meanwhile(walk)
+
+    walk.ask(verb)
+    walk.reaches(state)
+    walk.let_go()
+    walk.world.signal("seed")
+
+    wait_for(lambda: walk.look()["run_no"] == 2, saying="the next run has begun")
+    walk.ask("abort")
+    walk.ends("aborted")
+
+
+def test_a_window_that_closes_while_a_job_is_seeded_lets_it_wait(walk):
+    from django.utils import timezone
+
+    seeded_meanwhile(walk, start_method="window_inside", windows=[window_that_closes_in(20)], now=timezone.now())
+
+    walk.reaches("ACTIVEWAITINGSEEDING")
+    walk.ask("pause")
+    walk.reaches("PAUSINGWAITINGSEEDING")
+    walk.let_go()
+    walk.reaches("PAUSEDWAITSEEDING")
+    walk.ask("resume")
+    walk.reaches("ACTIVEWAITSEEDING")
+
+    walk.ask("abort")
+    walk.world.signal("seed")
     walk.ends("aborted")
 
 
