@@ -13,8 +13,10 @@ One line for each request, its fields separated by tabs:
 
 Requests for robots.txt are logged like all others, those below /-/ are not.
 
-A second log of the same form may tell of the end of each request: when it was answered or given up. There
-`status` is 0 for a client that left without its answer, and `open` does not count the request any more.
+A second log may tell of the end of each request: when it was answered or given up. There `status` is 0 for a client
+that left without its answer, `open` does not count the request any more, and a line has one field more:
+
+    size    bytes of the body that was sent
 """
 
 import time
@@ -32,6 +34,7 @@ class LoggedRequest(NamedTuple):
     open_requests: int
     method: str
     agent: str
+    size: int = 0
 
     @property
     def url(self) -> str:
@@ -45,10 +48,12 @@ class RequestLog:
         self._file = path.open("wb")
         self.lines = 0
 
-    def write(self, *, host: str, path: str, status: int, open_requests: int, method: str, agent: str) -> None:
-        """Write a line; neither `path`, `method` nor `agent` may hold a control character."""
-        line = f"{time.monotonic_ns()}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\t{agent}\n"
-        self._file.write(line.encode("latin-1"))
+    def write(
+        self, *, host: str, path: str, status: int, open_requests: int, method: str, agent: str, size: int | None = None
+    ) -> None:
+        """Write a line, with `size` only if it is known; neither `path`, `method` nor `agent` may hold a control character."""
+        line = f"{time.monotonic_ns()}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\t{agent}"
+        self._file.write((line if size is None else f"{line}\t{size}").encode("latin-1") + b"\n")
         self.lines += 1
 
     def flush(self) -> None:
@@ -68,5 +73,7 @@ def read_log(path: Path, *, skip: int = 0) -> Iterator[LoggedRequest]:
         for line in islice(lines, skip, None):
             if not line.endswith("\n"):
                 return
-            at, host, requested, status, open_requests, method, agent = line[:-1].split("\t")
-            yield LoggedRequest(int(at), host, requested, int(status), int(open_requests), method, agent)
+            at, host, requested, status, open_requests, method, agent, *size = line[:-1].split("\t")
+            yield LoggedRequest(
+                int(at), host, requested, int(status), int(open_requests), method, agent, *map(int, size)
+            )

@@ -109,9 +109,10 @@ class Site:
     def end(self, asked: Asked, *, host: int, is_answered: bool) -> None:
         """A request is over: it was answered, or its client is gone."""
         self.open_requests[host] -= 1
-        self._write(self._ends, asked, host=host, status=asked.answer.status if is_answered else 0)
+        status, size = (asked.answer.status, len(asked.answer.body)) if is_answered else (0, 0)
+        self._write(self._ends, asked, host=host, status=status, size=size)
 
-    def _write(self, log: RequestLog, asked: Asked, *, host: int, status: int) -> None:
+    def _write(self, log: RequestLog, asked: Asked, *, host: int, status: int, size: int | None = None) -> None:
         log.write(
             host=self._host_names[host],
             path=asked.path,
@@ -119,6 +120,7 @@ class Site:
             open_requests=self.open_requests[host],
             method=asked.method,
             agent=asked.agent,
+            size=size,
         )
 
     def _latency(self, path: str, host: int) -> float:

@@ -298,16 +298,16 @@ def test_each_request_is_logged_with_who_asked_and_when_it_was_over(start_site, 
     with connected(site) as answered, connected(site) as left:
         left.sendall(request.format("/", "who\tleaves").encode())
         answered.sendall(request.format("/robots.txt", "who waits").encode())
-        receive_all(answered)
+        robots = receive_all(answered).partition(b"\r\n\r\n")[2]
     wait_for_lines(lambda: site.control("flush") and list(read_log(ends)), 2)
 
     assert {(request.path, request.agent) for request in site.logged()} == {
         ("/", "wholeaves"),
         ("/robots.txt", "who waits"),
     }
-    assert [(end.path, end.agent, end.status) for end in read_log(ends)] == [
-        ("/robots.txt", "who waits", 200),
-        ("/", "wholeaves", 0),
+    assert [(end.path, end.agent, end.status, end.size) for end in read_log(ends)] == [
+        ("/robots.txt", "who waits", 200, len(robots)),
+        ("/", "wholeaves", 0, 0),
     ]
 
 
