@@ -35,33 +35,36 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One request as the site saw it, from its arrival until it was answered or given up; seconds, monotonic."""
+    """
+    One request as the site saw it, from its arrival until it was answered or given up; seconds, monotonic.
+
+    `size` is how many bytes of a body were sent.
+    """
 
     url: str
     host: str
     agent: str
     start: float
     end: float
+    status: int = 200
+    size: int = 0
 
 
 def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> list[Fetch]:
     """Put together when requests came and when they were over, in the order in which they came."""
-    over: dict[tuple[str, str], list[float]] = defaultdict(list)
+    over: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
     for end in ends:
-        over[end.url, end.agent].append(end.time / 1e9)
-    for moments in over.values():
-        moments.reverse()
-    return [
-        Fetch(
-            request.url,
-            request.host,
-            request.agent,
-            request.time / 1e9,
-            # One that was open when the site ended is open for ever.
-            over[request.url, request.agent].pop() if over[request.url, request.agent] else float("inf"),
-        )
-        for request in starts
-    ]
+        over[end.url, end.agent].append((end.time / 1e9, end.size))
+    for of_request in over.values():
+        of_request.reverse()
+    made = []
+    for request in starts:
+        of_request = over[request.url, request.agent]
+        # One that was open when the site ended is open for ever.
+        end, size = of_request.pop() if of_request else (float("inf"), 0)
+        start = request.time / 1e9
+        made.append(Fetch(request.url, request.host, request.agent, start, end, request.status, size))
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,13 @@ def overlaps(made: Iterable[Fetch], freezes: Sequence[Freeze]) -> Overlaps:
     for of_url in by_url.values():
         for earlier, later in pairwise(sorted(of_url, key=lambda fetch: fetch.start)):
             if later.start < earlier.end:
-                was_frozen = _is_frozen(earlier.agent, later.start, freezes)
+                was_frozen = is_frozen(earlier.agent, later.start, freezes)
                 (found.frozen if was_frozen else found.wrong).append((earlier, later))
     return found
 
 
-def _is_frozen(agent: str, at: float, freezes: Iterable[Freeze]) -> bool:
+def is_frozen(agent: str, at: float, freezes: Iterable[Freeze]) -> bool:
+    """Whether an agent did nothing at that moment."""
     return any(freeze.agent == agent and freeze.since <= at <= freeze.until for freeze in freezes)
 
 
@@ -130,7 +134,7 @@ def pace(made: Iterable[Fetch], *, gap: float, open_requests: int, freezes: Sequ
         still_open: list[Fetch] = []
         for fetch in of_host:
             still_open = [other for other in still_open if other.end > fetch.start]
-            frozen = sum(_is_frozen(other.agent, fetch.start, freezes) for other in still_open)
+            frozen = sum(is_frozen(other.agent, fetch.start, freezes) for other in still_open)
             still_open.append(fetch)
             most_open = max(most_open, len(still_open) - frozen)
     percent = 0.0 if worst is None else 100 * (gap - TOLERANCE) / max(worst[1].start - worst[0].start, 1e-6)
