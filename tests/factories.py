@@ -26,10 +26,12 @@ from jobs.models import (
     Seed,
     ThrottleGroup,
     ThrottlePolicy,
+    ThrottleRule,
 )
 from jobs.queue.hold import GroupHeld
 from jobs.queue.order import FIRST_FRESH
 from jobs.queue.outcomes import JobFacts, Result
+from jobs.throttling.windows import EVERY_DAY
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.cluster import NOON
@@ -44,6 +46,12 @@ def make_policy(name=None, **facts):
     """A policy that holds nobody up: 8 open requests, no gap."""
     usual = {"open_requests": 8, "min_gap": 0.0}
     return ThrottlePolicy.objects.create(name=name or f"policy {next(_numbers)}", **(usual | facts))
+
+
+def make_rule(policy, pattern="", *, position=None, **facts):
+    """A rule behind those that a policy has, on every day; or at the place that is said."""
+    place = policy.rules.count() if position is None else position
+    return ThrottleRule.objects.create(policy=policy, pattern=pattern, position=place, **({"days": EVERY_DAY} | facts))
 
 
 def make_output(path=None):

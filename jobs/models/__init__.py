@@ -14,7 +14,7 @@ from jobs.models.invariant import InvariantCheck
 from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
 from jobs.models.notification import Notification
-from jobs.models.policy import ThrottlePolicy
+from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
@@ -50,5 +50,6 @@ __all__ = [
     "Session",
     "ThrottleGroup",
     "ThrottlePolicy",
+    "ThrottleRule",
     "Turn",
 ]

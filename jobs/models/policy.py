@@ -1,40 +1,148 @@
-"""Throttle policies: what a bin may be asked for."""
+"""Throttle policies: what bins may be asked for, each and together."""
 
+from typing import Any, Final
+
+from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+
+from jobs.lifecycle.period import Period
+
+MOST_REQUESTS: Final = 1_000
+LONGEST_GAP: Final = 86_400.0
+MOST_STARTS: Final = 1_000_000
+MOST_TOTAL_REQUESTS: Final = 1_000_000
+MOST_BYTES: Final = 2**31 - 1
+_PERIODS: Final = [(period.value, f"per {period.value}") for period in Period]
+
+
+def _requests(most: int, **options: Any) -> "models.PositiveIntegerField[Any, Any]":
+    return models.PositiveIntegerField(validators=[MinValueValidator(1), MaxValueValidator(most)], **options)
+
+
+def _gap(**options: Any) -> "models.FloatField[Any, Any]":
+    return models.FloatField(validators=[MinValueValidator(0.0), MaxValueValidator(LONGEST_GAP)], **options)
+
+
+def _maybe(most: int) -> "models.PositiveIntegerField[Any, Any]":
+    """A limit that is not there where it is null."""
+    return _requests(most, null=True, blank=True)
+
+
+def _period() -> "models.CharField[Any, Any]":
+    return models.CharField(max_length=6, choices=_PERIODS, default="", db_default="", blank=True)
+
+
+def _is_whole(starts: str, period: str) -> models.Q:
+    """A rate is a number of starts and their period, or neither."""
+    return models.Q(**{f"{starts}__isnull": True, period: ""}) | (
+        models.Q(**{f"{starts}__isnull": False, f"{starts}__gte": 1}) & ~models.Q(**{period: ""})
+    )
 
 
 class ThrottlePolicy(models.Model):
     """
-    Limits that hold for each bin that a seed of this policy reaches.
+    Limits that hold for each bin that a seed of this policy reaches, and for all these bins together.
 
-    They are global: where several jobs reach one bin, the strictest limit of the running ones holds.
+    They are global: where several policies reach one bin, the strictest limit of the running jobs holds. A rate is a
+    gap between starts (docs/decisions/0015); the longer of it and `min_gap` is in force.
     """
 
     name = models.CharField(max_length=200, unique=True)
-    open_requests = models.PositiveIntegerField(
-        default=2,
-        validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text="Requests that may be open to one bin at the same time.",
+    # Grows with every change of this row and of its rules (by a trigger), so that what was read of it can be kept by it.
+    version = models.PositiveBigIntegerField(default=1, db_default=1, editable=False)
+    open_requests = _requests(
+        MOST_REQUESTS, default=2, help_text="Requests that may be open to one bin at the same time."
     )
-    min_gap = models.FloatField(
-        default=1.0,
-        validators=[MinValueValidator(0.0), MaxValueValidator(86400.0)],
-        help_text="Seconds between the starts of two requests to one bin.",
-    )
+    min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one bin.")
+    starts = _maybe(MOST_STARTS)
+    period = _period()
+    bytes_per_second = _maybe(MOST_BYTES)
+    total_open_requests = _maybe(MOST_TOTAL_REQUESTS)
+    total_starts = _maybe(MOST_STARTS)
+    total_period = _period()
+    total_bytes_per_second = _maybe(MOST_BYTES)
+    # It limits every bin of the cluster, whatever its seeds say; its totals are the cluster's own.
+    holds_everywhere = models.BooleanField(default=False, db_default=False)
+    # Its limits of one bin hold for all bins at one address together, too.
+    per_address = models.BooleanField(default=False, db_default=False)
     spares_loopback = models.BooleanField(
         default=False, help_text="Bins of loopback addresses need no gap: nobody else is there to be spared."
     )
+    # Of the times and days of its rules.
+    time_zone = models.CharField(max_length=60, default="UTC", db_default="UTC")
     # A policy that a one-shot made for itself is shown with its job, not in lists to choose from.
     private_to = models.ForeignKey("jobs.Job", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         ordering = ("name",)
         verbose_name_plural = "throttle policies"
+        permissions = (("limit_everywhere", "Can limit every bin of the cluster, and deny bins"),)
         constraints = (
             models.CheckConstraint(condition=models.Q(open_requests__gte=1), name="policy_opens_a_request"),
             models.CheckConstraint(condition=models.Q(min_gap__gte=0), name="policy_gap_is_a_duration"),
+            models.CheckConstraint(condition=_is_whole("starts", "period"), name="policy_rate_is_whole"),
+            models.CheckConstraint(condition=_is_whole("total_starts", "total_period"), name="policy_total_is_whole"),
+            models.CheckConstraint(
+                name="policy_limits_are_none_or_more_than_none",
+                condition=~models.Q(bytes_per_second=0)
+                & ~models.Q(total_open_requests=0)
+                & ~models.Q(total_bytes_per_second=0),
+            ),
         )
+        # The few that each pass of stuffing looks for.
+        indexes = (models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(holds_everywhere=True)),)
 
     def __str__(self) -> str:
         return self.name
+
+
+class ThrottleRule(models.Model):
+    """
+    Other limits for the bins of a pattern, on some days, at some times; or a refusal to fetch them at all.
+
+    The first rule of a policy that matches place and moment holds; what it leaves null is as the policy says. Totals
+    are said only by rules of every bin (an empty pattern).
+    """
+
+    policy = models.ForeignKey(ThrottlePolicy, on_delete=models.CASCADE, related_name="rules")
+    position = models.PositiveSmallIntegerField()
+    pattern = models.CharField(max_length=300, default="", blank=True)
+    # ISO's, 1 is Monday. Of a window past midnight: those on which it opens.
+    days = ArrayField(models.PositiveSmallIntegerField())
+    from_time = models.TimeField(null=True, blank=True)
+    to_time = models.TimeField(null=True, blank=True)
+    open_requests = _maybe(MOST_REQUESTS)
+    min_gap = _gap(null=True, blank=True)
+    starts = _maybe(MOST_STARTS)
+    period = _period()
+    bytes_per_second = _maybe(MOST_BYTES)
+    total_open_requests = _maybe(MOST_TOTAL_REQUESTS)
+    total_starts = _maybe(MOST_STARTS)
+    total_period = _period()
+    total_bytes_per_second = _maybe(MOST_BYTES)
+    denies = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("policy", "position")
+        constraints = (
+            models.UniqueConstraint(fields=["policy", "position"], name="one_rule_a_policy_and_position"),
+            models.CheckConstraint(condition=~models.Q(days__len=0), name="rule_names_a_day"),
+            models.CheckConstraint(
+                name="rule_begins_and_ends",
+                condition=models.Q(from_time__isnull=True, to_time__isnull=True)
+                | (models.Q(from_time__isnull=False, to_time__isnull=False) & ~models.Q(from_time=models.F("to_time"))),
+            ),
+            models.CheckConstraint(condition=_is_whole("starts", "period"), name="rule_rate_is_whole"),
+            models.CheckConstraint(condition=_is_whole("total_starts", "total_period"), name="rule_total_is_whole"),
+            models.CheckConstraint(
+                name="rule_limits_are_none_or_more_than_none",
+                condition=~models.Q(open_requests=0)
+                & ~models.Q(bytes_per_second=0)
+                & ~models.Q(total_open_requests=0)
+                & ~models.Q(total_bytes_per_second=0),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"rule {self.position} of {self.policy_id}"

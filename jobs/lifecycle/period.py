@@ -1,0 +1,18 @@
+"""Periods of which a limit says how many starts there may be."""
+
+import enum
+from typing import Final
+
+
+class Period(enum.StrEnum):
+    SECOND = "second"
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def seconds(self) -> int:
+        return _SECONDS[self]
+
+
+_SECONDS: Final = {Period.SECOND: 1, Period.MINUTE: 60, Period.HOUR: 3_600, Period.DAY: 86_400}

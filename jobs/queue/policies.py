@@ -1,0 +1,110 @@
+"""Throttle policies as values, read inside of a transaction."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString, NamedTuple
+from zoneinfo import ZoneInfo
+
+from jobs.lifecycle.period import Period
+from jobs.throttling.limits import gap_of
+from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.windows import Window
+
+# Locks: none. A policy that is changed meanwhile counts as it was: the next to read it sees the new one.
+_POLICIES: Final[LiteralString] = """
+SELECT policy.id, policy.version, policy.open_requests, policy.min_gap, policy.starts, policy.period,
+       policy.bytes_per_second, policy.total_open_requests, policy.total_starts, policy.total_period,
+       policy.total_bytes_per_second, policy.holds_everywhere, policy.per_address, policy.spares_loopback,
+       policy.time_zone,
+       (SELECT json_agg(json_build_array(rule.pattern, rule.days, rule.from_time, rule.to_time, rule.open_requests,
+                        rule.min_gap, rule.starts, rule.period, rule.bytes_per_second, rule.total_open_requests,
+                        rule.total_starts, rule.total_period, rule.total_bytes_per_second, rule.denies)
+                        ORDER BY rule.position)
+          FROM jobs_throttlerule AS rule WHERE rule.policy_id = policy.id) AS rules
+  FROM jobs_throttlepolicy AS policy
+ WHERE policy.id = ANY(%(policies)s::bigint[]) OR policy.holds_everywhere
+"""
+
+
+class _Policy(NamedTuple):
+    id: int
+    version: int
+    open_requests: int
+    min_gap: float
+    starts: int | None
+    period: str
+    bytes_per_second: int | None
+    total_open_requests: int | None
+    total_starts: int | None
+    total_period: str
+    total_bytes_per_second: int | None
+    holds_everywhere: bool
+    per_address: bool
+    spares_loopback: bool
+    time_zone: str
+    rules: Sequence[Sequence[Any]] | None
+
+
+class _Rule(NamedTuple):
+    pattern: str
+    days: Sequence[int]
+    from_time: str | None
+    to_time: str | None
+    open_requests: int | None
+    min_gap: float | None
+    starts: int | None
+    period: str
+    bytes_per_second: int | None
+    total_open_requests: int | None
+    total_starts: int | None
+    total_period: str
+    total_bytes_per_second: int | None
+    denies: bool
+
+
+def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyTerms]:
+    """
+    Return the policies of these ids, and all that hold everywhere, by their ids, in one statement.
+
+    The cursor's rows are sequences; ids of policies that are gone are left out.
+    """
+    cursor.execute(_POLICIES, {"policies": list(policy_ids)})
+    return {policy.id: _terms(policy) for policy in (_Policy(*row) for row in cursor.fetchall())}
+
+
+def _terms(policy: _Policy) -> PolicyTerms:
+    zone = ZoneInfo(policy.time_zone)
+    return PolicyTerms(
+        id=policy.id,
+        version=policy.version,
+        numbers=_numbers(policy),
+        rules=tuple(_rule(_Rule(*rule), zone) for rule in policy.rules or ()),
+        total=_total(policy),
+        holds_everywhere=policy.holds_everywhere,
+        per_address=policy.per_address,
+        spares_loopback=policy.spares_loopback,
+    )
+
+
+def _rule(rule: _Rule, zone: ZoneInfo) -> RuleTerms:
+    opens, closes = (dt.time.fromisoformat(text) if text else None for text in (rule.from_time, rule.to_time))
+    return RuleTerms(
+        pattern=rule.pattern,
+        window=Window(days=tuple(rule.days), opens=opens, closes=closes, zone=zone),
+        numbers=_numbers(rule),
+        total=_total(rule),
+        denies=rule.denies,
+    )
+
+
+def _numbers(said: _Policy | _Rule) -> Numbers:
+    return Numbers(said.open_requests, said.min_gap, _rate(said.starts, said.period), said.bytes_per_second)
+
+
+def _total(said: _Policy | _Rule) -> Numbers:
+    rate = _rate(said.total_starts, said.total_period)
+    return Numbers(said.total_open_requests, None, rate, said.total_bytes_per_second)
+
+
+def _rate(starts: int | None, period: str) -> float | None:
+    return gap_of(starts, Period(period)) if starts else None

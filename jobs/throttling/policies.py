@@ -1,0 +1,118 @@
+"""
+What a throttle policy allows: of one bin at one moment, and of all its bins together. No I/O.
+
+The first rule that matches a bin's name and is open at the moment holds for it; what that rule leaves open is as the
+policy says. The longer of a least gap and of the gap that a rate comes to is the one in force.
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
+from jobs.throttling.patterns import Patterns
+from jobs.throttling.windows import ALWAYS, Window
+
+_LOOPBACK: Final = ("localhost", "127.", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """
+    The limits that a policy or a rule names; None is left open. `rate_gap` is what its rate comes to, in seconds.
+    """
+
+    requests: int | None = None
+    min_gap: float | None = None
+    rate_gap: float | None = None
+    bytes_per_second: int | None = None
+
+    @property
+    def are_open(self) -> bool:
+        return self == _NOTHING
+
+    def over(self, others: "Numbers") -> "Numbers":
+        """These, and where they leave something open the others."""
+        return Numbers(
+            requests=others.requests if self.requests is None else self.requests,
+            min_gap=others.min_gap if self.min_gap is None else self.min_gap,
+            rate_gap=others.rate_gap if self.rate_gap is None else self.rate_gap,
+            bytes_per_second=others.bytes_per_second if self.bytes_per_second is None else self.bytes_per_second,
+        )
+
+    def as_limits(self, *, denied: bool = False) -> Limits:
+        return Limits(
+            requests=UNLIMITED_REQUESTS if self.requests is None else self.requests,
+            gap=max(self.min_gap or 0.0, self.rate_gap or 0.0),
+            bytes_per_second=self.bytes_per_second,
+            denied=denied,
+        )
+
+
+_NOTHING: Final = Numbers()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTerms:
+    """
+    Other numbers for the bins of a pattern while a window is open; or nothing at all is fetched of them.
+
+    `total` is for all bins of the policy together, and said only by rules whose pattern is every bin.
+    """
+
+    pattern: str = ""
+    window: Window = ALWAYS
+    numbers: Numbers = _NOTHING
+    total: Numbers = _NOTHING
+    denies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTerms:
+    """
+    A policy as a value. `version` grows with each change of it, so what is worked out from it can be kept by that.
+
+    One that `holds_everywhere` limits every bin, whatever its seeds say. Under `per_address` its limits for one bin
+    hold for all bins at one address together, too.
+    """
+
+    id: int
+    version: int
+    numbers: Numbers
+    rules: tuple[RuleTerms, ...] = ()
+    total: Numbers = _NOTHING
+    holds_everywhere: bool = False
+    per_address: bool = False
+    spares_loopback: bool = False
+    _patterns: Patterns = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_patterns", Patterns(rule.pattern for rule in self.rules))
+
+    def for_bin(self, name: str, at: dt.datetime) -> Limits:
+        """What the bin of this name may be asked for at a moment."""
+        rule = next((rule for rule in self.rules_for(name) if rule.window.is_open(at)), None)
+        if rule is None:
+            limits = self.numbers.as_limits()
+        else:
+            limits = rule.numbers.over(self.numbers).as_limits(denied=rule.denies)
+        if self.spares_loopback and name.startswith(_LOOPBACK):
+            return Limits(limits.requests, 0.0, limits.bytes_per_second, limits.denied)
+        return limits
+
+    def rules_for(self, name: str) -> Iterator[RuleTerms]:
+        """The rules whose pattern matches a name, whenever they are open: the first of them that is open holds."""
+        return (self.rules[place] for place in self._patterns.places_of(name))
+
+    def in_total(self, at: dt.datetime) -> Limits | None:
+        """What all bins of the policy together may be asked for at a moment; None where that is not limited."""
+        rule = next((rule for rule in self.rules if rule.pattern == "" and rule.window.is_open(at)), None)
+        total = self.total if rule is None else rule.total.over(self.total)
+        return None if total.are_open else total.as_limits()
+
+    def next_change(self, at: dt.datetime) -> dt.datetime | None:
+        """When a window of its rules opens or closes next: until then all its limits stay; None: for ever."""
+        windows = {rule.window for rule in self.rules}
+        moments = [moment for window in windows if (moment := window.next_change(at)) is not None]
+        return min(moments, default=None)

@@ -1,0 +1,92 @@
+"""
+The times of the week in which a rule of a policy holds. No I/O.
+
+What the clock of the window's time zone shows is what counts: where clocks go forward, a window in the hour that
+they skip does not open that day, and where they go back, one in the hour that they show twice is open twice.
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo
+
+EVERY_DAY: Final = (1, 2, 3, 4, 5, 6, 7)
+_UTC: Final = ZoneInfo("UTC")
+_DAY: Final = dt.timedelta(days=1)
+_MIDNIGHT: Final = dt.time()
+# A clock may skip the only opening of a week, where a country leaves out a day. It does not twice in a row.
+_LOOKED_AHEAD: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """
+    Open on these days (1 is Monday) from `opens` until just before `closes`, or all day where both are None.
+
+    One that closes at or before the time of day at which it opens is open past midnight: its days are those on which
+    it opens.
+    """
+
+    days: tuple[int, ...] = EVERY_DAY
+    opens: dt.time | None = None
+    closes: dt.time | None = None
+    zone: ZoneInfo = _UTC
+
+    def is_open(self, at: dt.datetime) -> bool:
+        shown = at.astimezone(self.zone)
+        today, time = shown.isoweekday(), shown.time()
+        if self.opens is None or self.closes is None:
+            return today in self.days
+        if self.opens < self.closes:
+            return today in self.days and self.opens <= time < self.closes
+        yesterday = (today - 2) % 7 + 1
+        return (today in self.days and time >= self.opens) or (yesterday in self.days and time < self.closes)
+
+    def next_change(self, after: dt.datetime) -> dt.datetime | None:
+        """The first moment (UTC) after this one at which it opens or closes; None for one that never does."""
+        if self.opens is None and set(self.days) == set(EVERY_DAY):
+            return None
+        was_open = self.is_open(after)
+        return next((moment for moment in self._edges(after) if self.is_open(moment) != was_open), None)
+
+    def _edges(self, after: dt.datetime) -> Iterator[dt.datetime]:
+        """Every moment at which it could open or close, in their order: between two of them nothing changes."""
+        begin = after.astimezone(dt.UTC)
+        for _ in range(_LOOKED_AHEAD):
+            end = begin + _DAY
+            moments = {*self._shown_within(begin, end), *_changes_of_clock(self.zone, begin, end)}
+            yield from sorted(moments)
+            begin = end
+
+    def _shown_within(self, begin: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
+        """The moments in `(begin, end]` at which the clock shows a time at which it opens or closes."""
+        times = (_MIDNIGHT,) if self.opens is None or self.closes is None else (self.opens, self.closes)
+        date = begin.astimezone(self.zone).date() - _DAY
+        last = end.astimezone(self.zone).date() + _DAY
+        while date <= last:
+            for time in times:
+                for fold in (0, 1):
+                    moment = dt.datetime.combine(date, time, tzinfo=self.zone).replace(fold=fold).astimezone(dt.UTC)
+                    if begin < moment <= end:
+                        yield moment
+            date += _DAY
+
+
+ALWAYS: Final = Window()
+
+
+def _changes_of_clock(zone: ZoneInfo, begin: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
+    """The moment in `(begin, end]`, a day at most, at which the clock is set to another offset, if there is one."""
+    before = begin.astimezone(zone).utcoffset()
+    if end.astimezone(zone).utcoffset() == before:
+        return
+    # Clocks are set at a full second.
+    low, high = int(begin.timestamp()), int(end.timestamp())
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if dt.datetime.fromtimestamp(middle, zone).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    yield dt.datetime.fromtimestamp(high, dt.UTC)

@@ -1,0 +1,71 @@
+"""Patterns of bins' names, held against a matcher that tries everything."""
+
+import time
+from functools import cache
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jobs.throttling.patterns import Patterns, matches
+
+names = st.text("ab.:A", max_size=10)
+patterns = st.text("ab.:*A", max_size=8)
+
+
+def tried(pattern, name):
+    """Whether a pattern matches, by trying every way to share out the name among its stars."""
+
+    @cache
+    def rest(at, of):
+        if at == len(pattern):
+            return of == len(name)
+        if pattern[at] == "*":
+            return any(rest(at + 1, begin) for begin in range(of, len(name) + 1))
+        return of < len(name) and pattern[at].lower() == name[of].lower() and rest(at + 1, of + 1)
+
+    return pattern == "" or rest(0, 0)
+
+
+@given(patterns, names)
+@example("a*a", "a")
+@example("*a*b*", "ab")
+@example("", "a")
+def test_a_pattern_matches_what_some_way_to_read_it_matches(pattern, name):
+    assert matches(pattern, name) == tried(pattern, name)
+
+
+@given(st.lists(patterns, max_size=6), names)
+@example(["*.a", "a.a", "*", "*.a.a"], "a.a.a")
+def test_many_patterns_match_as_each_of_them_does(several, name):
+    expected = [place for place, pattern in enumerate(several) if tried(pattern, name)]
+
+    assert Patterns(several).places_of(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_meant"),
+    [
+        ("*.example.com", "www.example.com", True),
+        ("*.example.com", "a.b.example.com", True),
+        ("*.example.com", "example.com", False),
+        ("*.example.com", "example.com.evil.test", False),
+        ("*example.com", "example.com", True),
+        ("example.com", "example.com:8080", False),
+        ("example.com:*", "example.com:8080", True),
+        ("*.EXAMPLE.com", "www.Example.COM", True),
+        ("[::1]:*", "[::1]:8000", True),
+        ("a?b", "axb", False),
+    ],
+)
+def test_a_pattern_means_names(pattern, name, is_meant):
+    assert matches(pattern, name) is is_meant
+    assert Patterns([pattern]).places_of(name) == ([0] if is_meant else [])
+
+
+def test_no_pattern_takes_long():
+    begun = time.process_time()
+
+    assert not matches("*a" * 100 + "b", "a" * 10_000)
+
+    assert time.process_time() - begun < 0.5

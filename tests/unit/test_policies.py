@@ -1,0 +1,190 @@
+"""What a policy allows of a bin: numbers, rules by pattern and time, and the strictest of several policies."""
+
+import datetime as dt
+import itertools
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.lifecycle.period import Period
+from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of, strictest
+from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
+from jobs.throttling.windows import Window
+
+NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
+BY_NIGHT = Window(opens=dt.time(22), closes=dt.time(6))
+NIGHT = NOON.replace(hour=23)
+
+limits = st.builds(
+    Limits,
+    requests=st.integers(1, 9),
+    gap=st.sampled_from([0.0, 0.25, 1.0, 60.0]),
+    bytes_per_second=st.none() | st.integers(1, 9),
+    denied=st.booleans(),
+)
+
+
+def policy(*rules, requests=2, min_gap=1.0, **facts):
+    rate_gap = facts.pop("rate_gap", None)
+    return PolicyTerms(id=1, version=1, numbers=Numbers(requests, min_gap, rate_gap), rules=rules, **facts)
+
+
+# --- Gaps ------------------------------------------------------------------------------------------
+
+
+@given(starts=st.integers(1, 10_000), period=st.sampled_from(Period))
+def test_one_start_more_than_a_rate_allows_is_never_within_a_period(starts, period):
+    from_the_first_to_one_too_many = starts * gap_of(starts, period)
+
+    assert from_the_first_to_one_too_many >= period.seconds * (1 - 1e-12)
+
+
+def test_thirty_starts_a_minute_are_two_seconds_apart():
+    assert gap_of(30, Period.MINUTE) == 2.0
+    assert gap_of(None, None) == 0.0
+
+
+@pytest.mark.parametrize(("min_gap", "rate_gap"), [(2.0, 1.0), (1.0, 2.0)])
+def test_the_longer_of_a_gap_and_a_rate_holds(min_gap, rate_gap):
+    assert policy(min_gap=min_gap, rate_gap=rate_gap).for_bin("a.example", NOON).gap == 2.0
+
+
+# --- The strictest ---------------------------------------------------------------------------------
+
+
+def test_the_strictest_has_the_least_of_each():
+    slow, narrow = Limits(8, 2.0, None), Limits(1, 0.5, 1000.0, denied=True)
+
+    assert strictest([slow, narrow]) == Limits(1, 2.0, 1000.0, denied=True)
+
+
+def test_of_no_limits_none_is_the_strictest():
+    assert strictest([]) is None
+
+
+@given(st.lists(limits, min_size=1, max_size=4), st.randoms())
+def test_the_strictest_does_not_depend_on_order(several, dice):
+    shuffled = list(several)
+    dice.shuffle(shuffled)
+
+    assert strictest(shuffled) == strictest(several)
+
+
+@given(limits, limits, limits)
+def test_the_strictest_may_be_found_by_and_by(one, two, three):
+    assert strictest([strictest([one, two]), three]) == strictest([one, strictest([two, three])])
+
+
+@given(st.lists(limits, min_size=1, max_size=4), limits)
+def test_one_more_policy_never_allows_more(several, another):
+    before, after = strictest(several), strictest([*several, another])
+
+    assert after.requests <= before.requests
+    assert after.gap >= before.gap
+    assert after.denied >= before.denied
+    assert before.bytes_per_second is None or after.bytes_per_second <= before.bytes_per_second
+
+
+# --- Rules -----------------------------------------------------------------------------------------
+
+
+def test_the_first_rule_that_matches_holds():
+    shop, others = RuleTerms("shop.example", numbers=Numbers(requests=1)), RuleTerms("*", numbers=Numbers(requests=5))
+
+    assert policy(shop, others).for_bin("shop.example", NOON).requests == 1
+    assert policy(others, shop).for_bin("shop.example", NOON).requests == 5
+    assert policy(shop, others).for_bin("www.example", NOON).requests == 5
+
+
+def test_what_a_rule_leaves_open_is_as_the_policy_says():
+    rule = RuleTerms("a.example", numbers=Numbers(bytes_per_second=500))
+
+    assert policy(rule, requests=3, min_gap=4.0).for_bin("a.example", NOON) == Limits(3, 4.0, 500)
+
+
+def test_a_rule_holds_only_while_its_window_is_open():
+    rule = RuleTerms(window=BY_NIGHT, numbers=Numbers(min_gap=0.1))
+
+    assert policy(rule).for_bin("a.example", NOON).gap == 1.0
+    assert policy(rule).for_bin("a.example", NIGHT).gap == 0.1
+
+
+def test_a_rule_that_is_shut_leaves_the_place_to_the_next():
+    by_night = RuleTerms("a.example", window=BY_NIGHT, numbers=Numbers(requests=9))
+    always = RuleTerms("*", numbers=Numbers(requests=5))
+
+    assert policy(by_night, always).for_bin("a.example", NOON).requests == 5
+
+
+def test_what_a_rule_denies_is_denied_there_only():
+    denying = policy(RuleTerms("*.example", denies=True))
+
+    assert denying.for_bin("www.example", NOON).denied
+    assert not denying.for_bin("www.test", NOON).denied
+
+
+@pytest.mark.parametrize("name", ["localhost:8000", "127.0.0.1", "[::1]:81"])
+def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
+    spared = policy(RuleTerms("127.*", denies=True), spares_loopback=True)
+
+    assert spared.for_bin(name, NOON).gap == 0.0
+    assert spared.for_bin(name, NOON).requests == 2
+    assert spared.for_bin(name, NOON).denied == name.startswith("127.")
+    assert policy().for_bin(name, NOON).gap == 1.0
+
+
+# --- Totals ----------------------------------------------------------------------------------------
+
+
+def test_without_totals_there_are_none():
+    assert policy().in_total(NOON) is None
+
+
+def test_a_total_of_starts_leaves_requests_without_limit():
+    assert policy(total=Numbers(rate_gap=0.1)).in_total(NOON) == Limits(UNLIMITED_REQUESTS, 0.1)
+
+
+def test_a_rule_of_every_bin_changes_the_totals_while_it_is_open():
+    rule = RuleTerms(window=BY_NIGHT, total=Numbers(requests=100))
+    capped = policy(rule, total=Numbers(requests=10, bytes_per_second=7))
+
+    assert capped.in_total(NOON) == Limits(10, 0.0, 7)
+    assert capped.in_total(NIGHT) == Limits(100, 0.0, 7)
+
+
+# --- What changes, and when ------------------------------------------------------------------------
+
+windows = st.builds(
+    Window,
+    days=st.lists(st.integers(1, 7), min_size=1, unique=True).map(tuple),
+    opens=st.sampled_from([dt.time(1, 30), dt.time(8), dt.time(22)]),
+    closes=st.sampled_from([dt.time(2, 30), dt.time(18), dt.time(0)]),
+    zone=st.sampled_from([ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")]),
+)
+rules = st.builds(
+    RuleTerms,
+    pattern=st.sampled_from(["", "*.example", "b.example"]),
+    window=windows,
+    numbers=st.builds(Numbers, requests=st.none() | st.integers(1, 9)),
+    denies=st.booleans(),
+)
+
+
+@given(st.lists(rules, min_size=1, max_size=4), st.integers(0, 14 * 24 * 60))
+def test_limits_stay_until_the_next_change(some, minutes):
+    terms = policy(*some)
+    at = dt.datetime(2030, 3, 24, tzinfo=dt.UTC) + dt.timedelta(minutes=minutes)
+
+    change = terms.next_change(at)
+
+    assert change > at
+    span = (change - at) / 7
+    for step, name in itertools.product(range(7), ["a.example", "b.example", "c.test"]):
+        assert terms.for_bin(name, at + step * span) == terms.for_bin(name, at)
+        assert terms.for_bin(name, change - dt.timedelta(microseconds=1)) == terms.for_bin(name, at)
+
+
+def test_a_policy_without_windows_never_changes_by_itself():
+    assert policy(RuleTerms("*.example", numbers=Numbers(requests=1))).next_change(NOON) is None

@@ -1,0 +1,116 @@
+"""Times of the week in which a rule holds, held against a look at what the clock shows at every minute."""
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.throttling.windows import ALWAYS, Window
+
+MINUTE, HOUR, DAY = dt.timedelta(minutes=1), dt.timedelta(hours=1), dt.timedelta(days=1)
+BERLIN = ZoneInfo("Europe/Berlin")
+# Weeks in which clocks are set, of Berlin, New York, Lord Howe (by half an hour), Havana (at midnight) and Samoa, which
+# left out Friday, 30 December 2011.
+WEEKS = [
+    ("UTC", dt.datetime(2030, 1, 1, tzinfo=dt.UTC)),
+    ("Europe/Berlin", dt.datetime(2030, 3, 28, tzinfo=dt.UTC)),
+    ("Europe/Berlin", dt.datetime(2030, 10, 25, tzinfo=dt.UTC)),
+    ("America/New_York", dt.datetime(2030, 3, 8, tzinfo=dt.UTC)),
+    ("Australia/Lord_Howe", dt.datetime(2030, 4, 5, tzinfo=dt.UTC)),
+    ("America/Havana", dt.datetime(2024, 3, 8, tzinfo=dt.UTC)),
+    ("America/Havana", dt.datetime(2024, 11, 1, tzinfo=dt.UTC)),
+    ("Pacific/Apia", dt.datetime(2011, 12, 27, tzinfo=dt.UTC)),
+]
+
+times = st.times().map(lambda time: time.replace(second=0, microsecond=0))
+days = st.lists(st.integers(1, 7), min_size=1, unique=True).map(tuple)
+spans = st.none() | st.tuples(times, times).filter(lambda span: span[0] != span[1])
+
+
+def make(zone, days, span):
+    opens, closes = span or (None, None)
+    return Window(days=days, opens=opens, closes=closes, zone=ZoneInfo(zone))
+
+
+def shows(window, at):
+    """Whether the clock shows a time within the window: a walk back, minute by minute of its face, to an opening."""
+    face = at.astimezone(window.zone).replace(tzinfo=None, fold=0)
+    if window.opens is None:
+        return face.isoweekday() in window.days
+    while True:
+        if face.time() == window.closes:
+            return False
+        if face.time() == window.opens:
+            return face.isoweekday() in window.days
+        face -= MINUTE
+
+
+@given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
+@settings(max_examples=300)
+def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
+    zone, begin = week
+    window = make(zone, some_days, span)
+
+    assert window.is_open(begin + minutes * MINUTE) == shows(window, begin + minutes * MINUTE)
+
+
+@given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
+@settings(max_examples=200, deadline=None)
+def test_it_stays_as_it_is_until_its_next_change(week, some_days, span, minutes):
+    zone, begin = week
+    window = make(zone, some_days, span)
+    at = begin + minutes * MINUTE
+
+    change = window.next_change(at)
+
+    if change is None:
+        assert (span, len(some_days)) == (None, 7)
+        return
+    was_open = window.is_open(at)
+    assert window.is_open(change) != was_open
+    assert window.is_open(change - dt.timedelta(microseconds=1)) == was_open
+    # Times are whole minutes, and clocks are set at whole minutes.
+    minutes_between = range(int((change - at) / MINUTE))
+    assert all(window.is_open(at + minute * MINUTE) == was_open for minute in minutes_between)
+
+
+def test_a_window_past_midnight_belongs_to_the_day_on_which_it_opens():
+    friday_night = Window(days=(5,), opens=dt.time(22), closes=dt.time(6))
+    friday = dt.datetime(2030, 1, 4, tzinfo=dt.UTC)
+
+    assert not friday_night.is_open(friday + 5 * HOUR)
+    assert friday_night.is_open(friday + 23 * HOUR)
+    assert friday_night.is_open(friday + 29 * HOUR)
+    assert not friday_night.is_open(friday + 30 * HOUR)
+
+
+def test_a_window_may_close_at_midnight():
+    evening = Window(opens=dt.time(22), closes=dt.time(0))
+    midnight = dt.datetime(2030, 1, 2, tzinfo=dt.UTC)
+
+    assert evening.is_open(midnight - MINUTE)
+    assert not evening.is_open(midnight)
+    assert evening.next_change(midnight - HOUR) == midnight
+
+
+def test_the_hour_that_clocks_skip_is_in_no_window_and_the_one_that_they_show_twice_in_it_twice():
+    at_night = Window(opens=dt.time(2), closes=dt.time(3), zone=BERLIN)
+    spring, autumn = dt.datetime(2030, 3, 31, tzinfo=dt.UTC), dt.datetime(2030, 10, 27, tzinfo=dt.UTC)
+
+    assert not any(at_night.is_open(spring + minute * MINUTE) for minute in range(4 * 60))
+    assert sum(at_night.is_open(autumn + minute * MINUTE) for minute in range(4 * 60)) == 120
+
+
+def test_a_day_that_a_country_left_out_is_waited_for():
+    fridays = Window(days=(5,), zone=ZoneInfo("Pacific/Apia"))
+    thursday = dt.datetime(2011, 12, 29, 12, tzinfo=ZoneInfo("Pacific/Apia"))
+
+    assert fridays.next_change(thursday).astimezone(fridays.zone).date() == dt.date(2012, 1, 6)
+
+
+@pytest.mark.parametrize("at", [dt.datetime(2030, 3, 31, 1, tzinfo=dt.UTC)])
+def test_what_is_always_open_never_changes(at):
+    assert ALWAYS.is_open(at)
+    assert ALWAYS.next_change(at) is None
