@@ -257,7 +257,7 @@ class Cluster:
                 latency_ms=40, slow=slow, **options,
             )
         )  # fmt: skip
-        _give_precedence(site.pid)
+        give_precedence(site.pid)
         output = self.directory / f"pages-{number}.jsonl"
 
         def make():
@@ -351,7 +351,7 @@ class Cluster:
         django_connection.close()
 
 
-def _give_precedence(pid):
+def give_precedence(pid):
     """
     Let a site run before all others, where that is permitted: it is what pace is measured by.
 

@@ -1,0 +1,48 @@
+"""The pace of hosts that two jobs of two policies share, by the sites' own logs, whatever befalls managers and workers."""
+
+import random
+
+import pytest
+
+from tests.chaos import cluster as chaos
+from tests.pace.scenario import Scenario
+
+
+@pytest.fixture
+def nodes(machine, tmp_path):
+    """Managers and workers, each on a machine of its own; none is started yet."""
+    cluster = chaos.Cluster(None, machine.database, tmp_path, random.Random(1), lambda _words: None)
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.fixture
+def scenario(nodes):
+    with Scenario(nodes) as scenario:
+        yield scenario
+
+
+def assert_kept(scenario):
+    found = scenario.broken()
+    assert not found, "\n".join(map(str, found[:10]))
+
+
+def test_the_strictest_limits_hold_whatever_befalls_managers_and_workers(scenario):
+    scenario.owner(scenario.policies[0]).kill(back_in=1)
+    scenario.go_on()
+    for _ in range(2):
+        scenario.asker().kill(back_in=1)
+        scenario.go_on()
+    for _ in range(4):
+        scenario.move_groups()
+        scenario.go_on(8)
+    if chaos.has_faketime():
+        for offsets in (("+1h", "-1h"), ("-2d", "+40s"), ("+0s", "-5s")):
+            for place, node in enumerate(scenario.cluster.nodes):
+                node.set_clock(offsets[place % 2])
+            scenario.go_on(10)
+
+    assert_kept(scenario)
+    assert len(scenario.agents()) > 2

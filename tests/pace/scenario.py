@@ -1,0 +1,176 @@
+"""
+Two jobs of two policies on one host, and on one that asks for a delay: two managers, four workers, and what befalls them.
+
+Everything that is judged comes from the sites' logs and from `limits`, which tells when which limits were in force.
+The jobs are lists of pages, too long to come to an end meanwhile.
+"""
+
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+
+from django.utils import timezone
+
+from crawlctl.demo.log import read_log
+from jobs import control
+from jobs.control import GroupUnknown, NodeUnknown
+from jobs.models import Job
+from nodes.requests import NoMain, RequestRefused
+from tests.chaos.checkers import fetches
+from tests.chaos.cluster import give_precedence
+from tests.factories import make_job, make_policy
+from tests.pace.rules import LeastGap, Limits, broken, over_time
+from tests.processes import serve_site, wait_for
+
+# Seconds that the robots.txt of one of the sites asks for.
+DELAY = 0.4
+_PAGES = 1200
+# An edit is judged over so many seconds after it has reached everybody.
+_JUDGED_AFTER_AN_EDIT = 5.0
+
+
+@dataclass
+class ServedSite:
+    """A site of one host with the logs of when requests came and when they were over."""
+
+    site: object
+    starts: object
+    ends: object
+
+    @property
+    def host(self):
+        return self.site.plan.origins[0].removeprefix("http://")
+
+    @property
+    def pages(self):
+        return [self.site.plan.url(page) for page in range(_PAGES)]
+
+    def fetches(self):
+        """What it saw until now; asking it for that brings its logs into their files."""
+        assert self.site.lines
+        return fetches(read_log(self.starts), read_log(self.ends))
+
+
+@dataclass
+class Scenario:
+    """
+    The strict policy's job begins first, so its limits hold from the first request on. To be used as a context.
+
+    `cluster` is one of chaos, without a crawl of its own. `changes` are (moment, limits of the strict policy).
+    """
+
+    cluster: object
+    # What each node is told beside what all are, as CRAWLCTL_CHAOS.
+    orders: dict = field(default_factory=dict)
+    strict: Limits = field(default_factory=lambda: Limits(gap=0.2, open_requests=1))
+    eager: Limits = field(default_factory=lambda: Limits(gap=0.02, open_requests=4))
+    changes: list = field(default_factory=list)
+    _opened: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self):
+        self.plain = self._serve("plain", latency_ms=30)
+        self.delaying = self._serve("delaying", latency_ms=30, crawl_delay=DELAY)
+        self.cluster.at_once = 0
+        self.cluster.add("manager", 2)
+        self.cluster.add("worker", 4)
+        for node in self.cluster.nodes:
+            node.orders.update(self.orders)
+            node.start()
+        self.tend_until(self.cluster.is_whole, saying="the cluster is whole")
+        pages = [page for both in zip(self.plain.pages, self.delaying.pages, strict=True) for page in both]
+        self.policies = [_policy(name, limits) for name, limits in (("strict", self.strict), ("eager", self.eager))]
+        self.changes.append((time.monotonic(), self.strict))
+        for policy, of_job in zip(self.policies, (pages[: len(pages) // 2], pages[len(pages) // 2 :]), strict=True):
+            job = make_job(urls=of_job, policy=policy, specification={"max_depth": 0})
+            control.start(job.pk, made_by="a test", now=timezone.now())
+            self.tend_until(lambda job=job: Job.objects.get(pk=job.pk).phase == "active", saying="the job runs")
+        self.go_on(10)
+        return self
+
+    def __exit__(self, *_):
+        self._opened.close()
+
+    def _serve(self, name, **options):
+        starts, ends = (self.cluster.directory / f"{name}.{kind}" for kind in ("log", "ends"))
+        site = self._opened.enter_context(serve_site(starts, pages=_PAGES, traps=0, ends=ends, **options))
+        give_precedence(site.pid)
+        return ServedSite(site, starts, ends)
+
+    # --- What befalls it -------------------------------------------------------------------------
+
+    def go_on(self, requests=25):
+        """Wait until the plain site has been asked for so many more pages."""
+        seen = self.plain.site.count_requests()
+        self.tend_until(lambda: self.plain.site.count_requests() >= seen + requests, saying="the crawl goes on")
+
+    def tend_until(self, condition, *, saying):
+        """Wait; who has ended meanwhile is started again."""
+
+        def tend():
+            for node in self.cluster.nodes:
+                node.tend()
+            return condition()
+
+        return wait_for(tend, saying=saying)
+
+    def edit(self, limits):
+        """Edit the strict policy, and crawl on until the edit can be judged."""
+        edit_policy(self.policies[0], limits)
+        self.changes.append((time.monotonic(), limits))
+        over = time.monotonic() + 10 + _JUDGED_AFTER_AN_EDIT
+        self.tend_until(lambda: time.monotonic() > over, saying="the edit has reached everybody")
+
+    def kill(self, node, *, back_in=0.0):
+        node.kill(back_in=back_in)
+
+    def node_of(self, name):
+        return next(node for node in self.cluster.nodes if node.name == name)
+
+    def owner(self, policy):
+        """The manager that owns the group of a policy."""
+        query = """
+            SELECT node.name FROM jobs_throttlegroup AS held JOIN nodes_node AS node ON node.id = held.owner_id
+             WHERE held.policy_id = %s AND held.state = 'owned'
+        """
+        return self.node_of(
+            self.tend_until(lambda: self.cluster.rows(query, policy.pk), saying="somebody owns it")[0].name
+        )
+
+    def asker(self):
+        """The worker that the plain site was asked by last."""
+        return self.node_of(self.plain.site.requests()[-1].agent)
+
+    def move_groups(self):
+        """Ask for each group to go to the other manager, as far as somebody can be asked."""
+        query = """
+            SELECT held.id, other.id AS other
+              FROM jobs_throttlegroup AS held
+              JOIN nodes_node AS other ON other.kind = 'manager' AND other.status = 'running' AND other.id <> held.owner_id
+        """
+        for group in self.cluster.rows(query):
+            with suppress(NoMain, RequestRefused, GroupUnknown, NodeUnknown):
+                control.move_group(group.id, to=group.other, made_by="a test", now=timezone.now())
+
+    # --- What came of it -------------------------------------------------------------------------
+
+    def broken(self):
+        """Every breach of what the sites allow."""
+        plain, delaying = self.plain.fetches(), self.delaying.fetches()
+        told_at = next(fetch.end for fetch in delaying if fetch.url.endswith("/robots.txt"))
+        hosts = (self.plain.host, self.delaying.host)
+        rules = [rule for host in hosts for rule in over_time(self.changes, host)]
+        rules.append(LeastGap(seconds=DELAY, hosts=frozenset({self.delaying.host}), since=told_at))
+        return broken([*plain, *delaying], rules, freezes=self.cluster.freezes)
+
+    def agents(self):
+        """Who asked the plain site."""
+        return {fetch.agent for fetch in self.plain.fetches()}
+
+
+def _policy(name, limits):
+    return make_policy(name, open_requests=limits.open_requests, min_gap=limits.gap)
+
+
+def edit_policy(policy, limits):
+    policy.open_requests, policy.min_gap = limits.open_requests, limits.gap
+    policy.save()
