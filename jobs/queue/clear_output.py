@@ -53,7 +53,7 @@ SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(o
 _CLEARED: Final[LiteralString] = """
 UPDATE jobs_outputconnection SET clear_before = NULL, clearing_refused = '' WHERE id = %(output)s
 """
-REFUSED: Final[LiteralString] = """
+_REFUSED: Final[LiteralString] = """
 UPDATE jobs_outputconnection SET clearing_refused = %(why)s
  WHERE id = %(output)s AND (clear_before IS NOT NULL OR orphans_after IS NOT NULL)
 """
@@ -76,18 +76,41 @@ def clear_some(
     keeps_history: bool = True,
 ) -> Cleared:
     """Take the next chunk out of an output that is to be cleared, not one of `apart_from`."""
-    row = connection.execute(_IS_THERE).fetchone()
+    return clear_chunk(
+        connection,
+        is_there=_IS_THERE,
+        claim=_CLAIM,
+        apart_from=apart_from,
+        clear=lambda cursor, wanted: _clear(cursor, wanted, opens(wanted), keeps_history=keeps_history),
+    )
+
+
+def clear_chunk(
+    connection: psycopg.Connection[Any],
+    *,
+    is_there: LiteralString,
+    claim: LiteralString,
+    apart_from: frozenset[int],
+    clear: Callable[[psycopg.Cursor[Any], Any], int],
+) -> Cleared:
+    """
+    Claim an output, not one of `apart_from`, and take a chunk out of it: what `clear` made of that.
+
+    `is_there` says cheaply whether there is any such output; `claim` locks one. What the output refuses is written
+    to it, and changes nothing else.
+    """
+    row = connection.execute(is_there).fetchone()
     if row is None or not row[0]:
         return Cleared()
     wanted: Any = None
     try:
         with connection.transaction(), named_rows(connection, binary=True) as cursor:
-            wanted = cursor.execute(_CLAIM, {"apart_from": list(apart_from)}).fetchone()
+            wanted = cursor.execute(claim, {"apart_from": list(apart_from)}).fetchone()
             if wanted is None:
                 return Cleared()
-            return Cleared(wanted.id, _clear(cursor, wanted, opens(wanted), keeps_history=keeps_history))
+            return Cleared(wanted.id, clear(cursor, wanted))
     except (OutputError, BadSpecification) as refused:
-        connection.execute(REFUSED, {"output": wanted.id, "why": str(refused)})
+        connection.execute(_REFUSED, {"output": wanted.id, "why": str(refused)})
         return Cleared(wanted.id, refused=str(refused))
 
 

@@ -10,11 +10,9 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import Output, OutputError
+from jobs.connectors.output.base import Output
 from jobs.connectors.output.registry import StoredOutput
-from jobs.connectors.schema import BadSpecification
-from jobs.queue.clear_output import REFUSED, Cleared, let_go
-from jobs.queue.rows import named_rows
+from jobs.queue.clear_output import Cleared, clear_chunk, let_go
 
 _AT_ONCE: Final = 500
 
@@ -54,19 +52,13 @@ def drop_orphans(
     keeps_history: bool = True,
 ) -> Cleared:
     """Take the next chunk of orphans out of an output that a job has left, not one of `apart_from`."""
-    row = connection.execute(_IS_THERE).fetchone()
-    if row is None or not row[0]:
-        return Cleared()
-    wanted: Any = None
-    try:
-        with connection.transaction(), named_rows(connection, binary=True) as cursor:
-            wanted = cursor.execute(_CLAIM, {"apart_from": list(apart_from)}).fetchone()
-            if wanted is None:
-                return Cleared()
-            return Cleared(wanted.id, _drop(cursor, wanted, opens, keeps_history=keeps_history))
-    except (OutputError, BadSpecification) as refused:
-        connection.execute(REFUSED, {"output": wanted.id, "why": str(refused)})
-        return Cleared(wanted.id, refused=str(refused))
+    return clear_chunk(
+        connection,
+        is_there=_IS_THERE,
+        claim=_CLAIM,
+        apart_from=apart_from,
+        clear=lambda cursor, wanted: _drop(cursor, wanted, opens, keeps_history=keeps_history),
+    )
 
 
 def _drop(
