@@ -1,5 +1,5 @@
 """
-The demo's processes: the synthetic site, managers, workers and the web server, under one supervisor.
+The demo's processes: the synthetic site, managers, workers and the web server, under one supervisor. A drill's, too.
 
 Workers and the web server stop first, while the site still answers what is in flight, and the site last.
 """
@@ -19,6 +19,7 @@ from crawlctl.demo.plan import SitePlan
 from crawlctl.supervisor import Service, Supervisor
 from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT
+from nodes.lifecycle import CLUSTER_SCOPE
 
 _SEED: Final = 1
 _SITE: Final = "synthetic-site"
@@ -70,15 +71,22 @@ class DemoCluster:
         started = json.loads(self.supervisor.announcement(_SITE, within=_SITE_STARTS_WITHIN))
         return SitePlan(seed=_SEED, pages=pages, origins=tuple(started["origins"]))
 
-    def start_nodes(self, *, managers: int, workers: int, listener: socket.socket) -> None:
-        """Start nodes, and the web server behind the socket."""
-        self.supervisor.start(
-            *(services.manager(number, log=self._log_of(f"manager-{number}")) for number in range(1, managers + 1))
-        )
-        self.supervisor.start(
-            *(services.worker(number, log=self._log_of(f"worker-{number}")) for number in range(1, workers + 1)),
-            services.web_server(listener, log=self._log_of("web-server")),
-        )
+    def start_nodes(self, *, managers: int, workers: int, scope: str = CLUSTER_SCOPE) -> None:
+        """Start nodes, in a scope of their own or in that of the cluster."""
+        for kind, start, number_of_them in (
+            ("manager", services.manager, managers),
+            ("worker", services.worker, workers),
+        ):
+            self.supervisor.start(
+                *(
+                    start(number, scope=scope, log=self._log_of(f"{kind}-{number}"))
+                    for number in range(1, number_of_them + 1)
+                )
+            )
+
+    def start_web_server(self, listener: socket.socket) -> None:
+        """Start the web server behind the socket."""
+        self.supervisor.start(services.web_server(listener, log=self._log_of("web-server")))
 
     def complete_log(self, plan: SitePlan) -> None:
         """Have all answers so far in the site's log."""

@@ -23,6 +23,7 @@ from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.loops.database import database_dsn
 from jobs.models import Job, OutputConnection, RepositoryConnection, SearchDocument, ThrottlePolicy
+from nodes.lifecycle import CLUSTER_SCOPE
 
 _MADE_BY: Final = "demo"
 _OPEN_REQUESTS: Final = 16
@@ -54,21 +55,50 @@ def only_demo() -> Iterator[None]:
 
 def create_job(plan: SitePlan, *, gap: float, now: dt.datetime) -> Job:
     """Make a job that crawls the whole site; `gap` is seconds between two requests to one of its hosts."""
+    return create_job_of_site(
+        plan,
+        name=_free_name(),
+        output=DEFAULT_OUTPUT,
+        open_requests=_OPEN_REQUESTS,
+        gap=gap,
+        scope=CLUSTER_SCOPE,
+        made_by=_MADE_BY,
+        now=now,
+    )
+
+
+def create_job_of_site(
+    plan: SitePlan,
+    *,
+    name: str,
+    output: str,
+    open_requests: int,
+    gap: float,
+    scope: str,
+    made_by: str,
+    now: dt.datetime,
+) -> Job:
+    """
+    Make a job that crawls a whole site into an output, which is named as on a command line.
+
+    Its limits, which hold on this machine as well, are the policy that bears the name of who makes it.
+    """
     policy, _ = ThrottlePolicy.objects.update_or_create(
-        name="demo", defaults={"open_requests": _OPEN_REQUESTS, "min_gap": gap, "spares_loopback": False}
+        name=made_by, defaults={"open_requests": open_requests, "min_gap": gap, "spares_loopback": False}
     )
     repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
-    wanted = parse_output(DEFAULT_OUTPUT)
-    output, _ = OutputConnection.objects.get_or_create(
+    wanted = parse_output(output)
+    connection, _ = OutputConnection.objects.get_or_create(
         name=wanted.name, defaults={"connector": wanted.connector, "configuration": wanted.configuration}
     )
     return control.create_job(
-        name=_free_name(),
+        name=name,
         repository=repository,
-        outputs=[output],
+        outputs=[connection],
         seeds=[SeedWanted((plan.start_url,), policy)],
         specification={"scope": "any", "allow_private_networks": True},
-        made_by=_MADE_BY,
+        node_scope=scope,
+        made_by=made_by,
         now=now,
     ).job
 

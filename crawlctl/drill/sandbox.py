@@ -18,17 +18,15 @@ import psycopg
 from django.conf import settings
 from django.utils import timezone
 
-from crawlctl import services
 from crawlctl.demo.cluster import DemoCluster
+from crawlctl.demo.job import create_job_of_site
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import SitePlan
 from crawlctl.drill.observation import Request
 from crawlctl.supervisor import Supervisor
 from jobs import control
-from jobs.connectors.output.registry import parse_output
-from jobs.control import SeedWanted
 from jobs.duties.housekeep import forget_scope
-from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.models import Job
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import Node
 
@@ -78,9 +76,18 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
     cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "drills" / str(name))
     try:
         plan = cluster.start_site(pages=_PAGES, hosts=_HOSTS)
-        supervisor.start(*(services.manager(n, scope=scope, log=_log(cluster, "manager", n)) for n in _numbers()))
-        supervisor.start(*(services.worker(n, scope=scope, log=_log(cluster, "worker", n)) for n in _numbers()))
-        job = _create_job(plan, scope=scope)
+        cluster.start_nodes(managers=_NODES, workers=_NODES, scope=scope)
+        now = timezone.now()
+        job = create_job_of_site(
+            plan,
+            name=f"drill {now:%Y-%m-%d %H:%M:%S.%f}",
+            output="null",
+            open_requests=_OPEN_REQUESTS,
+            gap=GAP,
+            scope=scope,
+            made_by=_MADE_BY,
+            now=now,
+        )
         box = Sandbox(scope, cluster, plan)
         _wait(lambda: _have_started(scope), saying="its nodes work", cluster=cluster)
         control.start(job.pk, made_by=_MADE_BY, now=timezone.now())
@@ -94,35 +101,6 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
         forget_scope(connection, scope=scope)
     # Where something went wrong, what its processes said is kept.
     shutil.rmtree(cluster.directory)
-
-
-def _numbers() -> range:
-    return range(1, _NODES + 1)
-
-
-def _log(cluster: DemoCluster, kind: str, number: int) -> Path:
-    return cluster.directory / f"{kind}-{number}.log"
-
-
-def _create_job(plan: SitePlan, *, scope: str) -> Job:
-    policy, _ = ThrottlePolicy.objects.update_or_create(
-        name="drill", defaults={"open_requests": _OPEN_REQUESTS, "min_gap": GAP, "spares_loopback": False}
-    )
-    repository, _ = RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": "web"})
-    wanted = parse_output("null")
-    output, _ = OutputConnection.objects.get_or_create(
-        name=wanted.name, defaults={"connector": wanted.connector, "configuration": wanted.configuration}
-    )
-    return control.create_job(
-        name=f"drill {timezone.now():%Y-%m-%d %H:%M:%S.%f}",
-        repository=repository,
-        outputs=[output],
-        seeds=[SeedWanted((plan.start_url,), policy)],
-        specification={"scope": "any", "allow_private_networks": True},
-        node_scope=scope,
-        made_by=_MADE_BY,
-        now=timezone.now(),
-    ).job
 
 
 def _have_started(scope: str) -> bool:

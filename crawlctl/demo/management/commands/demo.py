@@ -122,7 +122,8 @@ class Command(BaseCommand):
             demo_job.delete_earlier_jobs(before=None, now=timezone.now())
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=timezone.now())
             with sockets.listen(host="127.0.0.1", port=wanted.port) as listener:
-                self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, listener=listener)
+                self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
+                self._cluster.start_web_server(listener)
                 address = sockets.address_of(listener, host="127.0.0.1")
                 self._print(f"web interface: {address}")
                 self._print(ensure_administrator(renew=True))
