@@ -48,25 +48,40 @@ def run_worker(
     """
     dsn = database_dsn()
     try:
-        effective = _settings_of_this_process(dsn, options)
+        effective, identity = _become_node(NodeKind.WORKER, dsn, name=name, scope=scope, options=options, tags=tags)
     except psycopg.OperationalError as error:
         raise WorkerFailed(f"the database stayed away: {error}") from error
+    worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope))
+    uvloop.run(_run_worker(worker, attached=attached))
+
+
+def _become_node(
+    kind: NodeKind,
+    dsn: str,
+    *,
+    name: str,
+    scope: str,
+    options: Sequence[str],
+    tags: tuple[str, ...] = (),
+    address: str = "",
+    should_stop: Callable[[], bool] = lambda: False,
+) -> tuple[Effective, NodeIdentity]:
+    """Settle what this process runs with, and as whom: also its Django's sessions are told by that."""
+    effective = _settings_of_this_process(dsn, options, should_stop=should_stop)
     identity = NodeIdentity.of_this_process(
-        kind=NodeKind.WORKER,
+        kind=kind,
         scope=scope,
         name=name or socket.gethostname(),
         timeout=effective[NODE_TIMEOUT],
         tags=tags,
-        capacity=effective[CLAIMED],
+        capacity=effective[CLAIMED] if kind == NodeKind.WORKER else 0,
+        address=address,
     )
-    worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope))
     name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
-    uvloop.run(_run_worker(worker, attached=attached))
+    return effective, identity
 
 
-def _settings_of_this_process(
-    dsn: str, options: Sequence[str], *, should_stop: Callable[[], bool] = lambda: False
-) -> Effective:
+def _settings_of_this_process(dsn: str, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
     """Settle what this process runs with; waits for a database that is away as a node does."""
     given = told(options)
 
@@ -155,22 +170,12 @@ def make_manager(
     """
     dsn = database_dsn()
     try:
-        effective = _settings_of_this_process(dsn, options, should_stop=should_stop)
+        effective, identity = _become_node(
+            NodeKind.MANAGER, dsn, name=name, scope=scope, options=options, address=address, should_stop=should_stop
+        )
     except psycopg.OperationalError as error:
         raise ManagerFailed(f"the database stayed away: {error}") from error
-    identity = NodeIdentity.of_this_process(
-        kind=NodeKind.MANAGER,
-        scope=scope,
-        name=name or socket.gethostname(),
-        timeout=effective[NODE_TIMEOUT],
-        address=address,
-    )
-    name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
-    return Manager(
-        dsn=dsn,
-        identity=identity,
-        settings=ManagerSettings.of(effective),
-    )
+    return Manager(dsn=dsn, identity=identity, settings=ManagerSettings.of(effective))
 
 
 def _exit_soon() -> None:
