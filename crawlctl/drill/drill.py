@@ -1,13 +1,12 @@
 """One drill, from the choice of its victim to its report."""
 
 import datetime as dt
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import psycopg
 
-from crawlctl.drill.faults import Fault, Victim, Whom, choose, cut_database, strike
+from crawlctl.drill.faults import Fault, Victim, Whom, again_and_again, choose, cut_database, strike
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Observation, OutageObservation, Report, Request, judge_requests
 from crawlctl.drill.sandbox import GAP, Sandbox
@@ -15,7 +14,6 @@ from jobs.settings.running import current
 from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.lifecycle import CLUSTER_SCOPE
 
-_TICK: Final = 0.03
 # So many timeouts are enough for everything that has to happen.
 _PATIENCE: Final = 6
 # What is watched after everything has happened, in seconds: somebody fetches again, and a frozen node wakes.
@@ -105,14 +103,8 @@ def _cut(
 
 def _watch(observation: Observation | OutageObservation, *, patience: float) -> None:
     """Until everything has happened, and a little longer; or until patience ends."""
-    ends_at = time.monotonic() + patience
-    while observation.awaited and time.monotonic() < ends_at:
-        observation.look()
-        time.sleep(_TICK)
-    ends_at = time.monotonic() + _AFTERMATH
-    while time.monotonic() < ends_at:
-        observation.look()
-        time.sleep(_TICK)
+    again_and_again(observation.look, seconds=patience, until=lambda: not observation.awaited)
+    again_and_again(observation.look, seconds=_AFTERMATH)
 
 
 def _judge(report: Report, requests: Iterable[Request], *, began_at: float, in_sandbox: bool) -> None:

@@ -120,7 +120,7 @@ def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], 
         return
     os.kill(victim.pid, signal.SIGSTOP)
     try:
-        _for(seconds, watch)
+        again_and_again(watch, seconds=seconds)
     finally:
         if not is_process_gone(pid=victim.pid, process_start=victim.process_start):
             os.kill(victim.pid, signal.SIGCONT)
@@ -133,11 +133,12 @@ def cut_database(connection: psycopg.Connection[Any], *, scope: str, seconds: fl
         connection.execute(_END_SESSIONS, {"scope": scope})
         watch()
 
-    _for(seconds, cut)
+    again_and_again(cut, seconds=seconds)
 
 
-def _for(seconds: float, step: Callable[[], None]) -> None:
+def again_and_again(step: Callable[[], None], *, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+    """Do a step some thirty times a second, for so long, or until something holds."""
     ends_at = time.monotonic() + seconds
-    while time.monotonic() < ends_at:
+    while time.monotonic() < ends_at and not until():
         step()
         time.sleep(_TICK)
