@@ -28,10 +28,17 @@ def weighted(
     previous: Mapping[Item, Holder | None],
     weights: Mapping[Item, float],
     kept: Mapping[Item, Holder] | None = None,
+    elsewhere: Mapping[Holder, float] | None = None,
 ) -> dict[Item, Holder]:
-    """Return an assignment in which no single move would make the weights of two holders more even."""
-    # From here on a holder is his number, which sorts as his id does and is faster to compare.
-    holders = sorted(available)
+    """
+    Return an assignment in which no single move would make the weights of two holders more even.
+
+    `elsewhere` is what holders carry that counts in no balance here: of two that carry the same, who carries
+    less of it is given something first.
+    """
+    # From here on a holder is his number: the first of several that are alike is the first to be given something.
+    others = elsewhere or {}
+    holders = sorted(available, key=lambda holder: (others.get(holder, 0.0), holder))
     if not holders:
         return {}
     number = {holder: place for place, holder in enumerate(holders)}

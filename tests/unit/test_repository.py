@@ -7,6 +7,7 @@ from jobs.lifecycle import diagram
 from jobs.settings import manual
 from jobs.settings.table import TABLE
 from jobs.ui.explain import explain_code
+from tests.benchmarks import strategies
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,6 +22,10 @@ def settings_named_in(text: str) -> set[str]:
 
 def test_the_lifecycle_page_is_what_the_tables_print():
     assert read("docs/lifecycle.md") == diagram.page()
+
+
+def test_the_page_of_strategies_is_what_their_scenarios_print():
+    assert read("docs/strategies.md") == strategies.page()
 
 
 def test_every_setting_is_in_the_example_and_every_example_is_a_setting():

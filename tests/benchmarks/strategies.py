@@ -1,0 +1,92 @@
+"""
+docs/strategies.md, printed: `python -m tests.benchmarks.strategies > docs/strategies.md`. A test holds the file against it.
+
+How many items come to another node, by strategy, in the large scenarios of the original: 44 jobs with 372 items (32
+jobs of one item, 4 of 2, 5 of 3, 2 of 16 and one of 285) on 8 nodes.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from nodes.assignment import names
+from nodes.assignment.pools import Shares, Situation, share_out
+
+STRATEGIES: Final = ("evenly-spread", "rendezvous", "evenly-rendezvous")
+
+_SIZES: Final = [1] * 32 + [2] * 4 + [3] * 5 + [16] * 2 + [285]
+POOLS: Final = {f"job-{number}": [f"item-{item}" for item in range(size)] for number, size in enumerate(_SIZES)}
+
+_ALL: Final = range(8)
+# Which nodes are there, one step after the other. What is counted begins with the second step: before it, all items
+# were placed for the first time.
+SCENARIOS: Final[dict[str, list[list[int]]]] = {
+    "8 nodes start in a row": [list(range(count)) for count in range(1, 9)],
+    "each of 8 is rebooted in turn": [
+        [*_ALL],
+        *(step for away in _ALL for step in ([node for node in _ALL if node != away], [*_ALL])),
+    ],
+    "8 are rebooted two by two, overlapping": [
+        [*_ALL],
+        *(
+            [node for node in _ALL if node not in away]
+            for first in range(0, 8, 2)
+            for away in ({first}, {first, first + 1}, {first + 1}, set())
+        ),
+    ],
+    "all but one stop, and start again": [list(range(count)) for count in (*range(8, 0, -1), *range(2, 9))],
+}
+
+_HEAD = """# Strategies of work pools
+
+Printed by `python -m tests.benchmarks.strategies`; do not edit.
+
+| name | each job is | needs to know who held what | when a node comes or goes |
+|---|---|---|---|
+| `evenly-spread` | even, give or take one item | yes | the fewest moves that make it even again |
+| `weighted-spread` | even by the weights of its items | yes | few moves |
+| `rendezvous` | as the hashes fall | no | only what the node had or wins |
+| `evenly-rendezvous` (the default, as in the original) | even, give or take one item | no | more than by evenly spread |
+
+`evenly-spread` moves least where a job must be even, and is the choice where beginning anew costs something. The two rendezvous need nothing but the
+nodes' names: after a loss of all state, or on two sides that see the same nodes, they come to the same shares.
+
+## Moves
+
+44 jobs with 372 items on 8 nodes, as in the original's tests: how many items come to another node, and in brackets by
+how many items of the largest job two nodes differ at most.
+"""
+
+
+def moves_of(name: str, steps: list[list[int]]) -> tuple[int, int]:
+    """How many items came to another node after the first step, and the greatest difference within the largest job."""
+    strategy = names.strategy_named(name)
+    previous: Shares = {}
+    moved, uneven = 0, 0
+    for number, nodes in enumerate(steps):
+        there = [f"worker-{node}" for node in nodes]
+        shares = share_out(strategy, Situation(pools=POOLS, available=dict.fromkeys(POOLS, there), previous=previous))
+        moved += sum(previous[item] != node for item, node in shares.items()) if number else 0
+        largest = Counter(dict.fromkeys(there, 0))
+        largest.update(node for item, node in shares.items() if item.job == "job-43")
+        uneven = max(uneven, max(largest.values()) - min(largest.values()))
+        previous = shares
+    return moved, uneven
+
+
+def page() -> str:
+    """The whole page in Markdown."""
+    return "\n".join((_HEAD, *_table(), ""))
+
+
+def _table() -> Iterator[str]:
+    yield f"| scenario | {' | '.join(STRATEGIES)} |"
+    yield f"|---|{'---|' * len(STRATEGIES)}"
+    for scenario, steps in SCENARIOS.items():
+        cells = [moves_of(name, steps) for name in STRATEGIES]
+        yield f"| {scenario} | {' | '.join(f'{moved} ({uneven})' for moved, uneven in cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
