@@ -52,11 +52,12 @@ chaos-mutants: set-up-dev ## switch off one safeguard at a time, and see that ch
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, nodes, reports, files
+bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, nodes, reports, files
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.decisions
 	@$(PYTHON) -m tests.benchmarks.moves
+	@$(PYTHON) -m tests.benchmarks.pace
 	@$(PYTHON) -m tests.benchmarks.life
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files

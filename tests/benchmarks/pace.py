@@ -1,0 +1,103 @@
+"""
+How much of the rate that a policy allows is used: `python -m tests.benchmarks.pace`.
+
+Two managers and four workers crawl hosts of different paces, each host for itself; of each pace there is one host with
+one job, and one that two jobs of two policies share. What is told is, for each pace, the share of the starts that its gap
+allows in a minute while documents wait, by the site's log, and how often the least gap was not kept.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import django
+
+from tests.benchmarks import databases
+from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.databases import ROOT
+from tests.chaos.checkers import Fetch, fetches
+from tests.pace.rules import LeastGap, broken, share_of_rate
+
+_GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+# Seconds until a new crawl goes evenly, and more than the longest round lasts.
+_WARM_UP = 15.0
+_ENOUGH = 1.3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="pace", description="Measure how much of an allowed rate is used.")
+    parser.add_argument("--seconds", type=int, default=60, help="how long it is measured (%(default)s)")
+    options = parser.parse_args(arguments)
+    home = ROOT / "var" / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pace-", dir=home) as name, databases.embedded(Path(name)) as database:
+        os.environ.update(database.environment)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+        django.setup()
+        _measure(Path(name), environment=database.environment, seconds=options.seconds)
+    return 0
+
+
+def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -> None:
+    from django.db import connection
+
+    from crawlctl.demo.log import read_log
+    from jobs.models import Job
+    from tests.processes import serve_site
+
+    starts, ends = directory / "site.log", directory / "site.ends"
+    hosts = 2 * len(_GAPS)
+    longest = int((seconds + _WARM_UP) * _ENOUGH / min(_GAPS))
+    with (
+        serve_site(starts, pages=hosts * longest, hosts=hosts, traps=0, latency_ms=20, ends=ends) as site,
+        running_daemons(environment, "runmanager", "runmanager", *4 * ["runworker"]),
+    ):
+        try:
+            by_host: dict[str, list[str]] = {}
+            for page in range(hosts * longest):
+                url = site.plan.url(page)
+                by_host.setdefault(urlsplit(url).netloc, []).append(url)
+            paces = list(zip(by_host, [gap for gap in _GAPS for _ in range(2)], strict=True))
+            for place, (host, gap) in enumerate(paces):
+                enough = by_host[host][: int((seconds + _WARM_UP) * _ENOUGH / gap)]
+                _start_jobs(host, enough, gap=gap, jobs=1 + place % 2)
+            wait_until(lambda: not Job.objects.exclude(phase="active").exists())
+            time.sleep(_WARM_UP)
+            since = time.monotonic()
+            time.sleep(seconds)
+            _ = site.lines
+            made = fetches(read_log(starts), read_log(ends))
+            sys.stdout.write("gap: share of the allowed rate with one job, with two jobs (gaps that were not kept)\n")
+            for alone, shared in zip(paces[::2], paces[1::2], strict=True):
+                told = [_told(made, host, gap=gap, since=since, until=since + seconds) for host, gap in (alone, shared)]
+                sys.stdout.write(f"{alone[1]:5.2f} s: {', '.join(told)}\n")
+        finally:
+            connection.close()
+
+
+def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> None:
+    """Start so many jobs, each with its own policy and its part of the pages; the strictest has the gap."""
+    from django.utils import timezone
+
+    from jobs import control
+    from tests.factories import make_job, make_policy
+
+    for number in range(jobs):
+        policy = make_policy(f"{number} of {host}", open_requests=2, min_gap=gap / (number + 1))
+        job = make_job(urls=urls[number::jobs], policy=policy, specification={"max_depth": 0})
+        control.start(job.pk, made_by="a benchmark", now=timezone.now())
+
+
+def _told(made: Sequence[Fetch], host: str, *, gap: float, since: float, until: float) -> str:
+    of_host = [fetch for fetch in made if fetch.host == host]
+    share = share_of_rate(of_host, gap=gap, since=since, until=until)
+    return f"{100 * share:5.1f} % ({len(broken(of_host, [LeastGap(seconds=gap, since=since, until=until)]))})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
