@@ -1,7 +1,10 @@
 """After any work whatever, what is counted is what is there."""
 
+import copy
 import random
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from jobs.connectors.repository.base import Ending
@@ -70,6 +73,11 @@ SELECT budget.admitted, count(*) FILTER (WHERE item.admitted_run = job.run_no) A
 HAVING budget.admitted <> count(*) FILTER (WHERE item.admitted_run = job.run_no)
 """
 
+_WAKE_ALL = """
+WITH locked AS MATERIALIZED (SELECT id FROM jobs_lane ORDER BY id FOR NO KEY UPDATE)
+UPDATE jobs_lane SET ready_at = %s, head = 0 FROM locked WHERE jobs_lane.id = locked.id
+"""
+
 
 class Walk:
     """Random steps of managers, workers and a main over the documents of one job."""
@@ -100,6 +108,24 @@ class Walk:
     STEPS = (
         ["stuff"] * 5 + ["take"] * 5 + ["flush"] * 8 + ["give_back", "lose", "withdraw", "fold", "fold", "run_again"]
     )
+
+    def beside(self, connection, *, seed):
+        """Another one over the same documents, with workers of its own, for another thread."""
+        other = copy.copy(self)
+        other.connection, other.draw = connection, random.Random(seed)
+        other.workers = [register_node(connection, "worker") for _ in range(2)]
+        other.claims = {worker.id: [] for worker in other.workers}
+        other.open_turns = {worker.id: [] for worker in other.workers}
+        return other
+
+    def hurry(self):
+        """One step of those that others may make meanwhile."""
+        self.now += seconds(self.draw.choice([1, 7]))
+        with self.connection.transaction():
+            self.connection.execute(_WAKE_ALL, [self.now])
+        name = self.draw.choice([step for step in self.STEPS if step != "run_again"])
+        getattr(self, f"_{name}")()
+        return name
 
     def step(self):
         self.now += seconds(self.draw.choice([1, 7]))
@@ -223,6 +249,23 @@ def test_counters_places_and_budgets_are_exact_after_every_step(connection, seed
 
     assert done == set(Walk.STEPS)
     assert walk.facts.run_no > 1
+
+
+def test_counters_and_places_are_exact_after_many_hands_worked_at_once(dsn, connection):
+    walk = Walk(connection, seed=1, max_documents=None)
+
+    def work(seed):
+        with psycopg.connect(dsn, autocommit=True) as own:
+            beside = walk.beside(own, seed=seed)
+            return {beside.hurry() for _ in range(100)}
+
+    with ThreadPoolExecutor(4) as pool:
+        done = set().union(*pool.map(work, range(4)))
+
+    assert done == set(Walk.STEPS) - {"run_again"}
+    assert set(connection.execute(COUNTED)) == set(connection.execute(IN_THE_TABLE))
+    assert connection.execute(_BINS_ASTRAY).fetchall() == []
+    assert connection.execute("SELECT count(*) FROM jobs_queueitem WHERE stage = 2").fetchone()[0]
 
 
 def test_what_is_read_of_a_run_is_the_same_before_and_after_folding(connection):
