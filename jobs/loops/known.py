@@ -3,6 +3,11 @@ What a worker has written lately: the references that need not be sent to the da
 
 97 of 100 links of a site are repeats. The memory is bounded and belongs to the process; it is
 written only after the commit, so what is in it is durable. Only the database's thread touches it.
+
+Whole hashes are held, so no two are ever taken for one. They are packed, since a set of strings would be eight
+times as large; the few that come all the time stand in a dictionary in front. When the young half of the memory is
+full it becomes the old one, and of that half only what somebody asked for meanwhile is kept: what many pages
+link to stays, however long a run is.
 """
 
 from collections.abc import Iterable
@@ -10,34 +15,123 @@ from typing import Final
 
 from jobs.queue.outcomes import JobFacts
 
-_MOST: Final = 400_000
+# References of each half of the memory: of both halves some ten MiB.
+_OF_A_HALF: Final = 250_000
+_AT_HAND: Final = 50_000
+
+# A hash is found among those that share its first digits: some sixty, when a half is full.
+_SHARED_DIGITS: Final = 3
+# A record: what is left of the hash, the number of its run, the depth.
+_RUN_BYTES: Final = 3
+_DEPTH_BYTES: Final = 2
+_DEEPEST: Final = (1 << 8 * _DEPTH_BYTES) - 1
+
+_Run = tuple[int, int]
 
 
 class KnownReferences:
     """Hashes by job and run, each with the smallest depth that was written."""
 
-    def __init__(self) -> None:
-        self._depths: dict[tuple[int, int], dict[str, int]] = {}
-        self._size = 0
+    def __init__(self, *, of_a_half: int = _OF_A_HALF, at_hand: int = _AT_HAND) -> None:
+        self._of_a_half, self._most_at_hand = of_a_half, at_hand
+        self._young, self._old = _Half(), _Half()
+        self._at_hand: dict[_Run, dict[str, int]] = {}
+        self._size_at_hand = 0
 
     def holds(self, job: JobFacts, hash_: str, depth: int) -> bool:
         """Whether the reference was written in this run, with no greater depth if depth matters."""
-        known = self._depths.get((job.id, job.run_no))
         # Where hops are counted, what a reference means depends on who names it.
-        if known is None or job.hops is not None or job.loses_documents:
+        if job.hops is not None or job.loses_documents:
             return False
-        written = known.get(hash_)
+        run = (job.id, job.run_no)
+        at_hand = self._at_hand.get(run)
+        written = at_hand.get(hash_) if at_hand is not None else None
+        if written is None:
+            written = self._recall(run, hash_)
         return written is not None and (not job.tracks_depth or written <= depth)
 
     def add(self, named: Iterable[tuple[JobFacts, str, int]]) -> None:
         """Note what a flush has committed: (job, hash, depth)."""
-        if self._size > _MOST:
-            self._depths.clear()
-            self._size = 0
         for job, hash_, depth in named:
-            known = self._depths.setdefault((job.id, job.run_no), {})
-            written = known.get(hash_)
+            self._note((job.id, job.run_no), hash_, depth)
+
+    def _recall(self, run: _Run, hash_: str) -> int | None:
+        written = self._young.find(run, hash_)
+        if written is None:
+            written = self._old.find(run, hash_)
             if written is None:
-                self._size += 1
-            if written is None or depth < written:
-                known[hash_] = depth
+                return None
+            self._put(run, hash_, written)
+        if self._size_at_hand >= self._most_at_hand:
+            self._clear_at_hand()
+        self._at_hand.setdefault(run, {})[hash_] = written
+        self._size_at_hand += 1
+        return written
+
+    def _note(self, run: _Run, hash_: str, depth: int) -> None:
+        depth = min(depth, _DEEPEST)
+        at_hand = self._at_hand.get(run)
+        if at_hand is not None and at_hand.get(hash_, depth) > depth:
+            at_hand[hash_] = depth
+        known = [found for half in (self._young, self._old) if (found := half.find(run, hash_)) is not None]
+        if not known or min(known) > depth:
+            self._put(run, hash_, depth)
+
+    def _put(self, run: _Run, hash_: str, depth: int) -> None:
+        if self._young.size >= self._of_a_half:
+            self._young, self._old = _Half(), self._young
+            # What is asked for again must be found in the old half, to be kept in the young one.
+            self._clear_at_hand()
+        self._young.put(run, hash_, depth)
+
+    def _clear_at_hand(self) -> None:
+        self._at_hand.clear()
+        self._size_at_hand = 0
+
+
+class _Half:
+    """Hashes and their depths, packed. One that is put twice has the depth that was put last."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._buckets = [b""] * 16**_SHARED_DIGITS
+        self._runs: dict[_Run, bytes] = {}
+
+    def find(self, run: _Run, hash_: str) -> int | None:
+        """The depth of a hash; None if it is not there."""
+        number = self._runs.get(run)
+        if number is None:
+            return None
+        key = _rest_of(hash_) + number
+        bucket = self._buckets[int(hash_[:_SHARED_DIGITS], 16)]
+        at = _place_of(key, bucket)
+        if at < 0:
+            return None
+        return int.from_bytes(bucket[at + len(key) : at + len(key) + _DEPTH_BYTES])
+
+    def put(self, run: _Run, hash_: str, depth: int) -> None:
+        number = self._runs.setdefault(run, len(self._runs).to_bytes(_RUN_BYTES))
+        key = _rest_of(hash_) + number
+        place = int(hash_[:_SHARED_DIGITS], 16)
+        bucket = self._buckets[place]
+        at = _place_of(key, bucket)
+        if at < 0:
+            self._buckets[place] = bucket + key + depth.to_bytes(_DEPTH_BYTES)
+            self.size += 1
+        else:
+            end = at + len(key)
+            self._buckets[place] = bucket[:end] + depth.to_bytes(_DEPTH_BYTES) + bucket[end + _DEPTH_BYTES :]
+
+
+def _rest_of(hash_: str) -> bytes:
+    # Two digits make a byte: one that the bucket tells is held all the same.
+    return bytes.fromhex(hash_[_SHARED_DIGITS - _SHARED_DIGITS % 2 :])
+
+
+def _place_of(key: bytes, bucket: bytes) -> int:
+    """Where the record of this key begins; -1 if there is none."""
+    at = bucket.find(key)
+    while at > 0 and at % (len(key) + _DEPTH_BYTES):
+        # The same bytes, by chance, across two records.
+        at = bucket.find(key, at + 1)
+    return at

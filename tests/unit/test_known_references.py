@@ -1,0 +1,110 @@
+"""What a worker remembers of the references that it has written."""
+
+import dataclasses
+import tracemalloc
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.loops.known import KnownReferences
+from jobs.queue.outcomes import JobFacts
+
+JOB = JobFacts(id=7, run_no=3, repository=1, tracks_depth=True, max_depth=None, has_budget=False, outputs=())
+NEXT_RUN = dataclasses.replace(JOB, run_no=4)
+OTHER_JOB = dataclasses.replace(JOB, id=8)
+WITHOUT_DEPTH = dataclasses.replace(JOB, tracks_depth=False)
+
+
+def hash_of(number):
+    return uuid.uuid5(uuid.NAMESPACE_URL, str(number)).hex
+
+
+def test_what_was_written_is_held_for_its_run_alone():
+    known = KnownReferences()
+
+    known.add([(JOB, hash_of(1), 2)])
+
+    assert known.holds(JOB, hash_of(1), 2)
+    assert not known.holds(JOB, hash_of(2), 2)
+    assert not known.holds(NEXT_RUN, hash_of(1), 2)
+    assert not known.holds(OTHER_JOB, hash_of(1), 2)
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
+    known = KnownReferences()
+    known.add([(JOB, hash_of(1), 5)])
+    if asked_before:
+        known.holds(JOB, hash_of(1), 5)
+
+    assert not known.holds(JOB, hash_of(1), 4)
+    known.add([(JOB, hash_of(1), 4)])
+
+    assert known.holds(JOB, hash_of(1), 4)
+    assert not known.holds(JOB, hash_of(1), 3)
+
+
+def test_a_longer_way_that_is_written_later_makes_nothing_farther():
+    known = KnownReferences()
+    known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
+
+    assert known.holds(JOB, hash_of(1), 2)
+
+
+def test_where_depth_does_not_matter_any_way_is_held():
+    known = KnownReferences()
+    known.add([(WITHOUT_DEPTH, hash_of(1), 9)])
+
+    assert known.holds(WITHOUT_DEPTH, hash_of(1), 0)
+
+
+@pytest.mark.parametrize("at_hand", [1, 1_000])
+def test_what_is_asked_for_stays_and_what_is_not_goes(at_hand):
+    known = KnownReferences(of_a_half=100, at_hand=at_hand)
+    known.add([(JOB, hash_of("often"), 1), (JOB, hash_of("once"), 1)])
+
+    for number in range(1_000):
+        known.add([(JOB, hash_of(number), 1)])
+        if number % 50 == 0:
+            assert known.holds(JOB, hash_of("often"), 1)
+
+    # Something else is asked for, so that it is not found at hand.
+    assert known.holds(JOB, hash_of(999), 1)
+    assert known.holds(JOB, hash_of("often"), 1)
+    assert not known.holds(JOB, hash_of("once"), 1)
+
+
+def test_the_memory_is_bounded_over_many_runs():
+    tracemalloc.start()
+    known = KnownReferences(of_a_half=5_000)
+    known.add((JOB, hash_of(number), 1) for number in range(20_000))
+    full = tracemalloc.get_traced_memory()[0]
+
+    for run_no in range(100):
+        job = dataclasses.replace(JOB, run_no=run_no)
+        known.add((job, hash_of(number), 1) for number in range(300))
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+
+    assert after < 1.2 * full
+
+
+_NAMED = st.lists(st.tuples(st.sampled_from([JOB, NEXT_RUN, OTHER_JOB]), st.integers(0, 30), st.integers(0, 4)))
+
+
+@given(added=_NAMED, asked=_NAMED, of_a_half=st.integers(1, 50))
+@settings(max_examples=200)
+def test_it_never_holds_what_was_not_written(added, asked, of_a_half):
+    known = KnownReferences(of_a_half=of_a_half)
+    nearest = {}
+    for job, number, depth in added:
+        known.add([(job, hash_of(number), depth)])
+        nearest[job, number] = min(depth, nearest.get((job, number), depth))
+
+    for job, number, depth in asked:
+        is_written = nearest.get((job, number), depth + 1) <= depth
+        assert is_written or not known.holds(job, hash_of(number), depth)
+        if len(nearest) <= of_a_half:
+            assert known.holds(job, hash_of(number), depth) == is_written
