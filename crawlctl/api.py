@@ -14,6 +14,7 @@ from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, Rebalance
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
+from jobs.api.policies import PolicyView
 from jobs.api.reports.views import (
     BandwidthView,
     BusyView,
@@ -26,7 +27,7 @@ from jobs.api.reports.views import (
 )
 from jobs.api.search import SearchView
 from jobs.api.settings import SettingsVersionView, SettingsView
-from jobs.api.views import JobEventView, JobView, OutputView, PolicyView, RepositoryView, SeedView
+from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView, SeedView
 from nodes.api.views import NodeEventView, NodeView
 
 

@@ -93,7 +93,7 @@ def _check_windows(windows: Sequence[schedule.Window], *, now: dt.datetime) -> d
 
 
 def _why_no_window(window: schedule.Window) -> str:
-    if window.time_zone not in _time_zones():
+    if window.time_zone not in time_zones():
         return f"There is no time zone {window.time_zone!r}; write one like Europe/Berlin."
     if window.duration is not None and not dt.timedelta() < window.duration <= LONGEST:
         return "A window is open for more than nothing, and 100 years at most."
@@ -104,7 +104,8 @@ def _why_no_window(window: schedule.Window) -> str:
 
 
 @cache
-def _time_zones() -> frozenset[str]:
+def time_zones() -> frozenset[str]:
+    """The names of all time zones that there are."""
     return frozenset(available_timezones())
 
 

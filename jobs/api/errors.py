@@ -31,6 +31,7 @@ from jobs.control import (
     RequestRefused,
     TransitionRefused,
 )
+from jobs.policies import InvalidPolicy, PolicyInUse, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
 from nodes.settings.declaration import InvalidSettings
@@ -86,7 +87,7 @@ def _problem_of(error: Exception) -> Problem | None:
     match error:
         case exceptions.ValidationError():
             return _invalid(dict(_flat(error.detail)))
-        case InvalidJob() | InvalidConnection():
+        case InvalidJob() | InvalidConnection() | InvalidPolicy():
             return _invalid(error.problems)
         case InvalidSettings():
             return _invalid(error.problems)
@@ -100,7 +101,7 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
         case NoMain():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "no_main", str(error))
-        case ConnectionInUse():
+        case ConnectionInUse() | PolicyInUse():
             return Problem(status.HTTP_409_CONFLICT, "in_use", str(error))
         case ProtectedError() | RestrictedError():
             return Problem(status.HTTP_409_CONFLICT, "in_use", "Something else still needs it; remove that first.")
@@ -108,7 +109,9 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(
                 status.HTTP_409_CONFLICT, "conflict", "Somebody changed the same thing at this moment; look again."
             )
-        case JobUnknown() | ConnectionUnknown() | GroupUnknown() | NodeUnknown():
+        case PolicyNotAllowed():
+            return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error))
+        case JobUnknown() | ConnectionUnknown() | PolicyUnknown() | GroupUnknown() | NodeUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", "There is nothing of this id.")

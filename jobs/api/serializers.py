@@ -1,8 +1,7 @@
-"""How jobs, policies and connections are shown and given, and how jobs' journals are shown."""
+"""How jobs and connections are shown and given, and how jobs' journals are shown."""
 
 from typing import Any
 
-from django.core.validators import MaxValueValidator, MinValueValidator
 from rest_framework import serializers
 
 from jobs import connections
@@ -166,28 +165,6 @@ class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
         model = JobEvent
         fields = ("id", "at", "job", "job_name", "kind", "made_by", "message", "detail")
         read_only_fields = fields
-
-
-class PolicySerializer(StrictModelSerializer):
-    """Limits that hold for each host that a seed of this policy reaches."""
-
-    min_gap = serializers.FloatField(
-        default=1.0,
-        validators=[MinValueValidator(0.0), MaxValueValidator(86_400.0)],
-        help_text="Seconds between the starts of two requests to one host.",
-    )
-    open_requests = serializers.IntegerField(
-        default=2, min_value=1, max_value=1000, help_text="Requests that may be open to one host at the same time."
-    )
-
-    spares_loopback = serializers.BooleanField(
-        default=False, help_text="Loopback addresses need no gap: nobody else is there to be spared."
-    )
-
-    class Meta:
-        model = ThrottlePolicy
-        fields = ("id", "name", "open_requests", "min_gap", "spares_loopback", "private_to")
-        read_only_fields = ("id", "private_to")
 
 
 class ConnectionSerializer(StrictModelSerializer):

@@ -1,4 +1,4 @@
-"""Jobs, their seeds and journal, policies and connections. Each view calls one function that decides."""
+"""Jobs, their seeds and journal, and connections. Each view calls one function that decides."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,13 +21,12 @@ from jobs.api.serializers import (
     JobSerializer,
     OfJobQuery,
     OutputSerializer,
-    PolicySerializer,
     RepositorySerializer,
     SeedOfJobSerializer,
     SendBackSerializer,
     SentBackSerializer,
 )
-from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
 from jobs.queries.clock import read_clock
 from jobs.queue.counters import read_run
 from jobs.transitions import StateChange
@@ -221,31 +220,6 @@ class JobEventView(ListingView):
     serializer_class = JobEventSerializer
     query_class = OfJobQuery
     keyset = ("-id",)
-
-
-class PolicyView(
-    mixins.CreateModelMixin,
-    mixins.RetrieveModelMixin,
-    mixins.UpdateModelMixin,
-    mixins.DestroyModelMixin,
-    ListingView,
-):
-    """Throttle policies. One that a one-shot made for itself is shown by its address only."""
-
-    permissions_needed = {
-        "list": "jobs.view_throttlepolicy",
-        "retrieve": "jobs.view_throttlepolicy",
-        "create": "jobs.add_throttlepolicy",
-        "update": "jobs.change_throttlepolicy",
-        "partial_update": "jobs.change_throttlepolicy",
-        "destroy": "jobs.delete_throttlepolicy",
-    }
-    queryset = ThrottlePolicy.objects.all()
-    serializer_class = PolicySerializer
-    lookup_value_regex = _ID
-
-    def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        return queryset.filter(private_to=None)
 
 
 class ConnectionView(mixins.RetrieveModelMixin, ListingView):

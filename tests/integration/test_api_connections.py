@@ -1,42 +1,21 @@
-"""Policies and connections through the REST API."""
+"""Connections through the REST API."""
 
 import pytest
 
-from crawlctl.roles import ADMINISTRATOR, VIEWER
+from crawlctl.roles import ADMINISTRATOR
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, OutputConnection, RepositoryConnection, Session, ThrottlePolicy
-from tests.api import NOON, assert_problem, client_of, make_job, make_world, set_phase
+from jobs.models import Job, OutputConnection, RepositoryConnection, Session
+from tests.api import NOON, assert_problem, client_of, make_world, set_phase
 
 pytestmark = pytest.mark.django_db
 
 OUTPUTS = "/api/v1/outputs/"
 REPOSITORIES = "/api/v1/repositories/"
-POLICIES = "/api/v1/policies/"
 
 
 @pytest.fixture
 def administrator():
     return client_of(ADMINISTRATOR)
-
-
-def test_a_policy_is_stored_changed_and_deleted(administrator):
-    made = administrator.post(POLICIES, {"name": "gently", "min_gap": 2.5})
-    address = f"{POLICIES}{made.json()['id']}/"
-
-    changed = administrator.patch(address, {"open_requests": 1})
-
-    assert made.status_code == 201
-    assert changed.json() == {**made.json(), "open_requests": 1}
-    assert administrator.delete(address).status_code == 204
-    assert not ThrottlePolicy.objects.exists()
-
-
-def test_a_policy_of_a_one_shot_is_shown_by_its_address_only():
-    private = ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job())
-    client = client_of(VIEWER)
-
-    assert client.get(POLICIES).json()["results"] == []
-    assert client.get(f"{POLICIES}{private.pk}/").json()["private_to"] == private.private_to_id
 
 
 def test_a_connection_is_stored_changed_and_deleted(administrator):

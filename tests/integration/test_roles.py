@@ -61,6 +61,8 @@ LEAST_ROLE = {
     "policies_destroy": ADMINISTRATOR,
     "policies_list": VIEWER,
     "policies_partial_update": ADMINISTRATOR,
+    "policies_preview": ADMINISTRATOR,
+    "policies_preview_change": ADMINISTRATOR,
     "policies_retrieve": VIEWER,
     "policies_update": ADMINISTRATOR,
     "report_activity": VIEWER,

@@ -1,0 +1,287 @@
+"""
+Every operator's verb about throttle policies, once: admin pages and the REST API translate and call these.
+
+A change counts from the next turn of each bin, at most 10 s later; running workers are told at once.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, TypedDict, Unpack
+
+from django.db import connection, transaction
+
+from jobs import channels
+from jobs.models import Seed, ThrottlePolicy, ThrottleRule
+from jobs.policy_checks import RuleWanted, check, is_everything, is_unlimited
+from jobs.queries.policy_preview import Preview, read_preview
+from jobs.queue.policies import read_policies
+from jobs.throttling.policies import PolicyTerms
+
+# Who may set what holds for every bin of the cluster, and deny bins.
+EVERYWHERE: Final = "jobs.limit_everywhere"
+_USERS_NAMED: Final = 10
+_USERS_COUNTED: Final = 1_000
+
+
+class PolicyFacts(TypedDict, total=False):
+    """Columns of a policy, by their names; what is left out stays as it is."""
+
+    name: str
+    open_requests: int
+    min_gap: float
+    starts: int | None
+    period: str
+    bytes_per_second: int | None
+    total_open_requests: int | None
+    total_starts: int | None
+    total_period: str
+    total_bytes_per_second: int | None
+    holds_everywhere: bool
+    per_address: bool
+    spares_loopback: bool
+    time_zone: str
+
+
+class InvalidPolicy(Exception):
+    """
+    What was asked for cannot be a policy. `problems` maps a field to its sentences.
+
+    Nothing was changed.
+    """
+
+    def __init__(self, problems: dict[str, list[str]]) -> None:
+        self.problems = problems
+        super().__init__(" ".join(sentence for sentences in problems.values() for sentence in sentences))
+
+
+class PolicyUnknown(Exception):
+    """There is no such policy (any more)."""
+
+    def __init__(self, policy_id: int) -> None:
+        self.policy_id = policy_id
+        super().__init__(f"There is no policy {policy_id}.")
+
+
+class PolicyNotAllowed(Exception):
+    """What was asked for concerns every bin of the cluster, and who asked may not decide that."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Only administrators change what holds for every bin of the cluster, and which bins are denied: nothing was changed."
+        )
+
+
+class PolicyInUse(Exception):
+    """Seeds need the policy; `users` names their jobs, or some of them."""
+
+    def __init__(self, policy: ThrottlePolicy, users: "Users") -> None:
+        self.policy_id, self.users = policy.pk, users
+        super().__init__(
+            f"{policy.name} cannot be deleted while it is used by: {users}. Give their seeds another policy."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The jobs whose seeds have a policy: the first of their names, and how many there are (None: too many to count)."""
+
+    names: Sequence[str]
+    count: int | None
+
+    def __str__(self) -> str:
+        named = ", ".join(self.names)
+        if self.count is None:
+            return f"{named} and more than {_USERS_COUNTED - len(self.names):,} others"
+        others = self.count - len(self.names)
+        return f"{named} and {others} others" if others else named
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySaved:
+    """A policy as it is stored now; `warnings` are sentences about what is legal and probably not meant."""
+
+    policy: ThrottlePolicy
+    warnings: Sequence[str] = field(default_factory=list)
+
+
+def create(
+    *,
+    rules: Sequence[RuleWanted] = (),
+    unlimited: bool = False,
+    everywhere: bool,
+    **facts: Unpack[PolicyFacts],
+) -> PolicySaved:
+    """
+    Store a new policy. `unlimited`: that nothing paces its bins is meant. `everywhere`: who asks may limit the cluster.
+
+    Raises:
+        InvalidPolicy: a field cannot be what was given, or the name is taken.
+        PolicyNotAllowed: it concerns every bin, or denies some.
+    """
+    with transaction.atomic():
+        return _store(ThrottlePolicy(), None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+
+
+def change(
+    policy_id: int,
+    *,
+    rules: Sequence[RuleWanted] | None = None,
+    unlimited: bool = False,
+    everywhere: bool,
+    **facts: Unpack[PolicyFacts],
+) -> PolicySaved:
+    """
+    Change a policy; what is left out stays. Rules are given all together. The rest is as in `create`.
+
+    Raises:
+        InvalidPolicy: a field cannot be what was given, or the name is taken.
+        PolicyNotAllowed: it concerns every bin, or changes which are denied.
+        PolicyUnknown: there is no such policy.
+    """
+    with transaction.atomic():
+        policy = ThrottlePolicy.objects.select_for_update(no_key=True).filter(pk=policy_id).first()
+        if policy is None:
+            raise PolicyUnknown(policy_id)
+        before = _Before(rules_of(policy), policy.holds_everywhere, policy.time_zone, _is_unlimited(policy))
+        return _store(policy, before, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+
+
+def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **wanted: Any) -> Preview:
+    """
+    Say what `create` (without an id) or `change` would touch, and how; nothing is stored.
+
+    Raises:
+        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as they do.
+    """
+    with transaction.atomic():
+        before = None if policy_id is None else _terms_of(policy_id)
+        if policy_id is None:
+            saved = create(everywhere=everywhere, **wanted)
+        else:
+            saved = change(policy_id, everywhere=everywhere, **wanted)
+        after = _terms_of(saved.policy.pk)
+        transaction.set_rollback(True)
+    assert after is not None
+    return read_preview(before, after, warnings=saved.warnings, now=now)
+
+
+def _terms_of(policy_id: int) -> PolicyTerms | None:
+    with connection.cursor() as cursor:
+        return read_policies(cursor, [policy_id]).get(policy_id)
+
+
+def delete(policy_id: int, *, everywhere: bool) -> None:
+    """
+    Remove a policy that no seed has.
+
+    Raises:
+        PolicyInUse: seeds have it.
+        PolicyNotAllowed: it holds for every bin, or denies some.
+        PolicyUnknown: there is no such policy.
+    """
+    with transaction.atomic():
+        # The full lock: a seed that is given this policy now waits, and then finds it gone.
+        policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
+        if policy is None:
+            raise PolicyUnknown(policy_id)
+        if not everywhere and (policy.holds_everywhere or _denied(rules_of(policy), policy.time_zone)):
+            raise PolicyNotAllowed
+        users = users_of(policy)
+        if users.names:
+            raise PolicyInUse(policy, users)
+        policy.delete()
+        _tell_nodes()
+
+
+def users_of(policy: ThrottlePolicy) -> Users:
+    """The jobs whose seeds have a policy, also seeds that are being removed."""
+    found = (
+        Seed.objects.filter(policy=policy)
+        .order_by("job__name")
+        .values_list("job__name", flat=True)
+        .distinct()[: _USERS_COUNTED + 1]
+    )
+    names = list(found)
+    return Users(names[:_USERS_NAMED], len(names) if len(names) <= _USERS_COUNTED else None)
+
+
+def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
+    """The rules that a policy has, as somebody would name them."""
+    return [
+        RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
+        for rule in policy.rules.order_by("position")
+    ]
+
+
+def _said(value: Any) -> Any:  # noqa: ANN401 (of any column)
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What counts of a policy as it is stored."""
+
+    rules: Sequence[RuleWanted]
+    holds_everywhere: bool
+    time_zone: str
+    is_unlimited: bool
+
+
+def _store(
+    policy: ThrottlePolicy,
+    before: _Before | None,
+    *,
+    rules: Sequence[RuleWanted] | None,
+    unlimited: bool,
+    everywhere: bool,
+    facts: PolicyFacts,
+) -> PolicySaved:
+    before = before or _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
+    for name, value in facts.items():
+        setattr(policy, name, value)
+    after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
+    # What has been unlimited was meant so by somebody.
+    checked = check(policy, after, unlimited=unlimited or before.is_unlimited)
+    problems = dict(checked.problems)
+    if "name" not in problems and ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():
+        problems["name"] = [f"There is a policy named {policy.name!r} already; choose another name."]
+    if problems:
+        raise InvalidPolicy(problems)
+    denial_changes = _denied(before.rules, before.time_zone) != _denied(after, policy.time_zone)
+    if (before.holds_everywhere or policy.holds_everywhere or denial_changes) and not everywhere:
+        raise PolicyNotAllowed
+    policy.save()
+    if after != before.rules:
+        policy.rules.all().delete()
+        ThrottleRule.objects.bulk_create(
+            ThrottleRule(policy=policy, position=position, **{**asdict(rule), "days": list(rule.days)})
+            for position, rule in enumerate(after)
+        )
+    _tell_nodes()
+    policy.refresh_from_db()
+    return PolicySaved(policy, checked.warnings)
+
+
+def _is_unlimited(policy: ThrottlePolicy) -> bool:
+    return any(is_unlimited(policy, rule) for rule in (None, *rules_of(policy)))
+
+
+def _as_stored(rule: RuleWanted) -> RuleWanted:
+    """The same in the one way in which it is kept."""
+    said = asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": rule.pattern.strip()}
+    if is_everything(said["pattern"]):
+        said["pattern"] = ""
+    return RuleWanted(**said)
+
+
+def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
+    """Which bins are denied when: also by the rules before those that deny, since they may let some pass."""
+    last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
+    return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]
+
+
+def _tell_nodes() -> None:
+    """Let running workers look anew, when this is committed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", (channels.CONTROL,))

@@ -1,0 +1,267 @@
+"""What cannot be a throttle policy, and what can and is probably not meant."""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from jobs.lifecycle.period import Period
+from jobs.models.policy import LONGEST_GAP, MOST_BYTES, MOST_REQUESTS, MOST_STARTS, MOST_TOTAL_REQUESTS, ThrottlePolicy
+from jobs.terms import time_zones
+from jobs.throttling.limits import gap_of
+from jobs.throttling.windows import EVERY_DAY
+
+MOST_RULES: Final = 500
+LONGEST_PATTERN: Final = 300
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWanted:
+    """A rule as somebody names it: see `ThrottleRule`. Days of a week are ISO's."""
+
+    pattern: str = ""
+    days: tuple[int, ...] = EVERY_DAY
+    from_time: dt.time | None = None
+    to_time: dt.time | None = None
+    open_requests: int | None = None
+    min_gap: float | None = None
+    starts: int | None = None
+    period: str = ""
+    bytes_per_second: int | None = None
+    total_open_requests: int | None = None
+    total_starts: int | None = None
+    total_period: str = ""
+    total_bytes_per_second: int | None = None
+    denies: bool = False
+
+    @property
+    def times(self) -> tuple[frozenset[int], dt.time | None, dt.time | None]:
+        return frozenset(self.days), self.from_time, self.to_time
+
+    @property
+    def is_always_open(self) -> bool:
+        return self.times == (frozenset(EVERY_DAY), None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is wrong, by field (`rules.0.starts`), and warnings about what is legal."""
+
+    problems: Mapping[str, list[str]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+Said = ThrottlePolicy | RuleWanted
+
+
+def check(policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: bool) -> Checked:
+    """
+    Look at a policy as it is to be. That nothing but open requests limits it has to be meant: `unlimited`.
+
+    What it is named, and whether others have that name, is not looked at beyond whether it can be a name.
+    """
+    problems = {**_check_name(policy), **_check_numbers(policy)}
+    if policy.time_zone not in time_zones():
+        problems["time_zone"] = [f"There is no time zone {policy.time_zone!r}; write one like Europe/Berlin."]
+    if len(rules) > MOST_RULES:
+        problems["rules"] = [f"A policy has {MOST_RULES} rules at most; these are {len(rules)}."]
+        return Checked(problems)
+    for place, rule in enumerate(rules):
+        found = {**_check_numbers(rule), **_check_rule(rule)}
+        problems.update((f"rules.{place}.{name}" if name else f"rules.{place}", said) for name, said in found.items())
+    if not problems:
+        problems.update(_never_reached(rules))
+    if not problems and not unlimited:
+        problems.update(_unlimited(policy, rules))
+    return Checked(problems) if problems else Checked(warnings=list(_warnings(policy, rules)))
+
+
+def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
+    if policy.name.strip() and len(policy.name) <= _LONGEST_NAME and policy.name.isprintable():
+        return {}
+    return {"name": [f"The name of a policy is 1 to {_LONGEST_NAME} printable characters, not only blanks."]}
+
+
+# --- Numbers ---------------------------------------------------------------------------------------
+
+# By field: what it is called, and the most of it that there can be. The least is one.
+_COUNTS: Final = {
+    "open_requests": ("open requests", MOST_REQUESTS),
+    "starts": ("starts", MOST_STARTS),
+    "bytes_per_second": ("bytes a second", MOST_BYTES),
+    "total_open_requests": ("open requests", MOST_TOTAL_REQUESTS),
+    "total_starts": ("starts", MOST_STARTS),
+    "total_bytes_per_second": ("bytes a second", MOST_BYTES),
+}
+
+
+def _check_numbers(said: Said) -> dict[str, list[str]]:
+    problems = {}
+    for name, (what, most) in _COUNTS.items():
+        number = getattr(said, name)
+        if number is not None and not 1 <= number <= most:
+            problems[name] = [
+                f"{number} {what} is no limit; write a whole number from 1 to {most}."
+                + (" To fetch nothing, write a rule that denies." if number == 0 else "")
+            ]
+    # Written so that NaN is refused too.
+    if said.min_gap is not None and not 0 <= said.min_gap <= LONGEST_GAP:
+        problems["min_gap"] = [f"{said.min_gap} is no gap; write seconds from 0 to {LONGEST_GAP:g}."]
+    return {**problems, **_check_rate(said, "starts", "period"), **_check_rate(said, "total_starts", "total_period")}
+
+
+def _check_rate(said: Said, starts: str, period: str) -> dict[str, list[str]]:
+    number, word = getattr(said, starts), getattr(said, period)
+    words = ", ".join(Period)
+    if word and word not in list(Period):
+        return {period: [f"{word!r} is no period; there are: {words}."]}
+    if number is not None and not word:
+        return {period: [f"{number} starts in what time? Write one of: {words}."]}
+    if number is None and word:
+        return {starts: [f"How many starts a {word}? Write a whole number from 1, or leave the period out, too."]}
+    return {}
+
+
+# --- Rules -----------------------------------------------------------------------------------------
+
+
+def _check_rule(rule: RuleWanted) -> dict[str, list[str]]:
+    return {**_check_pattern(rule.pattern), **_check_times(rule), **_check_what_it_says(rule)}
+
+
+def _check_pattern(pattern: str) -> dict[str, list[str]]:
+    is_address = "://" in pattern or ("/" in pattern and not pattern.startswith(("/", "*")))
+    if len(pattern) <= LONGEST_PATTERN and pattern.isprintable() and not is_address and not set(" ?") & set(pattern):
+        return {}
+    why = (
+        f"{pattern[:80]!r} cannot be the name of a host: write one like www.example.com, with its port where that is not "
+        "the usual one, with * for any characters, and without a scheme or a path."
+    )
+    return {"pattern": [why]}
+
+
+def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
+    problems = {}
+    if not rule.days:
+        problems["days"] = ["It names no day, so it would never hold; leave the days out for every day."]
+    elif not set(rule.days) <= set(EVERY_DAY):
+        problems["days"] = ["Days are numbers from 1, which is Monday, to 7."]
+    if (rule.from_time is None) != (rule.to_time is None):
+        missing = "from_time" if rule.from_time is None else "to_time"
+        problems[missing] = ["A time of day has a beginning and an end; leave out both for the whole day."]
+    elif rule.from_time is not None and rule.from_time == rule.to_time:
+        problems["to_time"] = ["It ends where it begins, so it would never hold; leave out both for the whole day."]
+    return problems
+
+
+def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
+    numbers = [name for name in (*_COUNTS, "min_gap") if getattr(rule, name) is not None]
+    totals = [name for name in numbers if name.startswith("total_")]
+    if rule.denies and numbers:
+        return {"denies": [f"Nothing is fetched where it denies: leave out {', '.join(numbers)}, or let it not deny."]}
+    if not rule.denies and not numbers:
+        return {"": ["It changes nothing: let it name a limit, or deny."]}
+    if totals and not is_everything(rule.pattern):
+        return {
+            totals[0]: [
+                "A total is of all bins of the policy together: only a rule of every bin, whose pattern is empty, has one."
+            ]
+        }
+    return {}
+
+
+def is_everything(pattern: str) -> bool:
+    """Whether every bin is meant."""
+    return not pattern.strip("*")
+
+
+def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
+    """Rules before which another always holds: what is written there would never count."""
+    problems = {}
+    for place, rule in enumerate(rules):
+        hiding = next((number for number, other in enumerate(rules[:place], start=1) if _hides(other, rule)), None)
+        if hiding is not None:
+            why = (
+                f"It never holds: rule {hiding} matches the same bins at the same times, and the first that matches holds. "
+                "Put it before that one, or take one of them out."
+            )
+            problems[f"rules.{place}"] = [why]
+    return problems
+
+
+def _hides(earlier: RuleWanted, later: RuleWanted) -> bool:
+    same_bins = is_everything(earlier.pattern) or earlier.pattern.lower() == later.pattern.lower()
+    return same_bins and (earlier.is_always_open or earlier.times == later.times)
+
+
+# --- What is legal, and should be meant ------------------------------------------------------------
+
+
+def is_unlimited(policy: ThrottlePolicy, rule: RuleWanted | None = None) -> bool:
+    """Whether bins have no pace: neither a gap, nor a rate, nor bytes limit them, but open requests alone."""
+    if rule is not None and rule.denies:
+        return False
+    return _gap(policy, rule) == 0 and not _first(policy, rule, "bytes_per_second")
+
+
+def _unlimited(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
+    how = "write a gap, starts in a period or bytes a second; or say that this is meant (unlimited)"
+    if is_unlimited(policy):
+        return {"unlimited": [f"Its bins would be asked as fast as they answer: {how}."]}
+    return {
+        f"rules.{place}.min_gap": [f"Its bins would be asked as fast as they answer: {how}."]
+        for place, rule in enumerate(rules)
+        if is_unlimited(policy, rule)
+    }
+
+
+def _warnings(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> Iterator[str]:
+    yield from _warnings_of(policy, None, "")
+    for place, rule in enumerate(rules, start=1):
+        if not rule.denies:
+            yield from _warnings_of(policy, rule, f"Rule {place}: ")
+
+
+def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) -> Iterator[str]:
+    gap, rate_gap = _min_gap(policy, rule), _rate_gap(policy, rule, "")
+    said_here = rule or policy
+    if rate_gap and gap > rate_gap and said_here.starts is not None:
+        yield (
+            f"{where}{said_here.starts} starts a {said_here.period} are one every {rate_gap:g} s, and the least gap is "
+            f"{gap:g} s: the gap holds."
+        )
+    for name, what in (("open_requests", "open requests"), ("bytes_per_second", "bytes a second")):
+        each, total = _first(policy, rule, name), _first(policy, rule, f"total_{name}")
+        if each is not None and total is not None and total < each and _names(rule, name):
+            yield f"{where}All bins together have {total} {what}, so that one never has {each}."
+    total_gap = _rate_gap(policy, rule, "total_")
+    if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
+        gap_of_each = _gap(policy, rule)
+        pace = f"one every {gap_of_each:g} s" if gap_of_each else "any number"
+        yield f"{where}All bins together get a start every {total_gap:g} s, so that one of them never gets {pace}."
+
+
+def _names(rule: RuleWanted | None, name: str) -> bool:
+    """Whether this is the place where the limit, or its total, is said."""
+    return rule is None or getattr(rule, name) is not None or getattr(rule, f"total_{name}", None) is not None
+
+
+def _first(policy: ThrottlePolicy, rule: RuleWanted | None, name: str) -> int | None:
+    said = None if rule is None else getattr(rule, name)
+    number: int | None = getattr(policy, name) if said is None else said
+    return number
+
+
+def _min_gap(policy: ThrottlePolicy, rule: RuleWanted | None) -> float:
+    return policy.min_gap if rule is None or rule.min_gap is None else rule.min_gap
+
+
+def _rate_gap(policy: ThrottlePolicy, rule: RuleWanted | None, prefix: str) -> float:
+    said: Said = policy if rule is None or getattr(rule, f"{prefix}starts") is None else rule
+    starts, period = getattr(said, f"{prefix}starts"), getattr(said, f"{prefix}period")
+    return gap_of(starts, Period(period)) if starts else 0.0
+
+
+def _gap(policy: ThrottlePolicy, rule: RuleWanted | None) -> float:
+    return max(_min_gap(policy, rule), _rate_gap(policy, rule, ""))

@@ -1,0 +1,164 @@
+"""
+What a change of a throttle policy would touch, and how: told before anything is stored.
+
+The cost is bounded whatever the cluster holds: so many bins are looked at, so many are counted, a few are named.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from jobs.models import Bin, BinLimit, Seed
+from jobs.throttling.limits import Limits
+from jobs.throttling.patterns import Patterns
+from jobs.throttling.policies import PolicyTerms, RuleTerms
+
+LOOKED_AT: Final = 100_000
+COUNTED: Final = 1_000
+_CHANGES_SHOWN: Final = 20
+_NAMES_SHOWN: Final = 5
+
+
+@dataclass(slots=True)
+class Counted:
+    """How many there are, and the first of their names; above 1,000 nobody counts on."""
+
+    number: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def add(self, name: str) -> None:
+        self.number = min(self.number + 1, COUNTED + 1)
+        if len(self.names) < _NAMES_SHOWN:
+            self.names.append(name)
+
+    @property
+    def is_more(self) -> bool:
+        return self.number > COUNTED
+
+    def __str__(self) -> str:
+        return f"more than {COUNTED:,}" if self.is_more else f"{self.number:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class BinChange:
+    """
+    What the policy says of one bin at this moment, before and after; None where it says nothing of it.
+
+    Where both are the same, they differ at other times of the week.
+    """
+
+    name: str
+    before: Limits | None
+    after: Limits | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The bins that the pattern of a rule matches, among those that were looked at."""
+
+    rule: RuleTerms
+    bins: Counted
+    is_everything: bool
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.bins.number == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """
+    `bins` are those for which something changes, and `changes` the first of them; `seeds` have the policy.
+
+    `among` is how many bins were looked at: those of the policy's seeds, or (`is_of_all_bins`) all. `has_more` says
+    that there are others, which were not.
+    """
+
+    bins: Counted
+    changes: Sequence[BinChange]
+    seeds: Counted
+    reaches: Sequence[Reach]
+    total_before: Limits | None
+    total_after: Limits | None
+    among: int
+    is_of_all_bins: bool
+    has_more: bool
+    warnings: Sequence[str]
+
+
+def read_preview(
+    before: PolicyTerms | None, after: PolicyTerms, *, warnings: Sequence[str], now: dt.datetime
+) -> Preview:
+    """Say what it touches that a policy becomes `after`; `before` is None for a new one, which no seed has yet."""
+    everywhere = after.holds_everywhere or (before is not None and before.holds_everywhere)
+    own = [] if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
+    is_of_all_bins = everywhere or not own
+    looked_at = _names(Bin.objects.values_list("pk")) if is_of_all_bins else own
+    has_more = len(looked_at) > LOOKED_AT
+    looked_at = looked_at[:LOOKED_AT]
+    limited_before = _Limited(before, own)
+    limited_after = _Limited(after, own)
+    bins = Counted()
+    changes: list[BinChange] = []
+    reaches = [Reach(rule, Counted(), rule.pattern == "") for rule in after.rules]
+    for name in looked_at:
+        places_after = limited_after.patterns.places_of(name)
+        for place in places_after:
+            reaches[place].bins.add(name)
+        if limited_before.says(name) != limited_after.says(name, places_after):
+            bins.add(name)
+            if len(changes) < _CHANGES_SHOWN:
+                changes.append(BinChange(name, limited_before.limits(name, now), limited_after.limits(name, now)))
+    return Preview(
+        bins=bins,
+        changes=changes,
+        seeds=_seeds(None if everywhere else after.id),
+        reaches=reaches,
+        total_before=before.in_total(now) if before else None,
+        total_after=after.in_total(now),
+        among=len(looked_at),
+        is_of_all_bins=is_of_all_bins,
+        has_more=has_more,
+        warnings=warnings,
+    )
+
+
+class _Limited:
+    """What a policy says of bins, in a form that is quickly compared."""
+
+    def __init__(self, terms: PolicyTerms | None, own: Iterable[str]) -> None:
+        self._terms = terms
+        self._own = frozenset(own)
+        self._rules = terms.rules if terms else ()
+        self.patterns = Patterns(rule.pattern for rule in self._rules)
+
+    def says(self, name: str, places: Sequence[int] | None = None) -> tuple[object, ...] | None:
+        """All that it says of a bin at any time; None where it says nothing of it."""
+        if self._terms is None or not self._holds_for(name):
+            return None
+        places = self.patterns.places_of(name) if places is None else places
+        terms = self._terms
+        return (terms.numbers, terms.spares_loopback, terms.per_address, [self._rules[place] for place in places])
+
+    def limits(self, name: str, at: dt.datetime) -> Limits | None:
+        return self._terms.for_bin(name, at) if self._terms and self._holds_for(name) else None
+
+    def _holds_for(self, name: str) -> bool:
+        return self._terms is not None and (self._terms.holds_everywhere or name in self._own)
+
+
+def _names(bins: "QuerySet[Any, Any]") -> list[str]:
+    """The names of these bins, at most one more than are looked at."""
+    chosen = bins[: LOOKED_AT + 1]
+    return sorted(set(Bin.objects.filter(pk__in=chosen).values_list("name", flat=True)))
+
+
+def _seeds(policy_id: int | None) -> Counted:
+    found = Seed.objects.filter(removed_at=None)
+    if policy_id is not None:
+        found = found.filter(policy=policy_id)
+    named = found.select_related("job").order_by("pk")[:_NAMES_SHOWN]
+    return Counted(len(found.values_list("pk")[: COUNTED + 1]), [f"{seed.job.name}: {seed}" for seed in named])

@@ -1,0 +1,414 @@
+"""Throttle policies through the REST API: stored, changed, deleted, and looked at before."""
+
+import psycopg
+import pytest
+from django.contrib.auth.models import Permission
+from rest_framework.test import APIClient
+
+from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from jobs import channels
+from jobs.models import Bin, BinLimit, ThrottlePolicy
+from jobs.throttling.windows import EVERY_DAY
+from tests.api import assert_problem, client_of, make_job, make_user
+from tests.factories import make_rule
+
+pytestmark = pytest.mark.django_db
+
+POLICIES = "/api/v1/policies/"
+NO_RULE = {
+    "pattern": "",
+    "days": list(EVERY_DAY),
+    "from_time": None,
+    "to_time": None,
+    "open_requests": None,
+    "min_gap": None,
+    "starts": None,
+    "period": "",
+    "bytes_per_second": None,
+    "total_open_requests": None,
+    "total_starts": None,
+    "total_period": "",
+    "total_bytes_per_second": None,
+    "denies": False,
+}
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
+@pytest.fixture
+def apprentice():
+    """Somebody who may change policies, but not what concerns the whole cluster."""
+    user = make_user(OPERATOR)
+    names = [f"{verb}_throttlepolicy" for verb in ("add", "change", "delete")]
+    user.user_permissions.set(Permission.objects.filter(codename__in=names))
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+def store(client, **said):
+    response = client.post(POLICIES, {"name": "gently"} | said)
+    assert response.status_code == 201, response.content
+    return response.json()
+
+
+def address_of(policy):
+    return f"{POLICIES}{policy['id'] if isinstance(policy, dict) else policy.pk}/"
+
+
+def bind(policy, *names):
+    """Bins that a job's seed of this policy has reached."""
+    job = make_job(policy=policy)
+    bins = [Bin.objects.get_or_create(namespace="web", name=name)[0] for name in names]
+    BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
+    return job
+
+
+# --- Stored, changed, deleted ----------------------------------------------------------------------
+
+
+def test_a_policy_is_stored_changed_and_deleted(administrator):
+    made = store(administrator, min_gap=2.5)
+
+    changed = administrator.patch(address_of(made), {"open_requests": 1})
+
+    assert changed.json() == {**made, "open_requests": 1, "version": made["version"] + 1}
+    assert administrator.delete(address_of(made)).status_code == 204
+    assert not ThrottlePolicy.objects.exists()
+
+
+def test_all_that_a_policy_can_say_is_shown_as_it_was_said(administrator):
+    said = {
+        "name": "gently",
+        "open_requests": 3,
+        "min_gap": 0.5,
+        "starts": 30,
+        "period": "minute",
+        "bytes_per_second": 100_000,
+        "total_open_requests": 20,
+        "total_starts": 100,
+        "total_period": "second",
+        "total_bytes_per_second": 1_000_000,
+        "holds_everywhere": True,
+        "per_address": True,
+        "spares_loopback": True,
+        "time_zone": "Europe/Berlin",
+        "rules": [
+            NO_RULE | {"pattern": "bad.example", "denies": True},
+            NO_RULE | {"days": [6, 7], "from_time": "22:00:00", "to_time": "06:00:00", "starts": 2, "period": "second"},
+        ],
+    }
+
+    made = store(administrator, **said)
+
+    shown = administrator.get(address_of(made)).json()
+    assert {name: shown[name] for name in said} == said
+
+
+def test_rules_are_given_all_together_and_stay_where_they_are_left_out(administrator):
+    made = store(administrator, rules=[{"pattern": "*.example", "min_gap": 9}])
+    address = address_of(made)
+
+    unchanged = administrator.patch(address, {"min_gap": 2}).json()
+    replaced = administrator.patch(address, {"rules": [{"pattern": "*", "days": [7, 7, 1], "min_gap": 3}]}).json()
+
+    assert unchanged["rules"] == made["rules"]
+    assert replaced["rules"] == [NO_RULE | {"days": [1, 7], "min_gap": 3.0}]
+
+
+def test_a_policy_of_a_one_shot_is_shown_by_its_address_only():
+    private = ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job())
+    client = client_of(VIEWER)
+
+    assert client.get(POLICIES).json()["results"] == []
+    assert client.get(address_of(private)).json()["private_to"] == private.private_to_id
+
+
+def test_many_policies_with_rules_are_listed_in_a_few_queries(administrator, django_assert_max_num_queries):
+    for number in range(20):
+        make_rule(ThrottlePolicy.objects.create(name=f"policy {number}"), "a.example", denies=True)
+
+    with django_assert_max_num_queries(6):
+        assert len(administrator.get(POLICIES).json()["results"]) == 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_running_nodes_are_told_of_each_change(administrator, dsn):
+    with psycopg.connect(dsn, autocommit=True) as listener:
+        listener.execute(f"LISTEN {channels.CONTROL}")
+
+        address = address_of(store(administrator))
+        administrator.patch(address, {"min_gap": 3})
+        administrator.post(f"{address}preview/", {"min_gap": 4})
+        administrator.delete(address)
+
+        assert len(list(listener.notifies(timeout=5, stop_after=3))) == 3
+        assert not list(listener.notifies(timeout=0.2))
+
+
+# --- Whom it is for --------------------------------------------------------------------------------
+
+DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
+
+
+@pytest.mark.parametrize("said", [{"holds_everywhere": True}, DENYING])
+def test_who_may_not_limit_the_cluster_makes_no_such_policy(apprentice, said):
+    assert_problem(apprentice.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
+    assert_problem(apprentice.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
+    assert not ThrottlePolicy.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"min_gap": 9},
+        {"holds_everywhere": False},
+        {"rules": [{"pattern": "bad.example", "min_gap": 1}]},
+    ],
+)
+def test_who_may_not_limit_the_cluster_changes_no_such_policy(administrator, apprentice, change):
+    made = store(administrator, holds_everywhere=True, **DENYING)
+
+    assert_problem(apprentice.patch(address_of(made), change), 403, "permission_denied")
+    assert_problem(apprentice.delete(address_of(made)), 403, "permission_denied")
+    assert administrator.get(address_of(made)).json()["version"] == made["version"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [],
+        [{"pattern": "bad.example", "denies": True, "days": [1]}],
+        [{"pattern": "bad.*", "min_gap": 5}, {"pattern": "bad.example", "denies": True}],
+    ],
+    ids=["taken out", "on fewer days", "let pass before"],
+)
+def test_who_may_not_deny_lets_nothing_pass_either(administrator, apprentice, rules):
+    made = store(administrator, **DENYING)
+
+    assert_problem(apprentice.patch(address_of(made), {"rules": rules}), 403, "permission_denied")
+
+
+def test_who_may_not_deny_may_change_the_rest_of_a_policy_that_denies(administrator, apprentice):
+    made = store(administrator, **DENYING)
+    rules = [*DENYING["rules"], {"pattern": "slow.example", "min_gap": 60}]
+
+    assert apprentice.patch(address_of(made), {"min_gap": 3, "rules": rules}).status_code == 200
+    assert_problem(apprentice.delete(address_of(made)), 403, "permission_denied")
+
+
+# --- What cannot be --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "field", "sentence"),
+    [
+        ({"starts": 0, "period": "minute"}, "starts", "To fetch nothing, write a rule that denies."),
+        ({"starts": -5, "period": "minute"}, "starts", "whole number from 1 to 1000000"),
+        ({"starts": 5}, "period", "5 starts in what time?"),
+        ({"period": "hour"}, "starts", "How many starts a hour?"),
+        ({"starts": 5, "period": "fortnight"}, "period", "not a valid choice"),
+        ({"total_starts": 5}, "total_period", "5 starts in what time?"),
+        ({"bytes_per_second": 0}, "bytes_per_second", "0 bytes a second is no limit"),
+        ({"total_open_requests": 0}, "total_open_requests", "0 open requests is no limit"),
+        ({"open_requests": 1001}, "open_requests", "from 1 to 1000"),
+        ({"min_gap": 90_000}, "min_gap", "seconds from 0 to 86400"),
+        ({"min_gap": 0}, "unlimited", "as fast as they answer"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone", "write one like Europe/Berlin"),
+        ({"rules": "none"}, "rules", "Expected a list"),
+        ({"rules": [{"denies": True}] * 501}, "rules", "500 rules at most"),
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, field, sentence):
+    problem = assert_problem(administrator.post(POLICIES, {"name": "x"} | said), 400, "invalid", fields=[field])
+
+    assert sentence in problem["fields"][field][0]
+    assert not ThrottlePolicy.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "sentence"),
+    [
+        ({}, "", "It changes nothing"),
+        ({"pattern": "a.example"}, "", "It changes nothing"),
+        ({"days": [], "denies": True}, ".days", "It names no day"),
+        ({"days": [8], "denies": True}, ".days", "from 1, which is Monday, to 7"),
+        ({"from_time": "08:00", "to_time": "08:00", "denies": True}, ".to_time", "It ends where it begins"),
+        ({"from_time": "08:00", "denies": True}, ".to_time", "a beginning and an end"),
+        ({"to_time": "08:00", "denies": True}, ".from_time", "a beginning and an end"),
+        ({"from_time": "25:00", "to_time": "08:00", "denies": True}, ".from_time", "wrong format"),
+        ({"starts": 5}, ".period", "5 starts in what time?"),
+        ({"starts": 0, "period": "day"}, ".starts", "0 starts is no limit"),
+        ({"denies": True, "min_gap": 3}, ".denies", "leave out min_gap"),
+        (
+            {"pattern": "a.example", "total_starts": 3, "total_period": "day"},
+            ".total_starts",
+            "only a rule of every bin",
+        ),
+        ({"pattern": "http://a.example/", "denies": True}, ".pattern", "without a scheme or a path"),
+        ({"pattern": "a.example/path", "denies": True}, ".pattern", "without a scheme or a path"),
+        ({"pattern": "a example", "denies": True}, ".pattern", "cannot be the name of a host"),
+        ({"pattern": "a" * 301, "denies": True}, ".pattern", "cannot be the name of a host"),
+        ({"min_gap": 0}, ".min_gap", "as fast as they answer"),
+        ({"speed": 3}, ".speed", "There is no such field"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused_by_its_place_and_field(administrator, rule, field, sentence):
+    before = {"pattern": "before.example", "min_gap": 3}
+
+    response = administrator.post(POLICIES, {"name": "x", "rules": [before, rule]})
+
+    problem = assert_problem(response, 400, "invalid", fields=[f"rules.1{field}"])
+    assert sentence in problem["fields"][f"rules.1{field}"][0]
+    assert not ThrottlePolicy.objects.exists()
+
+
+NIGHT = {"from_time": "22:00", "to_time": "06:00"}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"min_gap": 2}, {"pattern": "a.example", "denies": True}),
+        ({"pattern": "a.example", "min_gap": 2}, {"pattern": "A.example", "denies": True}),
+        ({"pattern": "a.example", "min_gap": 2}, {"pattern": "a.example", "denies": True, **NIGHT}),
+        ({"min_gap": 2, **NIGHT}, {"pattern": "a.example", "denies": True, **NIGHT}),
+    ],
+)
+def test_a_rule_that_another_always_hides_is_refused(administrator, earlier, later):
+    response = administrator.post(POLICIES, {"name": "x", "rules": [earlier, later]})
+
+    assert_problem(response, 400, "invalid", fields=["rules.1"])
+
+
+def test_a_rule_for_some_stands_before_the_one_for_all(administrator):
+    store(administrator, rules=[{"pattern": "a.example", "denies": True}, {"min_gap": 2, **NIGHT}, {"min_gap": 3}])
+
+
+def test_that_nothing_paces_bins_has_to_be_meant_once(administrator):
+    made = store(administrator, min_gap=0, unlimited=True)
+
+    changed = administrator.patch(address_of(made), {"open_requests": 5})
+
+    assert "unlimited" not in made
+    assert changed.status_code == 200
+
+
+@pytest.mark.parametrize("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
+def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
+    assert store(administrator, min_gap=0, **said)["min_gap"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"min_gap": 2, "starts": 1, "period": "second"}, "the least gap is 2 s: the gap holds"),
+        ({"total_open_requests": 1}, "All bins together have 1 open requests, so that one never has 2."),
+        ({"bytes_per_second": 9, "total_bytes_per_second": 8}, "so that one never has 9"),
+        (
+            {"total_starts": 1, "total_period": "minute"},
+            "a start every 60 s, so that one of them never gets one every 1 s",
+        ),
+        ({"rules": [{"starts": 5, "period": "second"}]}, "Rule 1: 5 starts a second are one every 0.2 s"),
+    ],
+)
+def test_what_is_legal_and_probably_not_meant_is_warned_of(administrator, said, sentence):
+    (warning,) = store(administrator, **said)["warnings"]
+
+    assert sentence in warning
+
+
+def test_a_name_that_is_taken_is_refused(administrator):
+    store(administrator)
+
+    assert_problem(administrator.post(POLICIES, {"name": "gently"}), 400, "invalid", fields=["name"])
+
+
+def test_a_policy_in_use_is_not_deleted_and_names_its_users(administrator):
+    policy = ThrottlePolicy.objects.create(name="gently")
+    for number in range(12):
+        make_job(f"job {number:02}", policy=policy)
+
+    problem = assert_problem(administrator.delete(address_of(policy)), 409, "in_use")
+
+    assert "job 00, job 01, " in problem["detail"]
+    assert "job 09 and 2 others" in problem["detail"]
+    assert ThrottlePolicy.objects.exists()
+
+
+# --- Looked at before ------------------------------------------------------------------------------
+
+
+def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
+    policy = ThrottlePolicy.objects.create(name="gently")
+    bind(policy, "a.example", "b.example", "c.test")
+    Bin.objects.create(namespace="web", name="other.example")
+    rules = [{"pattern": "*.example", "starts": 30, "period": "minute"}]
+
+    seen = administrator.post(f"{address_of(policy)}preview/", {"rules": rules}).json()
+
+    assert seen["bins"] == {"number": 2, "is_more": False, "names": ["a.example", "b.example"]}
+    assert seen["changes"][0] == {
+        "name": "a.example",
+        "before": {"denied": False, "open_requests": 2, "gap": 1.0, "bytes_per_second": None},
+        "after": {"denied": False, "open_requests": 2, "gap": 2.0, "bytes_per_second": None},
+    }
+    assert seen["seeds"] == {"number": 1, "is_more": False, "names": ["manual: http://docs.test/"]}
+    assert seen["rules"][0]["bins"]["number"] == 2
+    assert (seen["looked_at"], seen["of_all_bins"], seen["has_more"]) == (3, False, False)
+    policy.refresh_from_db()
+    assert (policy.version, policy.rules.count()) == (1, 0)
+
+
+def test_a_preview_tells_patterns_that_match_nothing_and_everything(administrator):
+    policy = ThrottlePolicy.objects.create(name="gently")
+    bind(policy, "a.example")
+    rules = [{"pattern": "*.exmaple", "min_gap": 3}, {"pattern": "a.*", "min_gap": 4}, {"pattern": "*", "min_gap": 5}]
+
+    seen = administrator.post(f"{address_of(policy)}preview/", {"rules": rules}).json()
+
+    assert [rule["matches"] for rule in seen["rules"]] == ["nothing", "something", "everything"]
+
+
+def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_bins(administrator):
+    bind(ThrottlePolicy.objects.create(name="another"), "a.example", "b.example")
+    said = {"name": "x", "holds_everywhere": True, "total_starts": 50, "total_period": "second"}
+
+    seen = administrator.post(f"{POLICIES}preview/", said).json()
+
+    assert (seen["bins"]["number"], seen["seeds"]["number"], seen["of_all_bins"]) == (2, 1, True)
+    assert seen["changes"][0]["before"] is None
+    assert seen["total_before"] is None
+    assert seen["total_after"] == {"denied": False, "open_requests": None, "gap": 0.02, "bytes_per_second": None}
+    assert not ThrottlePolicy.objects.filter(name="x").exists()
+
+
+def test_a_preview_of_a_new_policy_touches_nothing_yet_and_says_what_its_patterns_mean(administrator):
+    Bin.objects.create(namespace="web", name="a.example")
+
+    seen = administrator.post(
+        f"{POLICIES}preview/", {"name": "x", "rules": [{"pattern": "a.*", "denies": True}]}
+    ).json()
+
+    assert (seen["bins"]["number"], seen["changes"], seen["seeds"]["number"]) == (0, [], 0)
+    assert seen["rules"][0]["bins"]["names"] == ["a.example"]
+
+
+def test_a_preview_counts_to_a_thousand_and_names_a_few(administrator):
+    policy = ThrottlePolicy.objects.create(name="gently")
+    job = bind(policy)
+    bins = Bin.objects.bulk_create(Bin(namespace="web", name=f"{number}.example") for number in range(1_200))
+    BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
+
+    seen = administrator.post(f"{address_of(policy)}preview/", {"min_gap": 7}).json()
+
+    assert (seen["bins"]["number"], seen["bins"]["is_more"], len(seen["bins"]["names"])) == (1_001, True, 5)
+    assert len(seen["changes"]) == 20
+
+
+def test_a_preview_of_what_cannot_be_is_refused(administrator):
+    assert_problem(administrator.post(f"{POLICIES}preview/", {"name": "x", "min_gap": 0}), 400, "invalid")
+    assert_problem(administrator.post(f"{POLICIES}77/preview/", {"min_gap": 1}), 404, "not_found")
