@@ -1,5 +1,5 @@
 """
-A TCP proxy in front of PostgreSQL or of a site, whose line can be cut, mended, and made to lose answers.
+A TCP proxy in front of PostgreSQL or of a site, whose line can be cut, mended, slowed, and made to lose answers.
 
 It stands in for a partition where no network namespace may be made, with one difference: the kernels at
 both ends see a healthy neighbour. So neither keepalives nor TCP's own timeouts end a connection that hangs
@@ -44,6 +44,7 @@ class Proxy:
         self._calls = set()
         self._marks = []
         self._rewritten = []
+        self._delay = 0.0
         self._flows = {}
         self._server = None
         self.port = self._do(self._open)
@@ -78,8 +79,13 @@ class Proxy:
         if refuses:
             self._do(self._refuse)
 
+    def delay(self, seconds):
+        """Hand on everything that comes from now on so much later, in either direction."""
+        self._do(self._set_delay, seconds)
+
     def heal(self):
-        """Let everything through again, with what was kept."""
+        """Let everything through again, at once and with what was kept."""
+        self._do(self._set_delay, 0.0)
         self._do(self._accept)
         self._do(self._set_flow, Direction.BOTH, True)
 
@@ -143,6 +149,9 @@ class Proxy:
         for one in direction:
             (self._flows[one].set if flows else self._flows[one].clear)()
 
+    def _set_delay(self, seconds):
+        self._delay = seconds
+
     def _kill(self):
         for call in self._calls:
             call.reset()
@@ -181,6 +190,8 @@ class Proxy:
     async def _hand_on(self, reader, writer, direction, call):
         flow = self._flows[direction]
         while data := await reader.read(_CHUNK):
+            if self._delay:
+                await asyncio.sleep(self._delay)
             await flow.wait()
             if direction is Direction.ASKED:
                 self._look_for_marks(data, call)

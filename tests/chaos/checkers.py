@@ -297,6 +297,29 @@ def refused(log: Iterable[Write]) -> int:
     )
 
 
+# --- What the schedules started ------------------------------------------------------------------
+
+
+def misfires(log: Iterable[Write], *, job: int, openings: Sequence[float]) -> list[str]:
+    """
+    Hold the starts of a job against the moments at which its schedule is to start it.
+
+    What opens while it runs is passed over, and a start that comes late is for all openings before it.
+    """
+    moves = [write for write in log if write.what == "job" and write.after["id"] == job]
+    starts = [write.at for write in moves if write.before["phase"] == "inactive" != write.after["phase"]]
+    ends = [write.at for write in moves if write.before["phase"] != "inactive" == write.after["phase"]]
+    found = []
+    for before, start in pairwise([float("-inf"), *starts]):
+        if not any(before < opening <= start for opening in openings):
+            found.append(f"job {job} started at {start:.1f}, when nothing had opened since {before:.1f}")
+    for opening in openings:
+        was_running = sum(start < opening for start in starts) > sum(end <= opening for end in ends)
+        if not was_running and not any(start >= opening for start in starts):
+            found.append(f"job {job} did not start though its window opened at {opening:.1f}")
+    return found
+
+
 # --- How long it took ----------------------------------------------------------------------------
 
 
@@ -339,6 +362,7 @@ class Verdict:
     stale_accepted: int
     stale_refused: int
     pace: float
+    misfires: int
     takeovers: Sequence[float]
     bound: float
     steps_by_hand: int
@@ -347,13 +371,14 @@ class Verdict:
     def holds(self) -> bool:
         # A median of one or two says nothing of a machine that is busy.
         is_quick = len(self.takeovers) < 3 or statistics.median(self.takeovers) <= self.bound
-        nothing_of = (self.lost, self.extra, self.overlap, self.stale_accepted, self.steps_by_hand)
+        nothing_of = (self.lost, self.extra, self.overlap, self.stale_accepted, self.misfires, self.steps_by_hand)
         return not any(nothing_of) and self.pace <= 100 and is_quick
 
     @property
     def lines(self) -> list[str]:
         p95, most = percentile(self.takeovers, 95), max(self.takeovers, default=0)
         return [
+            f"misfires {self.misfires}",
             f"lost {self.lost}",
             f"overlap {self.overlap}",
             f"stale accepted {self.stale_accepted}",
@@ -374,6 +399,7 @@ class Verdict:
             "overlap_of_frozen": self.overlap_frozen,
             "stale_accepted": self.stale_accepted,
             "stale_refused": self.stale_refused,
+            "misfires": self.misfires,
             "pace_percent": round(self.pace, 1),
             "takeovers": len(self.takeovers),
             "takeover_beats_median": round(statistics.median(self.takeovers), 1) if self.takeovers else 0,

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from jobs.control import GroupUnknown, NodeUnknown
 from jobs.transitions import TransitionRefused
 from nodes.requests import NoMain, RequestRefused
 from tests.chaos.checkers import Freeze
+from tests.chaos.zones import search_path
 from tests.factories import make_job, make_output, make_policy
 from tests.processes import ROOT, Database, serve_site
 from tests.proxy import Proxy
@@ -56,7 +58,9 @@ class Node:
         self.process = None
         # Who ends is started again then (monotonic): at once, if nobody says otherwise.
         self.restart_at = None
-        self.orders = {}
+        # The functions at which it freezes when told (see tests/chaos/inside), each with the file that tells.
+        self.stops = {point: cluster.directory / f"{self.place}.{point}.stop" for point in cluster.stops.get(kind, ())}
+        self.orders = {"stops": {point: str(file) for point, file in self.stops.items()}}
         self.environment = {}
         self.user = None
         # What happens to it just now; nothing else is done to it meanwhile.
@@ -98,6 +102,7 @@ class Node:
             "CRAWLCTL_USER_AGENT": self.name,
             "CRAWLCTL_CHAOS": json.dumps({"machine": self.place, **self.orders}),
             "PYTHONPATH": str(_INSIDE),
+            "PYTHONTZPATH": search_path(self._cluster.zones),
         }
         if has_faketime():
             self._clock.write_text("+0s")
@@ -172,6 +177,9 @@ class Crawl:
     gap: float
     open_requests: int
     stop_site: ExitStack
+    # When its schedule is to start it (seconds of the wall clock), and until when (monotonic) it may yet do so.
+    openings: Sequence[float] = ()
+    runs_until: float = 0.0
     has_ended: bool = False
 
 
@@ -187,6 +195,8 @@ class Cluster:
     # Documents of a site, and sites that are crawled at a time.
     pages: int = 400
     at_once: int = 4
+    # For each kind of node the functions ("module:name") at which one can be told to freeze.
+    stops: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     crawls: list[Crawl] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
@@ -197,6 +207,11 @@ class Cluster:
     paused: set[int] = field(default_factory=set)
     _looked_at: float = 0.0
     _administrators: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
+
+    @property
+    def zones(self):
+        """Where time zones are that no system has."""
+        return self.directory / "zones"
 
     def add(self, kind, count):
         for _ in range(count):
@@ -237,6 +252,18 @@ class Cluster:
                     return node, str(row.id)
         return None, None
 
+    def heir(self):
+        """The node that is main when that one falls: the oldest other manager; None while nobody knows."""
+        found = self.rows(
+            """
+            SELECT node.name FROM nodes_mainterm AS term
+              JOIN nodes_node AS node ON node.scope = term.scope AND node.id <> term.main_id
+             WHERE term.scope = 'cluster' AND NOT term.resigned AND node.kind = 'manager' AND node.status = 'running'
+             ORDER BY node.started_at, node.id LIMIT 1
+            """
+        )
+        return next((node for row in found for node in self.nodes if node.name == row.name and node.is_up), None)
+
     def is_whole(self):
         """Whether all nodes are members and there is a main."""
         running = {row.name for row in self.rows("SELECT name FROM nodes_node WHERE status = 'running'")}
@@ -244,16 +271,18 @@ class Cluster:
 
     # --- Crawling --------------------------------------------------------------------------------
 
-    def begin_crawl(self, *, hosts=3, gap=None, open_requests=None, pages=None, slow=_SLOW_PAGES, **options):
-        """Begin with a new site, a job for it, a policy with limits and an output."""
+    def begin_crawl(
+        self, *, hosts=3, gap=None, open_requests=None, pages=None, slow=_SLOW_PAGES, starts=True, **options
+    ):
+        """Begin with a new site, a job for it that `starts` at once, a policy with limits and an output."""
         number = len(self.crawls) + 1
         gap = self.dice.choice([0.15, 0.2, 0.25]) if gap is None else gap
         open_requests = open_requests or self.dice.choice([1, 2, 3])
-        starts, ends = (self.directory / f"site-{number}.{name}" for name in ("log", "ends"))
+        arrivals, ends = (self.directory / f"site-{number}.{name}" for name in ("log", "ends"))
         stack = ExitStack()
         site = stack.enter_context(
             serve_site(
-                starts, pages=pages or self.pages, hosts=hosts, seed=self.dice.randrange(10**6), ends=ends,
+                arrivals, pages=pages or self.pages, hosts=hosts, seed=self.dice.randrange(10**6), ends=ends,
                 latency_ms=40, slow=slow, **options,
             )
         )  # fmt: skip
@@ -269,9 +298,10 @@ class Cluster:
                 specification={"scope": "any"},
             ).pk
 
-        crawl = Crawl(number, site, starts, ends, output, self.in_database(make), gap, open_requests, stack)
+        crawl = Crawl(number, site, arrivals, ends, output, self.in_database(make), gap, open_requests, stack)
         self.crawls.append(crawl)
-        self.ask("start", crawl.job_id)
+        if starts:
+            self.ask("start", crawl.job_id)
         return crawl
 
     def ask(self, verb, job_id):
@@ -323,14 +353,14 @@ class Cluster:
             state = states.get(crawl.job_id)
             if crawl.has_ended or state is None:
                 continue
-            if state.phase == "inactive":
+            if state.phase == "inactive" and time.monotonic() > crawl.runs_until:
                 self.end_crawl(crawl)
             elif state.pause == "paused" and crawl.job_id not in self.paused:
                 self.steps_by_hand.append(f"resume job {crawl.job_id}, which was paused: {state.reason}")
                 self.say(self.steps_by_hand[-1])
                 self.ask("resume", crawl.job_id)
         if not self.is_closing:
-            for _ in range(self.at_once - sum(not crawl.has_ended for crawl in self.crawls)):
+            for _ in range(self.at_once - sum(not (crawl.has_ended or crawl.openings) for crawl in self.crawls)):
                 self.begin_crawl()
 
     def end_crawl(self, crawl):

@@ -1,23 +1,46 @@
 """
 The faults of the plan, by its numbers: each happens to a cluster, says what it does, and how it is over.
 
-What is left out, and why: F3 (a pause between check and write) is what tests/chaos/mutants.py is made of; F8 needs
-ZooKeeper; F10 (schedules at a change of summer time) is arithmetic and has its tests; F7 and the full disks of
-F11 to F13 need devices that not every machine can make: a line that stutters stands for the slow one.
+What is left out, and why: F8 needs ZooKeeper, which nothing here uses yet; the full disks of F11 to F13 need devices
+that not every machine can make.
 """
 
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import psutil
-
 from tests.chaos.cluster import BEAT, TIMEOUT, has_faketime
-from tests.proxy import SYNC, Direction
+from tests.chaos.database_faults import (
+    end_server,
+    end_sessions,
+    freeze_server,
+    hold_a_table,
+    kill_backend,
+    lose_commits,
+    reset_lines,
+    slow_disk,
+    slow_server,
+)
+from tests.chaos.node_faults import (
+    ELECTIONS,
+    JUDGEMENTS,
+    OFFERS,
+    OUTCOMES,
+    be_far_away,
+    cut,
+    freeze,
+    freeze_between,
+    kill,
+    lose_a_worker,
+    lose_the_main,
+    on_a_node,
+    pick,
+    stutter,
+)
+from tests.chaos.summer_time import a_night
 
 # What a step of a fault hands back: how many seconds until its next step.
 Steps = Iterator[float]
@@ -35,148 +58,6 @@ class Fault:
     happen: Callable[..., Steps]
     takes_all: bool = False
     hits_main: bool = False
-
-
-# --- F1, F2, F6: one node ------------------------------------------------------------------------
-
-
-def _pick(cluster, dice, who):
-    """A node to which nothing happens just now: the main, or one of a kind; None if there is none."""
-    if who == "main":
-        node, _ = cluster.main()
-        return node if node is not None and not node.is_in_trouble else None
-    free = [node for node in cluster.of_kind(who) if node.is_up and not node.is_in_trouble]
-    return dice.choice(free) if free else None
-
-
-def _on_a_node(who, what):
-    """A fault of one node: `what(cluster, node, dice)` returns its name, its pauses, and whether a main falls by it."""
-
-    def happen(cluster, dice, tell):
-        node = _pick(cluster, dice, who)
-        if node is None:
-            tell("nobody to hit")
-            return
-        main, main_id = cluster.main()
-        node.is_in_trouble = True
-        words, steps, is_for_good = what(node, dice)
-        at = time.time()
-        tell(
-            f"{words} {node.name}{' (main)' if node is main else ''}",
-            blow=(main_id, at) if node is main and is_for_good else None,
-        )
-        try:
-            yield from steps
-        finally:
-            node.is_in_trouble = False
-
-    return happen
-
-
-def _kill(node, dice):
-    back_in = dice.choice([0.0, BEAT, 3 * TIMEOUT])
-
-    def steps():
-        node.kill(back_in=back_in)
-        yield back_in
-
-    return f"kill -9 (back in {back_in:g} s)", steps(), True
-
-
-def _freeze(node, dice):
-    lasts = dice.choice([0.5, 1.1, 3.0, 3.0]) * TIMEOUT
-
-    def steps():
-        node.freeze()
-        yield lasts
-        node.thaw()
-
-    return f"freeze for {lasts:g} s", steps(), lasts > 2 * TIMEOUT
-
-
-def _cut(node, dice):
-    lasts = dice.choice([0.5, 1.1, 3.0, 3.0]) * TIMEOUT
-    direction = dice.choice([Direction.BOTH, Direction.ASKED, Direction.ANSWERED])
-    refuses = dice.random() < 0.25
-
-    def steps():
-        node.proxy.cut(direction, refuses=refuses)
-        yield lasts
-        node.proxy.heal()
-
-    way = {Direction.BOTH: "both ways", Direction.ASKED: "to the database", Direction.ANSWERED: "from the database"}
-    return f"cut {way[direction]}{', refusing,' if refuses else ''} for {lasts:g} s", steps(), lasts > 2 * TIMEOUT
-
-
-def _stutter(node, _dice):
-    def steps():
-        for _ in range(12):
-            node.proxy.cut()
-            yield 0.15
-            node.proxy.heal()
-            yield 0.1
-
-    return "stutter the line of", steps(), False
-
-
-# --- F4, F5: the database ------------------------------------------------------------------------
-
-
-def _end_server(number, words):
-    def happen(cluster, dice, tell):
-        away = dice.choice([0.0, TIMEOUT / 2, 1.5 * TIMEOUT])
-        tell(f"{words}, away for {away:g} s")
-        cluster.server.end(number)
-        yield away
-        cluster.server.start()
-
-    return happen
-
-
-def _server_processes(cluster):
-    running = psutil.process_iter(["name", "cwd"])
-    return [one for one in running if one.info["name"] == "postgres" and one.info["cwd"] == str(cluster.server.data)]
-
-
-def _freeze_server(cluster, dice, tell):
-    lasts = dice.choice([0.5, 1.5]) * TIMEOUT
-    tell(f"freeze all of PostgreSQL for {lasts:g} s")
-    frozen = _server_processes(cluster)
-    for process in frozen:
-        process.suspend()
-    yield lasts
-    for process in frozen:
-        process.resume()
-
-
-def _kill_backend(cluster, _dice, tell):
-    tell("kill -9 a backend, so that all sessions end")
-    for row in cluster.rows("SELECT pid FROM pg_stat_activity WHERE application_name LIKE '%% work' LIMIT 1"):
-        os.kill(row.pid, signal.SIGKILL)
-    yield 0
-
-
-def _end_sessions(cluster, _dice, tell):
-    tell("end all sessions")
-    cluster.rows(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"
-    )
-    yield 0
-
-
-def _reset_lines(cluster, _dice, tell):
-    tell(f"reset {sum(node.proxy.kill() for node in cluster.nodes)} connections to the database")
-    yield 0
-
-
-def _lose_commits(cluster, _dice, tell):
-    tell("lose the answer to a commit of each node, six times")
-    for commit in 3 * (b"COMMIT", SYNC):
-        for node in cluster.nodes:
-            node.proxy.lose_answer(commit)
-        yield 0.4
-    for node in cluster.nodes:
-        node.proxy.keep_answers()
 
 
 # --- F9, F14: clocks and other work --------------------------------------------------------------
@@ -257,7 +138,7 @@ def _operators_race(cluster, dice, tell):
 
 def _moves(cluster, dice, tell):
     tell("move groups to and fro for 3 s, and kill a manager meanwhile")
-    node = _pick(cluster, dice, "manager")
+    node = pick(cluster, dice, "manager")
     for step in range(10):
         cluster.ask_for_moves(dice)
         if step == 4 and node is not None and node.is_up:
@@ -268,25 +149,44 @@ def _moves(cluster, dice, tell):
 _F9 = (Fault("F9", "clocks", _set_clocks),) if has_faketime() else ()
 
 FAULTS = (
-    Fault("F1", "kill the main", _on_a_node("main", _kill), hits_main=True),
-    Fault("F1", "kill a manager", _on_a_node("manager", _kill)),
-    Fault("F1", "kill a worker", _on_a_node("worker", _kill)),
-    Fault("F2", "freeze the main", _on_a_node("main", _freeze), hits_main=True),
-    Fault("F2", "freeze a manager", _on_a_node("manager", _freeze)),
-    Fault("F2", "freeze a worker", _on_a_node("worker", _freeze)),
-    Fault("F6", "cut off the main", _on_a_node("main", _cut), hits_main=True),
-    Fault("F6", "cut off a manager", _on_a_node("manager", _cut)),
-    Fault("F6", "cut off a worker", _on_a_node("worker", _cut)),
-    Fault("F7", "a slow line", _on_a_node("worker", _stutter)),
-    Fault("F4", "restart", _end_server(signal.SIGINT, "restart PostgreSQL"), takes_all=True),
-    Fault("F4", "immediate stop", _end_server(signal.SIGQUIT, "stop PostgreSQL at once"), takes_all=True),
-    Fault("F4", "crash", _end_server(signal.SIGKILL, "kill -9 PostgreSQL"), takes_all=True),
-    Fault("F4", "frozen", _freeze_server, takes_all=True),
-    Fault("F5", "a backend", _kill_backend),
-    Fault("F5", "sessions", _end_sessions),
-    Fault("F5", "lines", _reset_lines),
-    Fault("F5", "lost answers", _lose_commits),
+    Fault("F1", "kill the main", on_a_node("main", kill), hits_main=True),
+    Fault("F1", "kill a manager", on_a_node("manager", kill)),
+    Fault("F1", "kill a worker", on_a_node("worker", kill)),
+    Fault("F2", "freeze the main", on_a_node("main", freeze), hits_main=True),
+    Fault("F2", "freeze a manager", on_a_node("manager", freeze)),
+    Fault("F2", "freeze a worker", on_a_node("worker", freeze)),
+    Fault("F6", "cut off the main", on_a_node("main", cut), hits_main=True),
+    Fault("F6", "cut off a manager", on_a_node("manager", cut)),
+    Fault("F6", "cut off a worker", on_a_node("worker", cut)),
+    Fault("F3", "a manager in between", freeze_between("manager", OFFERS)),
+    Fault("F3", "a worker in between", freeze_between("worker", OUTCOMES)),
+    Fault(
+        "F3",
+        "a judge in between",
+        freeze_between("main", JUDGEMENTS, provoke=lose_a_worker),
+    ),
+    Fault(
+        "F3",
+        "an heir in between",
+        freeze_between("heir", ELECTIONS, provoke=lose_the_main),
+        takes_all=True,
+    ),
+    Fault("F7", "a line that stutters", on_a_node("worker", stutter)),
+    Fault("F7", "a long line of the main", on_a_node("main", be_far_away)),
+    Fault("F7", "a long line of a worker", on_a_node("worker", be_far_away)),
+    Fault("F7", "a table that is held", hold_a_table),
+    Fault("F7", "a slow disk", slow_disk),
+    Fault("F7", "a slow server", slow_server),
+    Fault("F4", "restart", end_server(signal.SIGINT, "restart PostgreSQL"), takes_all=True),
+    Fault("F4", "immediate stop", end_server(signal.SIGQUIT, "stop PostgreSQL at once"), takes_all=True),
+    Fault("F4", "crash", end_server(signal.SIGKILL, "kill -9 PostgreSQL"), takes_all=True),
+    Fault("F4", "frozen", freeze_server, takes_all=True),
+    Fault("F5", "a backend", kill_backend),
+    Fault("F5", "sessions", end_sessions),
+    Fault("F5", "lines", reset_lines),
+    Fault("F5", "lost answers", lose_commits),
     *_F9,
+    Fault("F10", "summer time", a_night),
     Fault("F14", "starvation", _starve),
     Fault("F1", "kill everything", _kill_everything, takes_all=True),
     Fault("F17", "rolling restart", _restart_in_turn, takes_all=True),

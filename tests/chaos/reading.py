@@ -58,6 +58,16 @@ class Evidence:
         return checkers.stale_writes(self.log)
 
     @cached_property
+    def misfires(self):
+        """Starts of jobs that their schedules did not want, and such that they did."""
+        return [
+            found
+            for crawl in self._crawls
+            if crawl.openings
+            for found in checkers.misfires(self.log, job=crawl.job_id, openings=crawl.openings)
+        ]
+
+    @cached_property
     def takeovers(self):
         """Of the mains that fell while nothing else was wrong: (by what, beats until there was another)."""
         if self._nemesis is None:
@@ -74,6 +84,7 @@ class Evidence:
             stale_accepted=len(self.stale),
             stale_refused=checkers.refused(self.log),
             pace=max((found.percent for found in self.paces), default=0.0),
+            misfires=len(self.misfires),
             takeovers=[beats for _, beats in self.takeovers],
             bound=TAKEOVER_BOUND,
             steps_by_hand=len(self._steps_by_hand),
@@ -109,5 +120,6 @@ class Evidence:
         for crawl, found in zip(self._crawls, self.paces, strict=True):
             if found.percent > 100:
                 yield f"pace of site {crawl.number}: {found.percent:.0f} %, {found.most_open} open, worst: {found.worst}"
+        yield from self.misfires
         yield from (f"takeover after {beats:.1f} beats: {blow.fault}" for blow, beats in self.takeovers)
         yield from (f"by hand: {step}" for step in self._steps_by_hand)

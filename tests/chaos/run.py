@@ -3,7 +3,7 @@ Chaos: faults fall upon a cluster that crawls, and checkers that look from outsi
 
     python -m tests.chaos.run [--seconds N] [--seed N]
 
-Each fault is a line as it happens; the last seven lines are the verdict, which is also var/chaos.json. Exit 0 means
+Each fault is a line as it happens; the last eight lines are the verdict, which is also var/chaos.json. Exit 0 means
 that it holds. The same seed makes the same faults in the same order; what they meet is up to the machine.
 """
 
@@ -66,6 +66,7 @@ def _run(server, directory, *, seconds, seed):
     from tests.chaos import audit
     from tests.chaos.cluster import Cluster, has_faketime
     from tests.chaos.nemesis import Nemesis
+    from tests.chaos.node_faults import STOPS
 
     began_at = time.monotonic()
 
@@ -79,7 +80,7 @@ def _run(server, directory, *, seconds, seed):
     database = Database(server.address)
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, check=True)
     audit.install(database.dsn)
-    cluster = Cluster(server, database, directory, dice, say, pages=_PAGES)
+    cluster = Cluster(server, database, directory, dice, say, pages=_PAGES, stops=STOPS)
     nemesis = Nemesis(cluster, dice)
     try:
         _endure(cluster, nemesis, seconds=seconds)

@@ -50,6 +50,20 @@ def test_a_connection_through_a_cut_line_hangs_until_it_is_mended(proxy, through
     assert asked.result(10) == (1,)
 
 
+def test_a_slowed_line_is_late_both_ways_until_it_is_mended(proxy, through):
+    through("SELECT 1").result(10)
+    proxy.delay(0.15)
+    began_at = time.monotonic()
+
+    assert through("SELECT 1").result(10) == (1,)
+    assert time.monotonic() - began_at >= 0.3
+
+    proxy.heal()
+    began_at = time.monotonic()
+    assert through("SELECT 1").result(10) == (1,)
+    assert time.monotonic() - began_at < 0.3
+
+
 def test_a_new_connection_to_a_cut_line_hangs_too(proxy, dsn):
     proxy.cut()
 

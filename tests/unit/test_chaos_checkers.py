@@ -14,6 +14,7 @@ from tests.chaos.checkers import (
     extra,
     fetches,
     lost,
+    misfires,
     overlaps,
     pace,
     percentile,
@@ -236,6 +237,42 @@ def test_percentiles_are_values_that_were_measured():
     assert [percentile(range(1, 21), 95), percentile([4], 95), percentile([], 95)] == [19, 4, 0]
 
 
+# --- What the schedules started ------------------------------------------------------------------
+
+
+def runs(*moments):
+    """The log of a job that was inactive at first, and began or ended a run at each of these moments, in turn."""
+    phases = ["inactive", "active"]
+    return [
+        Write(at, str(at), "main", "job", {"id": 7, "phase": phases[n % 2]}, {"id": 7, "phase": phases[1 - n % 2]})
+        for n, at in enumerate(moments)
+    ]
+
+
+def test_a_job_that_starts_whenever_its_window_opens_does_as_it_should():
+    assert misfires(runs(10.2, 14, 30.9, 40), job=7, openings=[10, 30]) == []
+
+
+def test_a_start_that_nothing_opened_for_is_found():
+    assert "nothing had opened" in misfires(runs(10.2, 14, 15, 18), job=7, openings=[10])[0]
+
+
+def test_an_opening_that_started_nothing_is_found():
+    assert "did not start though its window opened at 30.0" in misfires(runs(10.2, 14), job=7, openings=[10, 30])[0]
+
+
+def test_what_opens_while_the_job_runs_is_passed_over():
+    assert misfires(runs(10.2, 34), job=7, openings=[10, 30]) == []
+
+
+def test_a_start_that_is_late_is_for_all_that_opened_before():
+    assert misfires(runs(35, 40), job=7, openings=[10, 30]) == []
+
+
+def test_starts_of_other_jobs_are_not_looked_at():
+    assert misfires(runs(10.2, 14), job=8, openings=[]) == []
+
+
 FINE = {
     "lost": 0,
     "extra": 0,
@@ -244,14 +281,16 @@ FINE = {
     "stale_accepted": 0,
     "stale_refused": 5,
     "pace": 97.2,
+    "misfires": 0,
     "takeovers": [3.0, 4.0, 5.2],
     "bound": 6,
     "steps_by_hand": 0,
 }
 
 
-def test_a_verdict_says_in_seven_lines_what_was_found():
+def test_a_verdict_says_line_by_line_what_was_found():
     assert Verdict(**FINE).lines == [
+        "misfires 0",
         "lost 0",
         "overlap 0",
         "stale accepted 0",
@@ -266,6 +305,7 @@ def test_a_verdict_says_in_seven_lines_what_was_found():
     "wrong",
     [
         {"lost": 1},
+        {"misfires": 1},
         {"extra": 1},
         {"overlap": 1},
         {"stale_accepted": 1},

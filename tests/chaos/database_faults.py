@@ -1,0 +1,148 @@
+"""
+Faults of the database: F4 (ended, killed, frozen), F5 (its sessions and its answers), F7 (held up, and slow).
+
+A fault is a function `happen(cluster, dice, tell)` as tests/chaos/faults.py describes it.
+"""
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+import psycopg
+from psycopg import sql
+
+from tests.chaos.cluster import TIMEOUT
+from tests.proxy import SYNC
+
+
+def end_server(number, words):
+    def happen(cluster, dice, tell):
+        away = dice.choice([0.0, TIMEOUT / 2, 1.5 * TIMEOUT])
+        tell(f"{words}, away for {away:g} s")
+        cluster.server.end(number)
+        yield away
+        cluster.server.start()
+
+    return happen
+
+
+def _server_processes(cluster):
+    running = psutil.process_iter(["name", "cwd"])
+    return [one for one in running if one.info["name"] == "postgres" and one.info["cwd"] == str(cluster.server.data)]
+
+
+def freeze_server(cluster, dice, tell):
+    lasts = dice.choice([0.5, 1.5]) * TIMEOUT
+    tell(f"freeze all of PostgreSQL for {lasts:g} s")
+    frozen = _server_processes(cluster)
+    _each(frozen, psutil.Process.suspend)
+    yield lasts
+    _each(frozen, psutil.Process.resume)
+
+
+def kill_backend(cluster, _dice, tell):
+    tell("kill -9 a backend, so that all sessions end")
+    for row in cluster.rows("SELECT pid FROM pg_stat_activity WHERE application_name LIKE '%% work' LIMIT 1"):
+        os.kill(row.pid, signal.SIGKILL)
+    yield 0
+
+
+def end_sessions(cluster, _dice, tell):
+    tell("end all sessions")
+    cluster.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"
+    )
+    yield 0
+
+
+def reset_lines(cluster, _dice, tell):
+    tell(f"reset {sum(node.proxy.kill() for node in cluster.nodes)} connections to the database")
+    yield 0
+
+
+def lose_commits(cluster, _dice, tell):
+    tell("lose the answer to a commit of each node, six times")
+    for commit in 3 * (b"COMMIT", SYNC):
+        for node in cluster.nodes:
+            node.proxy.lose_answer(commit)
+        yield 0.4
+    for node in cluster.nodes:
+        node.proxy.keep_answers()
+
+
+# Which everybody works on, or beats on.
+_HOT = (
+    *("jobs_queueitem", "jobs_lane", "jobs_bin", "jobs_batch", "jobs_turn", "jobs_throttlegroup", "jobs_job"),
+    *("nodes_node", "nodes_mainterm"),
+)
+
+
+def _aside(work, *arguments):
+    """
+    Do something in a thread, and give pauses until it is over.
+
+    Whoever makes the database slow must not be held up by that, as all the rest of us may be.
+    """
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        yield 0.1
+
+
+def hold_a_table(cluster, dice, tell):
+    table, lasts = dice.choice(_HOT), dice.choice([0.4, 0.8, 1.5]) * TIMEOUT
+    tell(f"hold a lock of {table} for {lasts:g} s, against all writers")
+    yield from _aside(_hold, cluster.database.dsn, table, lasts)
+
+
+def _hold(dsn, table, seconds):
+    with suppress(psycopg.OperationalError), psycopg.connect(dsn, connect_timeout=2) as connection:
+        connection.execute("SET lock_timeout = '5s'")
+        connection.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.Identifier(table)))
+        connection.execute("SELECT pg_sleep(%s)", [seconds])
+
+
+def slow_disk(cluster, _dice, tell):
+    tell(f"let every commit wait 100 ms for its disk, for {3 * TIMEOUT:g} s")
+    with suppress(psycopg.OperationalError):
+        _configure(cluster, "SET commit_delay = 100000", "SET commit_siblings = 0")
+    yield 3 * TIMEOUT
+    while True:
+        with suppress(psycopg.OperationalError):
+            _configure(cluster, "RESET commit_delay", "RESET commit_siblings")
+            return
+        yield 0.2
+
+
+def _configure(cluster, *changes):
+    with psycopg.connect(cluster.database.dsn, autocommit=True, connect_timeout=2) as connection:
+        for change in changes:
+            connection.execute(f"ALTER SYSTEM {change}")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def slow_server(cluster, dice, tell):
+    share = dice.choice([0.5, 0.25])
+    tell(f"let PostgreSQL run for {share:.0%} of the time, for {3 * TIMEOUT:g} s")
+    yield from _aside(_let_run, cluster, share, 3 * TIMEOUT)
+
+
+def _let_run(cluster, share, seconds):
+    """Stop and go, ten times a second."""
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        held = _server_processes(cluster)
+        _each(held, psutil.Process.suspend)
+        time.sleep(0.1 * (1 - share))
+        _each(held, psutil.Process.resume)
+        time.sleep(0.1 * share)
+
+
+def _each(processes, do):
+    for process in processes:
+        # A backend may have ended meanwhile, and so may the server.
+        with suppress(psutil.NoSuchProcess):
+            do(process)

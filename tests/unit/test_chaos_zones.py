@@ -1,0 +1,32 @@
+"""The zones that chaos makes are read as those of a system are."""
+
+import datetime as dt
+import zoneinfo
+
+import pytest
+
+from jobs.lifecycle.schedule import Window
+from tests.chaos.zones import write_zone
+
+AT_TWO = dt.datetime(2030, 3, 10, 2, 0, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def night(tmp_path):
+    """A zone of UTC, which is set back by an hour at three, and forward by two an hour later."""
+    back = AT_TWO.timestamp() + 3600
+    path = tmp_path / "Chaos" / "Night"
+    write_zone(path, usual=0, changes=[(int(back), -3600), (int(back) + 5400, 3600)])
+    zoneinfo.reset_tzpath([str(tmp_path)])
+    yield "Chaos/Night"
+    zoneinfo.reset_tzpath()
+    zoneinfo.ZoneInfo.clear_cache(only_keys=["Chaos/Night"])
+
+
+def test_what_its_clock_shows_twice_opens_twice_and_what_it_skips_never(night):
+    windows = [Window(hours=(hour,), minutes=(30,), time_zone=night) for hour in (2, 3, 4)]
+
+    openings = [list(window.openings(after=AT_TWO, until=AT_TWO + dt.timedelta(hours=6))) for window in windows]
+
+    minutes = [[(opening - AT_TWO) / dt.timedelta(minutes=1) for opening in of_window] for of_window in openings]
+    assert minutes == [[30, 90], [], []]
