@@ -83,6 +83,40 @@ async def test_a_plain_answer_is_read_whole():
     assert "cookie" not in site.requests[0].headers
 
 
+async def test_the_request_names_the_host_with_its_port_and_the_whole_path():
+    async with HostileSite.serve({"/a%20b?c=d&e": answer(b"hello")}, host="::1") as site:
+        await get(site.url("/a%20b?c=d&e", host="[::1]"))
+
+    assert site.paths() == ["/a%20b?c=d&e"]
+    assert site.requests[0].headers["host"] == f"[::1]:{site.port}"
+
+
+async def test_a_form_is_posted_as_a_browser_posts_it():
+    async with HostileSite.serve({"/": answer(b"hello")}) as site:
+        await get(site.url(), form={"name": "a b&c", "käse": "1"})
+
+    headers = site.requests[0].headers
+    assert headers["content-type"] == "application/x-www-form-urlencoded"
+    assert headers["content-length"] == str(len("name=a+b%26c&k%C3%A4se=1"))
+
+
+async def test_an_answer_may_follow_interim_ones():
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
+    async with HostileSite.serve({"/": interim + answer(b"hello")}) as site:
+        response = await get(site.url())
+
+    assert (response.status, response.body) == (200, b"hello")
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Smuggled: 1", "a\nb", "a\rb", "a\x00b", "a\udc80b"])
+async def test_a_header_that_would_break_out_of_its_line_is_never_sent(value):
+    async with HostileSite.serve({"/": answer(b"hello")}) as site, Fetcher(allow_private_networks=True) as fetcher:
+        with pytest.raises(FetchFailed) as failure:
+            await fetcher.fetch(site.url(), headers={"User-Agent": value}, is_wanted=lambda *_: True)
+
+    assert (failure.value.code, site.requests) == ("PROTOCOL", [])
+
+
 @pytest.mark.parametrize(
     ("codings", "body"),
     [
@@ -224,7 +258,7 @@ async def test_the_rest_of_a_short_unwanted_body_is_read_to_keep_the_connection(
 
     async with HostileSite.serve({"/": twice}) as site, Fetcher(allow_private_networks=True, limits=SHORT) as fetcher:
         response = await fetcher.fetch(site.url(), headers=HEADERS, is_wanted=lambda *_: False)
-        kept = sum(len(pool) for pool in fetcher._session.connector._conns.values())
+        kept = sum(len(pool) for pool in fetcher._exchange.connector._conns.values())
         both_sent.set()
 
     assert (response.whole, kept) == (False, 1)
@@ -352,7 +386,7 @@ async def test_a_name_that_changes_its_address_gains_nothing(monkeypatch):
     async with HostileSite.serve({"/": answer(b"secret")}) as site:
         resolver = Names(["93.184.216.34"], ["127.0.0.1"])
         async with Fetcher(limits=SHORT, resolver=resolver) as fetcher:
-            fetcher._session.connector._use_dns_cache = False
+            fetcher._exchange.connector._use_dns_cache = False
             codes = []
             for _ in range(2):
                 with pytest.raises(FetchFailed) as failure:

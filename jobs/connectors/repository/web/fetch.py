@@ -17,15 +17,17 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Final, Protocol, Self
+from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
-from yarl import URL
+from aiohttp.http import HttpProcessingError
 
 from jobs.connectors.repository.web import decoding
 from jobs.connectors.repository.web.addresses import is_public
+from jobs.connectors.repository.web.exchange import Answer, Exchange
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.names import ThreadedNames
 
@@ -116,19 +118,8 @@ class Fetcher:
             ssl=True if tls is None else tls,
             socket_factory=_socket if allow_private_networks else _public_socket,
         )
-        tracing = aiohttp.TraceConfig()
-        tracing.on_request_headers_sent.append(_call_on_sent)
-        self._session = aiohttp.ClientSession(
-            trace_configs=[tracing],
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            trust_env=False,
-            auto_decompress=False,
-            max_line_size=limits.header_bytes,
-            max_field_size=limits.header_bytes,
-            max_headers=limits.headers,
-        )
+        self._exchange = Exchange(connector, limits=limits)
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -139,7 +130,8 @@ class Fetcher:
         await self.close()
 
     async def close(self) -> None:
-        await self._session.close()
+        self._is_closed = True
+        await self._exchange.close()
         await self._resolver.close()
 
     async def fetch(
@@ -164,53 +156,38 @@ class Fetcher:
         timer = asyncio.timeout_at(deadline)
         try:
             async with timer:
-                response = await self._session.request(
-                    "GET" if form is None else "POST",
-                    URL(url, encoded=True),
-                    data=None if form is None else aiohttp.FormData(form),
+                answer = await self._exchange.ask(
+                    url,
                     headers={"Accept-Encoding": decoding.ACCEPTED, **headers},
-                    allow_redirects=False,
-                    trace_request_ctx=on_sent,
+                    form=None if form is None else urlencode(form).encode(),
+                    on_sent=on_sent,
                 )
                 try:
-                    body = _Body(response, limits=self._limits, timer=timer, deadline=deadline)
+                    body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline)
                     return await body.read(is_wanted, most_bytes=most_bytes)
                 finally:
-                    # Back to the pool if the body was read to its end; otherwise this closes it.
-                    if response.content.at_eof():
-                        response.release()
-                    else:
-                        response.close()
+                    answer.give_back()
         except TimeoutError as error:
             if timer.expired() and _is_before(timer.when(), deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
             raise FetchFailed("DEADLINE", f"not done in {self._limits.request_seconds:g} s") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
             raise FetchFailed(*_code_of(error)) from error
         except FetchFailed:
             raise
         except Exception as error:
-            if self._session.closed:
+            if self._is_closed:
                 raise
             # Libraries read strangers' bytes too: what they did not foresee ends this request only.
             logger.exception("defect in a request for %s", url)
             raise FetchFailed("PROTOCOL", type(error).__name__) from error
 
 
-async def _call_on_sent(
-    _session: aiohttp.ClientSession, tracing: SimpleNamespace, _sent: aiohttp.TraceRequestHeadersSentParams
-) -> None:
-    if tracing.trace_request_ctx is not None:
-        tracing.trace_request_ctx()
-
-
 class _Body:
     """Reads one body under its limits."""
 
-    def __init__(
-        self, response: aiohttp.ClientResponse, *, limits: Limits, timer: asyncio.Timeout, deadline: float
-    ) -> None:
-        self._response = response
+    def __init__(self, answer: Answer, *, limits: Limits, timer: asyncio.Timeout, deadline: float) -> None:
+        self._answer = answer
         self._limits = limits
         self._timer = timer
         self._deadline = deadline
@@ -218,8 +195,8 @@ class _Body:
         self._wire = 0
 
     async def read(self, is_wanted: IsWanted, *, most_bytes: int | None) -> Response:
-        response = self._response
-        if not response.content.is_eof():
+        answer = self._answer
+        if not answer.content.is_eof():
             self._keep_pace()
         try:
             body, whole = await self._collect(is_wanted, most_bytes=most_bytes)
@@ -228,19 +205,19 @@ class _Body:
         except decoding.BadCoding as error:
             raise FetchFailed("INCOMPLETE", str(error)) from error
         return Response(
-            status=response.status,
-            headers=response.headers,
-            robots_tags=tuple(response.headers.getall("X-Robots-Tag", ())),
+            status=answer.status,
+            headers=answer.headers,
+            robots_tags=answer.all_of("X-Robots-Tag"),
             body=body,
             bytes_read=self._wire,
             whole=whole,
-            set_cookies=tuple(response.headers.getall("Set-Cookie", ())),
+            set_cookies=answer.all_of("Set-Cookie"),
         )
 
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
         """The decoded body, or its beginning, and whether it is whole."""
-        response = self._response
-        decoder = decoding.decoder_for(response.headers.get("Content-Encoding", ""))
+        answer = self._answer
+        decoder = decoding.decoder_for(answer.headers.get("Content-Encoding", ""))
         pieces: list[bytes] = []
         size, judged = 0, False
         limit = max(self._limits.body_bytes, most_bytes or 0)
@@ -250,7 +227,7 @@ class _Body:
                 size += len(piece)
                 if not judged and size >= SNIFFED_BYTES:
                     judged = True
-                    if not is_wanted(response.status, response.headers, b"".join(pieces)):
+                    if not is_wanted(answer.status, answer.headers, b"".join(pieces)):
                         await self._discard()
                         return b"".join(pieces), False
                 if most_bytes is not None and size >= most_bytes:
@@ -264,7 +241,7 @@ class _Body:
 
     async def _next_piece(self) -> bytes:
         """What has come over the wire since the last call, b"" at the end."""
-        content = self._response.content
+        content = self._answer.content
         raw: bytes = await content.readany()
         self._wire += len(raw)
         if not content.at_eof():
@@ -312,7 +289,7 @@ def _code_of(error: Exception) -> tuple[str, str]:
             return _code_of_connecting(error.os_error)
         case aiohttp.ClientPayloadError():
             return "INCOMPLETE", "the body ended early"
-        case aiohttp.ClientResponseError():
+        case HttpProcessingError():
             return "PROTOCOL", error.message
         case aiohttp.ServerDisconnectedError():
             return "RESET", "the connection was closed before a response"

@@ -1,0 +1,160 @@
+"""
+One request and its answer over a connection of aiohttp's pool.
+
+aiohttp looks up names, makes connections, with TLS, keeps them, and reads what comes back in C. Its session
+would add cookies, redirects, credentials, proxies and tracing, none of which a crawl uses, and spend more time on
+a request than all the rest (decision 0016). So a request is written here, and its answer taken from the connection's protocol.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Final
+
+import aiohttp
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.helpers import TimerNoop
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from jobs.connectors.repository.web.limits import Limits
+
+# The caller's deadline is the only one.
+_NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
+_NO_TIMER: Final = TimerNoop()
+# What was read of a body and not yet taken keeps the server from sending more.
+_READ_AHEAD: Final = 1 << 16
+_ORIGINS_HELD: Final = 4096
+# Interim answers: all of the hundreds but "switching protocols", after which nothing of HTTP follows.
+_NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})
+
+
+class Answer:
+    """Status and headers of an answer, and its body as it comes; to be given back at the end, whatever it was."""
+
+    __slots__ = ("_connection", "content", "headers", "status")
+
+    def __init__(
+        self, status: int, headers: CIMultiDictProxy[str], content: aiohttp.StreamReader, connection: Connection
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.content = content
+        self._connection = connection
+
+    def all_of(self, name: str) -> tuple[str, ...]:
+        """The values of a header that may come several times."""
+        return tuple(self.headers.getall(name, ()))
+
+    def give_back(self) -> None:
+        """The connection goes back to the pool if the body was read to its end, and is closed otherwise."""
+        if self.content.at_eof():
+            self._connection.release()
+        else:
+            self._connection.close()
+
+
+class Exchange:
+    """What a process asks over its connections; made and closed inside the running loop."""
+
+    def __init__(self, connector: aiohttp.TCPConnector, *, limits: Limits) -> None:
+        self.connector = connector
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._origins: dict[str, _Origin] = {}
+
+    async def close(self) -> None:
+        await self.connector.close()
+
+    async def ask(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        form: bytes | None = None,
+        on_sent: Callable[[], None] | None = None,
+    ) -> Answer:
+        """
+        Ask for a canonical address, or send it a form. `on_sent` is called when a request has been written.
+
+        A server may close a kept connection just when it is used again, so a request that asks only is sent once more.
+
+        Raises:
+            aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
+        """
+        path = url.index("/", 8)
+        origin = self._origin_of(url[:path])
+        written = _written(origin.authority, url[path:], headers, form)
+        try:
+            return await self._ask(origin, written, on_sent)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+            if form is not None:
+                raise
+            return await self._ask(origin, written, on_sent)
+
+    async def _ask(self, origin: "_Origin", written: bytes, on_sent: Callable[[], None] | None) -> Answer:
+        connection = await self.connector.connect(origin, [], _NO_TIMEOUT)
+        try:
+            protocol = connection.protocol
+            assert protocol is not None
+            protocol.set_response_params(
+                timer=_NO_TIMER,
+                read_until_eof=True,
+                auto_decompress=False,
+                read_bufsize=_READ_AHEAD,
+                max_line_size=self._limits.header_bytes,
+                max_field_size=self._limits.header_bytes,
+                max_headers=self._limits.headers,
+            )
+            # One that is closed by now loses what is written, and says so when it is read from.
+            assert protocol.transport is not None
+            protocol.transport.write(written)
+            if on_sent is not None:
+                on_sent()
+            message, content = await protocol.read()
+            while message.code in _NO_ANSWER_YET:
+                message, content = await protocol.read()
+            return Answer(message.code, message.headers, content, connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _origin_of(self, origin: str) -> "_Origin":
+        known = self._origins.get(origin)
+        if known is None:
+            if len(self._origins) >= _ORIGINS_HELD:
+                self._origins.clear()
+            known = self._origins[origin] = _Origin("GET", URL(f"{origin}/", encoded=True), loop=self._loop)
+        return known
+
+
+class _Origin(aiohttp.ClientRequest):
+    """Where a connection leads to, as aiohttp's connector wants to be told: one for all requests of an origin."""
+
+    @cached_property
+    def connection_key(self) -> ConnectionKey:
+        return super().connection_key
+
+    @cached_property
+    def authority(self) -> str:
+        return self.url.raw_authority
+
+
+def _written(authority: str, target: str, headers: Mapping[str, str], form: bytes | None) -> bytes:
+    """
+    The request as it goes over the wire.
+
+    Raises:
+        ValueError: a header would break out of its line, or is not Unicode.
+    """
+    lines = [f"{'GET' if form is None else 'POST'} {target} HTTP/1.1", f"Host: {authority}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if form is not None:
+        lines += ["Content-Type: application/x-www-form-urlencoded", f"Content-Length: {len(form)}"]
+    head = "\r\n".join(lines)
+    if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1 or "\0" in head:
+        raise ValueError("a line break in the request")
+    return f"{head}\r\n\r\n".encode() + (form or b"")
