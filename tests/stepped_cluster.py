@@ -8,12 +8,14 @@ not noticed yet. The code is that of the daemons, down to their SQL; only their 
 
 import contextlib
 import copy
+import dataclasses
 import itertools
+import time
 import uuid
 
 from jobs.connectors.repository.base import Activity
 from jobs.duties.context import Pass
-from jobs.loops.bin_queue import BinQueue
+from jobs.loops.bin_queue import BinQueue, PacedBin
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
 from jobs.loops.worker_jobs import JobTable, read_job
@@ -25,6 +27,7 @@ from nodes import membership
 from nodes.fences import FenceRefused
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.free_pace import FreePace
 
 _GROUPS = "SELECT id, epoch FROM jobs_throttlegroup WHERE owner_id = %s AND state = 'owned' ORDER BY id"
 _CALLS = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
@@ -189,11 +192,6 @@ class _Dying:
         raise _Died
 
 
-class _NoPace:
-    async def before_request(self):
-        return
-
-
 class SteppedWorker:
     """A worker: what it has taken, what it has processed, and what it has not written yet."""
 
@@ -219,7 +217,7 @@ class SteppedWorker:
             if turn is None:
                 self._removals.append(claims)
             else:
-                queue = self._bins.setdefault(turn.bin_id, BinQueue(turn.bin_id))
+                queue = self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id)))
                 self._given_back += queue.add(turn, now=self._seconds)
         self._close()
 
@@ -309,7 +307,7 @@ class SteppedWorker:
             self._given_back.append(claimed)
             return
         activity = Activity(claimed.document, configuration=job.configuration)
-        _run(job.connector.process(claimed.document, activity, _NoPace()))
+        _run(job.connector.process(claimed.document, activity, FreePace()))
         self._ended.append(Ended(claimed, job, activity.outcome))
 
     def _remove(self, claims):
@@ -321,7 +319,12 @@ class SteppedWorker:
 
     def _close(self):
         for queue in self._bins.values():
-            self._closed += queue.close_ended(now=self._seconds)
+            self._closed += [self._on_the_real_clock(turn) for turn in queue.close_ended()]
+
+    def _on_the_real_clock(self, turn):
+        """What closes speaks of moments of the clock that real processes have."""
+        opens_at = None if turn.opens_at is None else time.monotonic() + turn.opens_at - self._seconds
+        return dataclasses.replace(turn, opens_at=opens_at)
 
     def _settle(self, claimed):
         self._left_in_batch[claimed.batch_id] -= 1

@@ -1,5 +1,5 @@
 """
-One bin as a worker serves it: the documents it has, and the pace at which they may be asked for.
+One bin as a worker serves it: the documents it has, and the paces at which they may be asked for.
 
 Pace is kept here, by the worker that holds the bin's turn, to the accuracy of its event loop's clock.
 Requests that may be open belong to turns; a turn that follows another inherits them when that ends.
@@ -11,10 +11,60 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jobs.queue.close import ClosedTurn
-from jobs.queue.take import Claimed, TurnTaken
+from jobs.queue.take import Claimed, PaceTaken, TurnTaken
+from jobs.throttling.pace import Cadence
 
 # Closed turns whose followers may still arrive; more than a bin ever has open.
 _FOLLOWERS_ON_THE_WAY: Final = 16
+
+
+@dataclass(slots=True, eq=False)
+class PacedBin:
+    """
+    The pace of a bin, or of a parent of many, as one worker keeps it; moments are on the event loop's clock, in seconds.
+
+    A request that was let go and has not left yet holds the others back: the gap begins when it leaves.
+    """
+
+    bin_id: int
+    cadence: Cadence = field(default_factory=Cadence)
+    # When the last request was let go or left, and how many have been let go that have not left.
+    asked_at: float = float("-inf")
+    leaving: int = 0
+
+    def take_up(self, pace: PaceTaken, *, now: float) -> None:
+        """Go on with the pace that a turn came with."""
+        self.cadence.gap = pace.gap
+        self.cadence.bytes_per_second = pace.bytes_per_second
+        self.cadence.hold_until(now + pace.wait)
+
+    @property
+    def is_held(self) -> bool:
+        return self.cadence.gap > 0 and self.leaving > 0
+
+    def wait(self, *, now: float, has_turn: bool) -> float:
+        """
+        Seconds until a request may be let go, or it is worth asking again; at once if none is left.
+
+        One that `has_turn` was counted when its document began, so only requests that went out since keep it back.
+        """
+        if self.is_held:
+            return self.cadence.gap
+        return (self.asked_at + self.cadence.gap if has_turn else self.cadence.next_start) - now
+
+    def count_request(self, *, now: float, has_turn: bool) -> None:
+        """A request is let go; the next may follow after the gap. One that `has_turn` is counted already."""
+        self.asked_at = now
+        if has_turn:
+            self.cadence.restart(now=now)
+        else:
+            self.cadence.start(now=now)
+
+    def count_left(self, *, now: float) -> None:
+        """A request that was let go has left."""
+        self.leaving -= 1
+        self.asked_at = now
+        self.cadence.restart(now=now)
 
 
 @dataclass(slots=True, eq=False)
@@ -31,26 +81,33 @@ class OpenTurn:
     left: int
     open: int = 0
     heir: "OpenTurn | None" = None
+    parents: tuple[PacedBin, ...] = ()
+    is_denied: bool = False
+    is_trial: bool = False
 
 
 @dataclass(slots=True)
 class BinQueue:
-    """`next_start` is on the event loop's clock, in seconds; `gap` seconds between two starts."""
+    """One bin: its pace, the open turns, and the documents of them that wait."""
 
-    bin_id: int
-    gap: float = 0.0
-    next_start: float = 0.0
-    last_start: float | None = None
-    # When the last request was let go or left, and how many have been let go that have not left.
-    asked_at: float = float("-inf")
-    leaving: int = 0
+    paced: PacedBin
     in_flight: int = 0
     waiting: deque[tuple[OpenTurn, Claimed]] = field(default_factory=deque)
     turns: list[OpenTurn] = field(default_factory=list)
     # Requests of turns that closed here while their followers were still on the way.
     left_behind: dict[int, int] = field(default_factory=dict)
+    # It was stopped, or denied, after its turns were given.
+    is_denied: bool = False
 
-    def add(self, taken: TurnTaken, *, now: float) -> list[Claimed]:
+    @property
+    def bin_id(self) -> int:
+        return self.paced.bin_id
+
+    @property
+    def last_start(self) -> float | None:
+        return self.paced.cadence.last_start
+
+    def add(self, taken: TurnTaken, *, parents: tuple[PacedBin, ...] = (), now: float) -> list[Claimed]:
         """
         Take over a turn. One that follows a turn of this worker inherits its requests.
 
@@ -58,10 +115,18 @@ class BinQueue:
         one that is not here to leave it some.
         """
         behind = 0 if taken.follows is None else self.left_behind.pop(taken.follows, 0)
-        turn = OpenTurn(taken.id, taken.follows, taken.requests or behind, left=len(taken.documents))
+        turn = OpenTurn(
+            taken.id,
+            taken.follows,
+            taken.requests or behind,
+            left=len(taken.documents),
+            parents=parents,
+            is_denied=taken.is_denied,
+            is_trial=taken.is_trial,
+        )
         self.turns.append(turn)
-        self.gap = taken.gap
-        self.next_start = max(self.next_start, now + taken.wait)
+        self.is_denied = taken.is_denied
+        self.paced.take_up(taken.pace, now=now)
         if not turn.requests and all(other.id != turn.follows for other in self.turns):
             turn.left = 0
             return list(taken.documents)
@@ -71,47 +136,35 @@ class BinQueue:
     @property
     def may_begin(self) -> bool:
         """Whether a document waits and one more request may be open; behind one that is leaving its gap has not begun."""
-        return bool(self.waiting) and not self._is_held and self.in_flight < sum(turn.requests for turn in self.turns)
+        return (
+            bool(self.waiting)
+            and not any(paced.is_held for paced in self._next_paces)
+            and self.in_flight < sum(turn.requests for turn in self.turns)
+        )
+
+    @property
+    def next_start(self) -> float:
+        """When the next document may begin, as the bin and its parents have it."""
+        return max(paced.cadence.next_start for paced in self._next_paces)
+
+    @property
+    def _next_paces(self) -> tuple[PacedBin, ...]:
+        """The bin and the parents of the turn that is next."""
+        return (self.paced, *self.waiting[0][0].parents) if self.waiting else (self.paced,)
+
+    def paces_of(self, turn: OpenTurn) -> tuple[PacedBin, ...]:
+        """The bin and its parents, as that turn has them."""
+        return (self.paced, *turn.parents) if turn.parents else (self.paced,)
 
     def begin(self, *, now: float) -> tuple[OpenTurn, Claimed]:
-        """Start the next document now: its request counts from here."""
+        """Begin the next document now: its first request counts from here."""
         turn, claimed = self.waiting.popleft()
+        for paced in self.paces_of(turn):
+            paced.cadence.start(now=now)
         turn.left -= 1
         turn.open += 1
         self.in_flight += 1
-        self.count_start(now=now)
         return turn, claimed
-
-    def count_start(self, *, now: float) -> None:
-        """A request starts; the next may follow after the gap."""
-        self.last_start = now
-        self.next_start = now + self.gap
-
-    def count_request(self, *, now: float) -> None:
-        """A request is let go, or leaves; the next may follow after the gap."""
-        self.asked_at = now
-        self.count_start(now=now)
-
-    def wait(self, *, now: float, has_turn: bool) -> float:
-        """
-        Seconds until a request may be let go, or it is worth asking again; at once if none is left.
-
-        One that `has_turn` was counted when its document began, so only requests that went out since keep it back.
-        """
-        if self._is_held:
-            return self.gap
-        return (self.asked_at + self.gap if has_turn else self.next_start) - now
-
-    @property
-    def _is_held(self) -> bool:
-        return self.gap > 0 and self.leaving > 0
-
-    def widen(self, gap: float) -> None:
-        """The host asks for a wider gap: it counts from the last start on."""
-        if gap > self.gap:
-            self.gap = gap
-            if self.last_start is not None:
-                self.next_start = max(self.next_start, self.last_start + gap)
 
     def end(self, turn: OpenTurn) -> None:
         """A document that was begun in this turn has ended."""
@@ -133,7 +186,7 @@ class BinQueue:
         self.waiting = kept
         return dropped
 
-    def close_ended(self, *, now: float) -> list[ClosedTurn]:
+    def close_ended(self) -> list[ClosedTurn]:
         """
         Close the turns that are through: all their requests have ended, or their follower is here.
 
@@ -153,11 +206,16 @@ class BinQueue:
             elif turn.requests:
                 self._leave_behind(turn)
             self.turns.remove(turn)
-            since = None if self.last_start is None else now - self.last_start
-            closed.append(ClosedTurn(turn.id, since, follows=turn.follows))
+            parents = {paced.bin_id: _opens_at(paced) for paced in turn.parents}
+            closed.append(ClosedTurn(turn.id, _opens_at(self.paced), follows=turn.follows, parents=parents))
         return closed
 
     def _leave_behind(self, turn: OpenTurn) -> None:
         self.left_behind[turn.id] = turn.requests
         if len(self.left_behind) > _FOLLOWERS_ON_THE_WAY:
             del self.left_behind[next(iter(self.left_behind))]
+
+
+def _opens_at(paced: PacedBin) -> float | None:
+    """When others may ask the bin again; None if it was not asked here."""
+    return None if paced.cadence.last_start is None else paced.cadence.next_start

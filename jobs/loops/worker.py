@@ -19,9 +19,9 @@ import psycopg
 
 from jobs import channels
 from jobs.connectors.output.base import OutputError
-from jobs.connectors.repository.base import Activity, Ending
+from jobs.connectors.repository.base import Activity
 from jobs.duties.index import index_waiting_texts
-from jobs.loops.bin_queue import BinQueue, OpenTurn
+from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
 from jobs.loops.due import Due
@@ -31,8 +31,9 @@ from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
 from jobs.models import Batch
 from jobs.queue import close, release, take
+from jobs.queue.limits import read_limits
 from jobs.queue.runnable import RUNNABLE
-from jobs.queue.take import Claimed, Taken
+from jobs.queue.take import Claimed, Taken, TurnTaken
 from jobs.settings import running, table
 from nodes import membership
 from nodes.fences import FenceRefused, count_refused
@@ -112,31 +113,42 @@ class _Pace:
     """
     The pace of one document: it had its turn when it began, and further requests wait for theirs.
 
-    Two requests leave in the distance that their bin asks for, however late the loop comes to let them: it may be
-    busy, or have to make a connection first. So a request that is let go keeps the others back until it has left.
-    `delay` tells what the source asks for by now: its robots.txt may have come with the first request. `left` is
-    called when a request has left.
+    Two requests leave in the distance that their bin and its parents ask for, however late the loop comes to let
+    them: it may be busy, or have to make a connection first. So a request that is let go keeps the others back until
+    it has left. `delay` tells what the source asks for by now: its robots.txt may have come with the first request.
+    `left` is called when a request has left.
     """
 
-    def __init__(self, queue: BinQueue, *, delay: Callable[[], float], left: Callable[[], None]) -> None:
-        self._queue = queue
+    def __init__(self, paces: tuple[PacedBin, ...], *, delay: Callable[[], float], left: Callable[[], None]) -> None:
+        self._paces = paces
         self._delay = delay
         self._left = left
         self._is_first = True
         self._is_leaving = False
+        self._expected = [paced.cadence.expected_bytes for paced in paces]
 
     async def before_request(self) -> None:
         if not self._is_first:
-            self._queue.widen(self._delay())
+            self._paces[0].cadence.tighten(gap=self._delay())
         # Others of the bin may start meanwhile and move the moment.
-        while (wait := self._queue.wait(now=time.monotonic(), has_turn=self._is_first)) > 0:  # noqa: ASYNC110
+        while (wait := self._wait()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait)
+        # Not by the loop's time, which stands still while the loop is busy.
+        now = time.monotonic()
+        if not self._is_first:
+            self._expected = [paced.cadence.expected_bytes for paced in self._paces]
+        for paced in self._paces:
+            paced.count_request(now=now, has_turn=self._is_first)
         self._is_first = False
-        self._count()
+
+    def _wait(self) -> float:
+        now = time.monotonic()
+        return max(paced.wait(now=now, has_turn=self._is_first) for paced in self._paces)
 
     def request_leaves(self) -> None:
         self._is_leaving = True
-        self._queue.leaving += 1
+        for paced in self._paces:
+            paced.leaving += 1
 
     def request_sent(self) -> None:
         if self._is_leaving:
@@ -145,13 +157,14 @@ class _Pace:
             asyncio.get_running_loop().call_soon(self._has_left)
 
     def _has_left(self) -> None:
-        self._queue.leaving -= 1
-        self._count()
+        now = time.monotonic()
+        for paced in self._paces:
+            paced.count_left(now=now)
         self._left()
 
-    def _count(self) -> None:
-        # Not by the loop's time, which stands still while the loop is busy.
-        self._queue.count_request(now=time.monotonic())
+    def bytes_read(self, count: int) -> None:
+        for paced, expected in zip(self._paces, self._expected, strict=True):
+            paced.cadence.read(count, expected=expected)
 
 
 class Worker:
@@ -195,7 +208,8 @@ class Worker:
         self._closed: list[close.ClosedTurn] = []
         self._left_in_batch: dict[int, int] = {}
         self._done_batches: list[int] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._parents: dict[int, PacedBin] = {}
+        self._tasks: dict[asyncio.Task[None], BinQueue] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._flushed = self._refused = 0
         self._stopped_jobs: set[int] = set()
@@ -360,6 +374,10 @@ class Worker:
         for bin_id, queue in list(self._bins.items()):
             if not queue.turns and not queue.in_flight and (queue.last_start or 0.0) < before:
                 del self._bins[bin_id]
+        used = {paced.bin_id for queue in self._bins.values() for turn in queue.turns for paced in turn.parents}
+        for bin_id, paced in list(self._parents.items()):
+            if bin_id not in used and (paced.cadence.last_start or 0.0) < before:
+                del self._parents[bin_id]
 
     @property
     def _claimed(self) -> int:
@@ -416,11 +434,11 @@ class Worker:
         await self._prepare(taken)
         now = self._loop.time()
         for turn in taken.turns:
-            queue = self._bins.setdefault(turn.bin_id, BinQueue(turn.bin_id))
-            if not turn.is_known:
+            queue = self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id)))
+            if not turn.is_known and not turn.is_denied:
                 for claimed in turn.documents:
                     self._writer.expect_unknown(claimed.lane_id)
-            if not_served := queue.add(turn, now=now):
+            if not_served := queue.add(turn, parents=self._parents_of(turn, now=now), now=now):
                 # Nothing else may be under way that would have them written.
                 self._given_back.extend(not_served)
                 self._flush_due.now()
@@ -428,6 +446,12 @@ class Worker:
             self._dispatch(queue)
         for claims in taken.removals.values():
             await self._remove(claims)
+
+    def _parents_of(self, turn: TurnTaken, *, now: float) -> tuple[PacedBin, ...]:
+        parents = [self._parents.setdefault(pace.bin_id, PacedBin(pace.bin_id)) for pace in turn.parents]
+        for paced, pace in zip(parents, turn.parents, strict=True):
+            paced.take_up(pace, now=now)
+        return tuple(parents)
 
     async def _prepare(self, taken: Taken) -> None:
         """Know the jobs of what was taken, and what their sources said of themselves."""
@@ -443,6 +467,8 @@ class Worker:
 
     def _dispatch(self, queue: BinQueue) -> None:
         """Begin what the bin's pace and its open requests allow now; come back when the pace allows more."""
+        if queue.is_denied:
+            self._deny_waiting(queue)
         while queue.may_begin:
             now = self._loop.time()
             if not self._heart.trust.may_begin:
@@ -459,10 +485,25 @@ class Worker:
                 self._given_back.append(claimed)
                 self._flush_due.now()
                 continue
-            task = self._loop.create_task(self._process(queue, turn, claimed, job))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task = self._loop.create_task(
+                self._process(queue, turn, claimed, job, self._pace_of(queue, turn, claimed, job))
+            )
+            self._tasks[task] = queue
+            task.add_done_callback(self._tasks.pop)
         self._close_turns(queue)
+
+    def _deny_waiting(self, queue: BinQueue) -> None:
+        """Nothing may be asked of this bin: its documents end without a request, and outputs keep what they hold."""
+        for claimed in queue.drop_waiting(lambda _claimed: True):
+            job = self._jobs.find(claimed)
+            if job is None or claimed.job_id in self._stopped_jobs:
+                self._given_back.append(claimed)
+                continue
+            activity = Activity(claimed.document, configuration=job.configuration)
+            activity.failed(code="DENIED")
+            assert activity.outcome is not None
+            self._ended.append(Ended(claimed, job, activity.outcome))
+        self._flush_due.within(self._settings.flush_after.total_seconds())
 
     def _on_time(self, queue: BinQueue) -> None:
         del self._timers[queue.bin_id]
@@ -478,13 +519,21 @@ class Worker:
             stop_job=self._stop_job,
         )
 
-    def _pace_of(self, queue: BinQueue, claimed: Claimed, job: JobAtWork) -> _Pace:
-        return _Pace(queue, delay=partial(_delay, claimed, job), left=partial(self._dispatch, queue))
+    def _pace_of(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> _Pace:
+        left = partial(self._on_left, queue, turn.parents) if turn.parents else partial(self._dispatch, queue)
+        return _Pace(queue.paces_of(turn), delay=partial(_delay, claimed, job), left=left)
 
-    async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> None:
+    def _on_left(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
+        """A request has left: others of the bin, and of its parents, were held back by it."""
+        self._dispatch(queue)
+        for other in list(self._bins.values()):
+            if other is not queue and other.waiting and any(paced in parents for paced in other.waiting[0][0].parents):
+                self._dispatch(other)
+
+    async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork, pace: _Pace) -> None:
         activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         try:
-            await job.connector.process(claimed.document, activity, self._pace_of(queue, claimed, job))
+            await job.connector.process(claimed.document, activity, pace)
         except asyncio.CancelledError:
             # The worker stops, or may no longer trust that it is a member: somebody will read it again.
             queue.end(turn)
@@ -499,10 +548,11 @@ class Worker:
         queue.end(turn)
         assert activity.outcome is not None
         outcome = activity.outcome
-        self._ended.append(Ended(claimed, job, outcome))
-        if outcome.ending == Ending.RETRY and outcome.back_off > 0:
+        self._ended.append(Ended(claimed, job, outcome, is_trial=turn.is_trial))
+        if outcome.back_off is not None:
             self._hosts_spoke = True
             self._give_back_waiting_of(queue, lambda _claimed: True)
+        self._hosts_spoke = self._hosts_spoke or turn.is_trial
         self._hosts_spoke = self._hosts_spoke or self._writer.is_unknown(claimed.lane_id) or job.runtime.has_news
         if len(self._ended) >= _RESULTS_A_FLUSH or not self._is_busy:
             self._flush_due.now()
@@ -530,7 +580,7 @@ class Worker:
         self._flush_due.now()
 
     def _close_turns(self, queue: BinQueue) -> None:
-        closed = queue.close_ended(now=self._loop.time())
+        closed = queue.close_ended()
         if not closed:
             return
         self._closed.extend(closed)
@@ -654,6 +704,32 @@ class Worker:
                 self._stopped_jobs = await self._database.run(partial(_stopped, jobs=frozenset(mine)))
             if self._stopped_jobs:
                 self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
+            await self._heed_limits()
+
+    async def _heed_limits(self) -> None:
+        """Serve bins under limits that have become stricter since their turns were given."""
+        mine = {queue.bin_id: queue for queue in self._bins.values() if queue.turns}
+        bins = [*mine, *(paced.bin_id for queue in mine.values() for turn in queue.turns for paced in turn.parents)]
+        if not bins:
+            return
+        in_force = await self._database.run(
+            lambda connection: read_limits(connection, bins=bins, now=self._clock.now(connection))
+        )
+        for queue in mine.values():
+            if queue.bin_id in in_force and in_force[queue.bin_id].limits.denied:
+                queue.is_denied = True
+                for task in [task for task, at in self._tasks.items() if at is queue]:
+                    task.cancel()
+                self._dispatch(queue)
+                continue
+            parents = {paced for turn in queue.turns for paced in turn.parents}
+            for paced in (queue.paced, *parents):
+                now_held = in_force.get(paced.bin_id)
+                if now_held is not None:
+                    paced.cadence.tighten(gap=now_held.limits.gap, bytes_per_second=now_held.limits.bytes_per_second)
+                    if not now_held.is_kept:
+                        # Others have of it, too: who comes next gets what there is.
+                        self._give_back_waiting_of(queue, lambda _claimed: True)
 
     async def _read_moved_jobs(self) -> None:
         """Read anew what this worker knows of jobs that changed their state: perhaps their seeds changed too."""

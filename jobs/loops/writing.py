@@ -16,7 +16,7 @@ import psycopg
 from django.db import connection as django_connection
 
 from jobs import channels
-from jobs.connectors.repository.base import Ending, Outcome
+from jobs.connectors.repository.base import Outcome
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.job import RunEnd
 from jobs.loops.database import DatabaseClock
@@ -42,11 +42,12 @@ _SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A claimed document and what became of it."""
+    """A claimed document and what became of it; `is_trial` if it was to show whether its bin can be asked again."""
 
     claimed: Claimed
     job: JobAtWork
     outcome: Outcome
+    is_trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +206,11 @@ class Writer:
         has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
         for one in ended:
             lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
-            if outcome.ending == Ending.RETRY and outcome.back_off > 0:
-                close.back_off(connection, lane_id=lane_id, seconds=outcome.back_off)
+            if outcome.back_off is not None:
+                close.back_off(connection, lane_id=lane_id, asked=outcome.back_off or None)
                 continue
+            if one.is_trial and outcome.requested:
+                close.calm(connection, lane_id=lane_id)
             is_told = has_news[id(one.job.runtime)](identifier)
             if is_told or lane_id in self._unknown_lanes:
                 delay = one.job.connector.interval_of(identifier)

@@ -1,5 +1,6 @@
 """Batches and turns: what a manager offers and a worker takes."""
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -9,7 +10,7 @@ class Batch(models.Model):
     Turns of one group that a manager offers and one worker takes. Its id is its documents' claim token.
 
     A batch that follows another worker's open turn is kept for that worker (`worker` is set while it
-    is still available).
+    is still available). A worker that is `preferred` for its bins has the first chance.
     """
 
     class State(models.TextChoices):
@@ -37,6 +38,7 @@ class Batch(models.Model):
         "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="+"
     )
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
+    preferred = models.UUIDField(null=True)
     # Only a worker with this tag may take it; empty: any.
     tag = models.CharField(max_length=64, default="", db_default="")
     state = models.CharField(max_length=10, choices=State.choices, default=State.AVAILABLE)
@@ -58,7 +60,9 @@ class Turn(models.Model):
     Consecutive documents of one lane handed out with a pace: at most 10 s of planned work.
 
     `requests` of the bin's open requests are this turn's. A turn that follows another has none until
-    that one closes and leaves it its own. `gap` is seconds between two starts.
+    that one closes and leaves it its own. `gap` is seconds between two starts. `parents` are the bins above
+    that it takes its requests of, too: by id, each with its gap and its bytes a second. A `denied` turn's documents
+    are asked for nothing. A `trial` is the turn of a bin that was asked too much of: a good answer brings it back.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")
@@ -74,7 +78,18 @@ class Turn(models.Model):
     documents = models.IntegerField()
     requests = models.IntegerField()
     gap = models.FloatField()
+    bytes_per_second = models.FloatField(null=True)
+    parents = models.JSONField(null=True)
+    is_denied = models.BooleanField(default=False, db_default=False)
+    is_trial = models.BooleanField(default=False, db_default=False)
     closed_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = (models.Index(fields=["bin"], name="turn_open", condition=Q(closed_at__isnull=True)),)
+        indexes = (
+            models.Index(fields=["bin"], name="turn_open", condition=Q(closed_at__isnull=True)),
+            GinIndex(
+                fields=["parents"],
+                name="turn_open_of_parent",
+                condition=Q(closed_at__isnull=True, parents__isnull=False),
+            ),
+        )

@@ -5,17 +5,27 @@ from django.db import models
 
 class Bin(models.Model):
     """
-    One host, as far as politeness goes.
+    One host, as far as politeness goes; or a parent of many, whose limits hold for them together: an address, all
+    bins of a policy.
 
     `not_before` is the earliest moment of the next request start; `back_off_until` what the host
-    itself asked for; `interval` its robots.txt's crawl-delay (seconds). `open_turns` and
-    `open_requests` are what is handed out. `closed_at` is when a place last became free.
+    itself asked for, and `back_off_level` how often in a row; `interval` its robots.txt's crawl-delay
+    (seconds). `open_turns` and `open_requests` are what is handed out. `closed_at` is when a place last
+    became free. A bin that was stopped is asked for nothing until somebody lets it go on.
     """
+
+    # What stands above bins of connectors: the address of a host, all bins of a policy together (by its id).
+    ADDRESS = "address"
+    POLICY = "policy"
 
     namespace = models.CharField(max_length=20)
     name = models.TextField()
+    parent = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="children"
+    )
     not_before = models.DateTimeField(null=True)
     back_off_until = models.DateTimeField(null=True)
+    back_off_level = models.SmallIntegerField(default=0, db_default=0)
     interval = models.FloatField(default=0.0)
     is_known = models.BooleanField(default=False)
     open_turns = models.IntegerField(default=0)
@@ -24,6 +34,9 @@ class Bin(models.Model):
     # What holds where no policy says anything: requests open at once, seconds between two starts.
     usual_requests = models.IntegerField(default=2, db_default=2)
     usual_gap = models.FloatField(default=1.0, db_default=1.0)
+    stopped_at = models.DateTimeField(null=True)
+    stopped_by = models.CharField(max_length=150, default="", db_default="")
+    stopped_why = models.TextField(default="", db_default="")
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)

@@ -6,26 +6,29 @@ A turn that is followed leaves its requests to its follower, so the bin's sum st
 """
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 import psycopg
 
 from jobs.queue.retrying import retried
+from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
     """
-    `since_last_start` is seconds since its last request began; None when it made none. `follows` is the turn
-    that it had its requests from.
+    `opens_at` is when the next request of its bin may start, on this process's monotonic clock; None when it made
+    none. `parents` say the same of the bins above, by id. `follows` is the turn that it had its requests from.
     """
 
     id: int
-    since_last_start: float | None
+    opens_at: float | None
     follows: int | None = None
+    parents: Mapping[int, float | None] = field(default_factory=dict)
 
 
 # Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
@@ -35,10 +38,12 @@ class ClosedTurn:
 # is not the one in the snapshot are left for another statement, which sees both.
 _CLOSE: Final[LiteralString] = """
 WITH given AS (
-    SELECT * FROM unnest(%(turns)s::bigint[], %(since)s::float[]) AS given(id, since)
+    SELECT * FROM unnest(%(turns)s::bigint[], %(opens)s::float[]) AS given(id, opens)
+), open AS MATERIALIZED (
+    SELECT turn.id, turn.bin_id, turn.parents FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
 ), bins AS MATERIALIZED (
-    SELECT id, xmin AS version FROM jobs_bin
-     WHERE id IN (SELECT turn.bin_id FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL)
+    SELECT id, xmin AS version FROM jobs_bin WHERE id IN (SELECT bin_id FROM open)
+        OR id IN (SELECT key::bigint FROM open, jsonb_object_keys(parents) AS key)
      ORDER BY id
        FOR NO KEY UPDATE
 ), unchanged AS MATERIALIZED (
@@ -50,6 +55,10 @@ WITH given AS (
      WHERE (lane.id = ANY(%(lanes)s) AND (lane.ready_at IS NULL OR lane.ready_at > filled.at))
         OR (lane.bin_id IN (SELECT id FROM bins) AND lane.ready_at > clock_timestamp()
             AND lane.ready_at <= clock_timestamp() + %(lost_place)s)
+        -- Of an address: those that wait longest.
+        OR lane.id IN (SELECT theirs.id FROM bins JOIN jobs_bin AS child ON child.parent_id = bins.id
+                         JOIN jobs_lane AS theirs ON theirs.bin_id = child.id AND theirs.ready_at > clock_timestamp()
+                        ORDER BY theirs.served_at NULLS FIRST LIMIT 8)
      ORDER BY lane.id
        FOR NO KEY UPDATE OF lane
 ), woken AS (
@@ -60,7 +69,7 @@ WITH given AS (
     UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
       FROM given
      WHERE turn.id = given.id AND turn.closed_at IS NULL AND turn.bin_id IN (SELECT id FROM unchanged)
-    RETURNING turn.id, turn.bin_id, turn.requests, turn.gap, given.since
+    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.opens
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
@@ -70,24 +79,42 @@ WITH given AS (
     UPDATE jobs_batch SET state = 'done' WHERE id = ANY(%(batches)s) AND state = 'sent'
 ), freed AS (
     UPDATE jobs_bin AS bin
-       SET open_turns = bin.open_turns - freed.turns,
-           open_requests = bin.open_requests - freed.requests
-                         + coalesce((SELECT sum(heirs.requests) FROM heirs WHERE heirs.bin_id = bin.id), 0),
+       SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
            closed_at = clock_timestamp(),
-           not_before = greatest(bin.not_before, freed.opens_at)
-      FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests,
-                   max(clock_timestamp() + make_interval(secs => gap - since)) AS opens_at
-              FROM closing GROUP BY bin_id) AS freed
+           not_before = greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.opens))
+      FROM (SELECT bin_id, sum(turns) AS turns, sum(requests) AS requests, max(opens) AS opens
+              FROM (SELECT bin_id, 1, requests, opens FROM closing
+                     UNION ALL
+                    SELECT above.id::bigint, 1, closing.requests, given.opens
+                      FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
+                      LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_opens)s::float[])
+                             AS given(turn, bin_id, opens) ON given.turn = closing.id AND given.bin_id = above.id::bigint
+                     UNION ALL
+                    -- A turn with a follower has no parents.
+                    SELECT bin_id, 0, -requests, NULL FROM heirs) AS moved(bin_id, turns, requests, opens)
+             GROUP BY bin_id) AS freed
      WHERE bin.id = freed.bin_id
 )
 SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM bins) - (SELECT count(*) FROM unchanged)
 """
 
-# What a host told of itself. Locks: Bin by id.
+# A host was asked too much of: it is left alone for as long as it says, or the longer the more often. What several
+# requests hear at once is one answer. Locks: Bin by id.
 _BACK_OFF: Final[LiteralString] = """
 UPDATE jobs_bin
-   SET back_off_until = greatest(back_off_until, clock_timestamp() + make_interval(secs => %(seconds)s))
- WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
+   SET back_off_level = reached.level,
+       back_off_until = greatest(back_off_until, clock_timestamp() + make_interval(secs => coalesce(
+           %(asked)s::float, (%(curve)s::float[])[reached.level])))
+  FROM (SELECT id, least(%(most_level)s, greatest(1, back_off_level
+                         + CASE WHEN back_off_until > clock_timestamp() THEN 0 ELSE 1 END)) AS level
+          FROM jobs_bin WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
+           FOR NO KEY UPDATE) AS reached
+ WHERE jobs_bin.id = reached.id
+"""
+# It can be asked again: a step back.
+_CALM: Final[LiteralString] = """
+UPDATE jobs_bin SET back_off_level = back_off_level - 1
+ WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s) AND back_off_level > 0
 """
 # The request that told of the interval is the first that it counts from, and its own turn did not know it.
 _KNOWN: Final[LiteralString] = """
@@ -124,7 +151,10 @@ def close_turns(
                 _CLOSE,
                 {
                     "turns": [turn.id for turn in wave],
-                    "since": [turn.since_last_start for turn in wave],
+                    "opens": [_from_now(turn.opens_at) for turn in wave],
+                    "below": [turn.id for turn in wave for _ in turn.parents],
+                    "above": [above for turn in wave for above in turn.parents],
+                    "above_opens": [_from_now(opens) for turn in wave for opens in turn.parents.values()],
                     "batches": list(batches),
                     "lanes": lanes,
                     "at": [at[lane] for lane in lanes],
@@ -135,6 +165,11 @@ def close_turns(
             woken_now, changed = row
             woken += woken_now
     return woken
+
+
+def _from_now(moment: float | None) -> float | None:
+    """Seconds until a moment of the monotonic clock, which may be over."""
+    return None if moment is None else moment - time.monotonic()
 
 
 def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
@@ -152,9 +187,14 @@ def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
     return waves
 
 
-def back_off(connection: psycopg.Connection[Any], *, lane_id: int, seconds: float) -> None:
-    """Nothing of this lane's bin is handed out for so long: its host asked for it."""
-    connection.execute(_BACK_OFF, {"lane": lane_id, "seconds": seconds})
+def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float | None) -> None:
+    """Nothing of this lane's bin is handed out for the seconds that its host `asked` for, or as the curve says."""
+    connection.execute(_BACK_OFF, {"lane": lane_id, "asked": asked, "curve": CURVE, "most_level": len(CURVE)})
+
+
+def calm(connection: psycopg.Connection[Any], *, lane_id: int) -> None:
+    """The host of this lane's bin answered a trial as it should."""
+    connection.execute(_CALM, {"lane": lane_id})
 
 
 def know(connection: psycopg.Connection[Any], *, lane_id: int, interval: float | None) -> None:

@@ -42,10 +42,12 @@ ON CONFLICT (seed_id, bin_id) DO NOTHING
 """
 _LIMIT_BINS: Final[LiteralString] = """
 INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
-SELECT DISTINCT bin.id, seed.job_id, seed.policy_id
+SELECT DISTINCT limited.id, seed.job_id, seed.policy_id
   FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
   JOIN jobs_seed AS seed ON seed.id = named.seed_id AND seed.policy_id IS NOT NULL
   JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
+ CROSS JOIN LATERAL (VALUES (bin.id), (bin.parent_id)) AS limited(id)
+ WHERE limited.id IS NOT NULL
  ORDER BY 1, 2, 3
 ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
 """

@@ -51,7 +51,7 @@ WITH node AS MATERIALIZED (
      WHERE id = %(manager)s AND status IN ('running', 'draining')
        FOR KEY SHARE
 ), held AS MATERIALIZED (
-    SELECT id, node_scope FROM jobs_throttlegroup
+    SELECT id, node_scope, policy_id FROM jobs_throttlegroup
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
        FOR SHARE
 ), runnable AS MATERIALIZED (
@@ -81,18 +81,25 @@ WITH node AS MATERIALIZED (
                                WHERE offered.node_scope = (SELECT node_scope FROM held) AND offered.state = 'available'
                                  AND offered.tag = needed.tag))
      ORDER BY lane.ready_at LIMIT {LANES_A_PASS}
+), wanted AS MATERIALIZED (
+    -- A bin without its parent would be of no use.
+    SELECT id, parent_id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
 ), bin AS MATERIALIZED (
-    SELECT id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
+    SELECT id FROM jobs_bin WHERE id IN (SELECT id FROM wanted UNION SELECT parent_id FROM wanted WHERE parent_id IS NOT NULL)
      ORDER BY id
        FOR NO KEY UPDATE SKIP LOCKED
 ), locked AS MATERIALIZED (
     SELECT lane.id, lane.bin_id, lane.served_at
       FROM jobs_lane AS lane
-     WHERE lane.id IN (SELECT id FROM ready) AND lane.bin_id IN (SELECT id FROM bin)
+     WHERE lane.id IN (SELECT id FROM ready)
+       AND lane.bin_id IN (SELECT wanted.id FROM wanted JOIN bin USING (id)
+                            WHERE parent_id IS NULL OR parent_id IN (SELECT id FROM bin))
      ORDER BY lane.id
        FOR NO KEY UPDATE SKIP LOCKED
 )
 SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
+       (SELECT policy_id FROM held) AS policy,
+       (SELECT coalesce(json_agg(id), '[]') FROM bin) AS bins,
        (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
        (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
        (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at, ready.tag)), '[]')
@@ -129,13 +136,19 @@ class JobHeld:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a stuffing transaction holds. `budgets` are what jobs with a limit may still admit."""
+    """
+    What a stuffing transaction holds: of a group whose seeds are all of one `policy`, or of none.
+
+    `bins` are those of the lanes, and the addresses above them. `budgets` are what jobs with a limit may still admit.
+    """
 
     group: GroupHeld
+    policy: int | None
     manager: uuid.UUID
     scope: str
     jobs: dict[int, JobHeld]
     budgets: dict[int, int]
+    bins: list[int]
     lanes: list[LaneSeen]
 
 
@@ -167,10 +180,12 @@ def hold(
     jobs = {facts["id"]: JobHeld(**{**facts, "scan": Scan(facts["scan"])}) for facts in row.jobs}
     return Held(
         group=group,
+        policy=row.policy,
         manager=manager,
         scope=row.scope,
         jobs=jobs,
         budgets={facts["job_id"]: facts["left_over"] for facts in row.budgets},
+        bins=row.bins,
         lanes=[
             LaneSeen(
                 lane,

@@ -1,25 +1,61 @@
-"""Which policies limit a bin: those of the seeds that have a lane there, kept by job."""
+"""
+What limits a bin: the policies of the seeds that have a lane there, kept by job, those that hold everywhere,
+what its source asks for, and what an administrator has stopped.
+"""
 
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, LiteralString
 
-# Locks: the rows that it inserts.
+import psycopg
+
+from jobs.models import Bin
+from jobs.queue.policies import read_policies
+from jobs.queue.rows import named_rows
+from jobs.throttling.bins import is_limited
+from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, strictest
+from jobs.throttling.policies import PolicyTerms
+
+# Policies that a process keeps as values: more than anybody has.
+_KEPT: Final = 10_000
+
+# Locks: the rows that it inserts. An address above a bin is bound with it: whether a policy holds there too, it says.
 _BIND: Final[LiteralString] = """
 INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
-SELECT lane.bin_id, seed.job_id, seed.policy_id
-  FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
- WHERE seed.id = %(seed)s AND seed.policy_id IS NOT NULL
- ORDER BY lane.bin_id
+SELECT DISTINCT limited.id, seed.job_id, seed.policy_id
+  FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+ CROSS JOIN LATERAL (VALUES (bin.id), (bin.parent_id)) AS limited(id)
+ WHERE seed.id = %(seed)s AND seed.policy_id IS NOT NULL AND limited.id IS NOT NULL
+ ORDER BY 1
 ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
 """
-# Another seed of the job may bring the same policy to the same bin.
+# Another seed of the job may bring the same policy to the same bin, or to another one of its address.
 _UNBIND: Final[LiteralString] = """
 DELETE FROM jobs_binlimit AS binlimit
- USING jobs_seed AS seed, jobs_lane AS lane
- WHERE seed.id = %(seed)s AND lane.seed_id = seed.id
-   AND binlimit.bin_id = lane.bin_id AND binlimit.job_id = seed.job_id AND binlimit.policy_id = %(before)s
+ USING jobs_seed AS seed, jobs_lane AS lane, jobs_bin AS bin
+ WHERE seed.id = %(seed)s AND lane.seed_id = seed.id AND bin.id = lane.bin_id
+   AND binlimit.bin_id IN (bin.id, bin.parent_id) AND binlimit.job_id = seed.job_id AND binlimit.policy_id = %(before)s
    AND NOT EXISTS (SELECT FROM jobs_seed AS other JOIN jobs_lane AS theirs ON theirs.seed_id = other.id
-                    WHERE other.job_id = seed.job_id AND other.policy_id = %(before)s AND theirs.bin_id = lane.bin_id)
+                     JOIN jobs_bin AS there ON there.id = theirs.bin_id
+                    WHERE other.job_id = seed.job_id AND other.policy_id = %(before)s
+                      AND binlimit.bin_id IN (there.id, there.parent_id))
 """
+
+# What `Terms.of_bin` has to be told of a `bin`: the columns, and where they come from.
+FACTS: Final[LiteralString] = """
+bin.id, bin.namespace, bin.name, bin."interval", bin.usual_requests, bin.usual_gap, bin.stopped_at,
+coalesce(bound.policies, '{}') AS policies,
+(SELECT json_object_agg(id, version) FROM jobs_throttlepolicy WHERE holds_everywhere OR id = %(policy)s) AS always"""
+BOUND: Final[LiteralString] = """
+LEFT JOIN LATERAL (
+       SELECT json_object_agg(policy.id, policy.version) AS policies
+         FROM (SELECT DISTINCT binlimit.policy_id AS id FROM jobs_binlimit AS binlimit
+                 JOIN jobs_job AS job ON job.id = binlimit.job_id AND job.phase <> 'inactive'
+                WHERE binlimit.bin_id = bin.id
+                UNION
+               SELECT bin.name::bigint WHERE bin.namespace = 'policy') AS brought
+         JOIN jobs_throttlepolicy AS policy USING (id)) AS bound ON true"""
 
 
 def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
@@ -28,3 +64,92 @@ def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
     cursor.execute(_BIND, facts)
     if before is not None:
         cursor.execute(_UNBIND, facts)
+
+
+class Terms:
+    """The policies that limit some bins, as values: read anew only if they have changed since this process did."""
+
+    _known: dict[int, PolicyTerms] = {}
+
+    def __init__(self, by_id: Mapping[int, PolicyTerms], *, now: dt.datetime) -> None:
+        self._by_id = by_id
+        self._everywhere = [terms for terms in by_id.values() if terms.holds_everywhere]
+        self._now = now
+
+    @classmethod
+    def read(cls, cursor: Any, rows: list[Any], *, now: dt.datetime) -> "Terms":
+        """What rows with `FACTS` name; all that hold everywhere are there, and the one that the rows were asked with."""
+        versions: dict[int, int] = {}
+        for row in rows:
+            versions |= {int(id_): version for id_, version in ((row.always or {}) | row.policies).items()}
+        stale = [
+            id_
+            for id_, version in versions.items()
+            if (known := cls._known.get(id_)) is None or known.version < version
+        ]
+        if stale:
+            if len(cls._known) > _KEPT:
+                cls._known.clear()
+                stale = list(versions)
+            cls._known |= read_policies(cursor, stale)
+        return cls({id_: cls._known[id_] for id_ in versions if id_ in cls._known}, now=now)
+
+    def of_bin(self, row: Any) -> Limits:
+        """The strictest of what holds for a bin now."""
+        brought = [self._by_id[int(id_)] for id_ in row.policies if int(id_) in self._by_id]
+        if row.namespace == Bin.POLICY:
+            total = self._by_id[int(row.name)].in_total(self._now) if int(row.name) in self._by_id else None
+            return total or Limits(UNLIMITED_REQUESTS, 0.0)
+        if row.namespace == Bin.ADDRESS:
+            held = [terms for terms in (*brought, *self._everywhere) if terms.per_address]
+            usual = Limits(UNLIMITED_REQUESTS, 0.0)
+        else:
+            held = [*brought, *self._everywhere]
+            usual = Limits(row.usual_requests, row.usual_gap)
+        limits = strictest(terms.for_bin(row.name, self._now) for terms in held)
+        if limits is None or not brought:
+            limits = strictest([usual, *([limits] if limits else [])])
+        assert limits is not None
+        return replace(limits, gap=max(limits.gap, row.interval), denied=limits.denied or row.stopped_at is not None)
+
+    def totals(self, policy: int | None) -> list[int]:
+        """The policies with limits of all their bins together, of those that hold everywhere and this one."""
+        held = {terms.id: terms for terms in self._everywhere}
+        if policy is not None and policy in self._by_id:
+            held[policy] = self._by_id[policy]
+        return sorted(id_ for id_, terms in held.items() if terms.in_total(self._now) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What limits a bin now; `is_kept` if what is open of it could be given again so."""
+
+    limits: Limits
+    is_kept: bool
+
+
+_IN_FORCE: Final[LiteralString] = f"""
+SELECT {FACTS}, bin.open_requests,
+       CASE WHEN bin.namespace IN ('address', 'policy')
+            THEN (SELECT count(DISTINCT batch.worker_id)
+                    FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+                   WHERE turn.closed_at IS NULL AND turn.parents IS NOT NULL AND turn.parents ? bin.id::text)
+            ELSE (SELECT count(DISTINCT batch.worker_id)
+                    FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+                   WHERE turn.closed_at IS NULL AND turn.bin_id = bin.id) END AS workers
+  FROM jobs_bin AS bin {BOUND}
+ WHERE bin.id = ANY(%(bins)s)
+"""
+
+
+def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now: dt.datetime) -> dict[int, InForce]:
+    """What limits these bins, and parents, now; those that are gone are left out."""
+    with named_rows(connection) as cursor:
+        rows = cursor.execute(_IN_FORCE, {"bins": list(bins), "policy": None}).fetchall()
+        terms = Terms.read(cursor, rows, now=now)
+    found: dict[int, InForce] = {}
+    for row in rows:
+        limits = terms.of_bin(row)
+        fits = row.open_requests <= limits.requests and (row.workers <= 1 or not is_limited(limits))
+        found[row.id] = InForce(limits, is_kept=fits)
+    return found

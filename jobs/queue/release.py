@@ -20,6 +20,7 @@ from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed
 from jobs.queue.wake import sweep_lanes
+from jobs.throttling.pace import BYTES_WINDOW
 from nodes.fences import TermHeld, hold_node, hold_term
 
 # A document that was lost with its worker so often ends as WORKER_LOST: twice with others, thrice alone.
@@ -105,18 +106,21 @@ UPDATE jobs_lane SET ready_at = %(now)s, head = 0
  WHERE jobs_lane.id = locked.id
 """
 
-# Locks: Bin by id (of the turns that close), then Turn.
-_CLOSE_TURNS: Final[LiteralString] = """
-WITH bins AS MATERIALIZED (
+_BINS_OF_TURNS: Final[LiteralString] = """
     SELECT id FROM jobs_bin
      WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
+        OR id IN (SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
+                   WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
      ORDER BY id
-       FOR NO KEY UPDATE
+       FOR NO KEY UPDATE"""
+# Locks: Bin by id (of the turns that close, and of their parents), then Turn.
+_CLOSE_TURNS: Final[LiteralString] = f"""
+WITH bins AS MATERIALIZED ({_BINS_OF_TURNS}
 ), closed AS (
     -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
     UPDATE jobs_turn SET closed_at = clock_timestamp()
      WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL AND bin_id IN (SELECT id FROM bins)
-    RETURNING bin_id, requests, gap
+    RETURNING bin_id, requests, gap, bytes_per_second, parents
 )
 UPDATE jobs_bin AS bin
    SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
@@ -124,16 +128,18 @@ UPDATE jobs_bin AS bin
        not_before = CASE WHEN %(used)s
                          THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.gap))
                          ELSE bin.not_before END
-  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap FROM closed GROUP BY bin_id) AS freed
+  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap
+          -- How much a lost worker has read just now nobody knows.
+          FROM (SELECT bin_id, requests, greatest(gap, CASE WHEN bytes_per_second IS NOT NULL THEN {BYTES_WINDOW} END) FROM closed
+                 UNION ALL
+                SELECT above.id::bigint, requests,
+                       greatest((above.pace ->> 0)::float, CASE WHEN above.pace ->> 1 IS NOT NULL THEN {BYTES_WINDOW} END)
+                  FROM closed CROSS JOIN LATERAL jsonb_each(closed.parents) AS above(id, pace)) AS used(bin_id, requests, gap)
+         GROUP BY bin_id) AS freed
  WHERE bin.id = freed.bin_id
 """
-# Locks: Bin by id, those of the batches' open turns; before Batch, in the order of locks.
-_LOCK_BINS: Final[LiteralString] = """
-SELECT id FROM jobs_bin
- WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
- ORDER BY id
-   FOR NO KEY UPDATE
-"""
+# Locks: Bin by id, those of the batches' open turns and their parents; before Batch, in the order of locks.
+_LOCK_BINS: Final[LiteralString] = _BINS_OF_TURNS
 # Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
 # last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
 HELD_BY_LOST_WORKERS: Final[LiteralString] = """

@@ -7,6 +7,7 @@ somebody else holds: those are skipped, and found again at the next pass.
 """
 
 import datetime as dt
+import json
 import math
 import uuid
 from collections import Counter
@@ -16,13 +17,14 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Batch
+from jobs.models import Batch, Bin
 from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
+from jobs.queue.limits import BOUND, FACTS, Terms
 from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.transaction import implicit_transaction
-from jobs.throttling.bins import LOST_PLACE, BinSeen, NoPlace, OpenTurn, TurnPlan, plan_turns
+from jobs.throttling.bins import LOST_PLACE, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
 
 # Documents of one batch where a batch holds turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
@@ -31,23 +33,14 @@ _SUSPECT_LOSSES: Final = 2
 # Documents of a lane that get their number in one pass because their time has come.
 _RIPENED_AT_ONCE: Final = 200
 
-# What the locked bins allow: the strictest limits of running jobs, the open turns, and the first lane
+# What the locked bins allow: what limits them, the open turns (of a parent: those below it), and the first lane
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
 # here: a batch of this scope that followed it would be for somebody who may not take it.
 _BINS: Final[LiteralString] = f"""
-SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, bin.open_requests,
-       coalesce(lim.requests, bin.usual_requests) AS requests,
-       greatest(coalesce(lim.gap, bin.usual_gap), bin."interval") AS gap,
-       coalesce(open.turns, '[]') AS turns, rival.priority AS rival_priority, rival.served_at AS rival_served_at
-  FROM jobs_bin AS bin
-  LEFT JOIN LATERAL (
-       SELECT min(policy.open_requests) AS requests,
-              max(CASE WHEN policy.spares_loopback AND bin.name ~ '^(localhost|127[.]|[[]::1[]])' THEN 0
-                       ELSE policy.min_gap END) AS gap
-         FROM jobs_binlimit AS binlimit
-         JOIN jobs_job AS job ON job.id = binlimit.job_id AND job.phase <> 'inactive'
-         JOIN jobs_throttlepolicy AS policy ON policy.id = binlimit.policy_id
-        WHERE binlimit.bin_id = bin.id) AS lim ON true
+SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.closed_at, bin.is_known, bin.open_requests,
+       bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
+       rival.priority AS rival_priority, rival.served_at AS rival_served_at
+  FROM jobs_bin AS bin {BOUND}
   LEFT JOIN LATERAL (
        SELECT json_agg(json_build_array(turn.id,
                        CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END,
@@ -55,6 +48,13 @@ SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, 
               ) ORDER BY turn.id) AS turns
          FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
         WHERE turn.bin_id = bin.id AND turn.closed_at IS NULL) AS open ON true
+  LEFT JOIN LATERAL (
+       SELECT sum(turn.documents) AS documents,
+              json_agg(DISTINCT CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END)
+                  AS workers
+         FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+        WHERE bin.namespace IN ('address', 'policy') AND turn.closed_at IS NULL AND turn.parents IS NOT NULL
+          AND turn.parents ? bin.id::text) AS below ON true
   LEFT JOIN LATERAL (
        SELECT job.priority, lane.served_at
          FROM jobs_lane AS lane
@@ -66,6 +66,18 @@ SELECT bin.id, bin.not_before, bin.back_off_until, bin.closed_at, bin.is_known, 
         ORDER BY job.priority, lane.served_at NULLS FIRST
         LIMIT 1) AS rival ON true
  WHERE bin.id = ANY(%(bins)s)
+"""
+# Of each policy with limits of all its bins together, the bin that stands for them; then those that nobody holds.
+# Locks: Bin by id, skipping what is locked.
+_MAKE_TOTALS: Final[LiteralString] = """
+INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
+SELECT 'policy', id::text, 0, true, 0, 0 FROM unnest(%(policies)s::bigint[]) AS policy(id) ORDER BY id
+ON CONFLICT (namespace, name) DO NOTHING
+"""
+_HOLD_TOTALS: Final[LiteralString] = """
+SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s)
+ ORDER BY id
+   FOR NO KEY UPDATE SKIP LOCKED
 """
 
 # The best due documents of each lane. Meanwhile two sorts of others get their number, for the next pass: those
@@ -159,16 +171,17 @@ WITH offered AS ({OFFER}), claimed AS (
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
      WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 ), turned AS (
-    INSERT INTO jobs_turn (batch_id, lane_id, bin_id, follows_id, documents, requests, gap)
+    INSERT INTO jobs_turn (batch_id, lane_id, bin_id, follows_id, documents, requests, gap, bytes_per_second, parents,
+                           is_denied, is_trial)
     SELECT * FROM unnest(%(turn_batches)s::bigint[], %(turn_lanes)s::bigint[], %(turn_bins)s::bigint[],
                          %(turn_follows)s::bigint[], %(turn_documents)s::int[], %(turn_requests)s::int[],
-                         %(turn_gaps)s::float[])
+                         %(turn_gaps)s::float[], %(turn_bytes)s::float[], %(turn_parents)s::jsonb[],
+                         %(turn_denied)s::bool[], %(turn_trials)s::bool[])
 ), opened AS (
     UPDATE jobs_bin AS bin
        SET open_turns = bin.open_turns + turns, open_requests = bin.open_requests + requests
-      FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests
-              FROM unnest(%(turn_bins)s::bigint[], %(turn_requests)s::int[]) AS turn(bin_id, requests)
-             GROUP BY bin_id) AS more
+      FROM unnest(%(opened_bins)s::bigint[], %(opened_turns)s::int[], %(opened_requests)s::int[])
+           AS more(bin_id, turns, requests)
      WHERE bin.id = more.bin_id
 ), counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
@@ -212,32 +225,61 @@ def stuff(
         held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
         if not held.lanes or room <= 0:
             return Stuffed()
-        turns, waiting = plan_turns(bins=_read_bins(cursor, held, now=now), lanes=held.lanes, workers=workers, now=now)
+        bins, parents = _read_bins(cursor, held, now=now)
+        turns, waiting = plan_turns(bins=bins, parents=parents, lanes=held.lanes, workers=workers, now=now)
         turns = _within(turns, room=room)
         chosen, ids = _choose(cursor, held, turns=turns, now=now)
         return _offer(cursor, held, turns=turns, chosen=chosen, ids=ids, waiting=waiting, now=now)
 
 
-def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> list[BinSeen]:
-    bins = sorted({lane.bin_id for lane in held.lanes})
-    rows = cursor.execute(_BINS, {"group": held.group.id, "scope": held.scope, "bins": bins, "now": now})
-    return [
-        BinSeen(
-            id=row.id,
-            requests=row.requests,
-            gap=row.gap,
-            not_before=row.not_before,
-            back_off_until=row.back_off_until,
-            closed_at=row.closed_at,
-            is_known=row.is_known,
-            open_requests=row.open_requests,
-            turns=[OpenTurn(turn, uuid.UUID(worker) if worker else None, more) for turn, worker, more in row.turns],
-            has_rival=row.rival_priority is not None,
-            rival_priority=row.rival_priority or 0,
-            rival_served_at=row.rival_served_at,
+def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> tuple[list[BinSeen], list[ParentSeen]]:
+    """What the bins of the held lanes allow, and the parents above them."""
+    asked = {"group": held.group.id, "policy": held.policy, "scope": held.scope, "now": now}
+    rows = cursor.execute(_BINS, {**asked, "bins": held.bins}).fetchall()
+    terms = Terms.read(cursor, rows, now=now)
+    if totals := terms.totals(held.policy):
+        cursor.execute(_MAKE_TOTALS, {"policies": totals})
+        locked = [row.id for row in cursor.execute(_HOLD_TOTALS, {"names": [str(policy) for policy in totals]})]
+        if len(locked) < len(totals):
+            # Somebody else gives of what limits us all: he wakes us.
+            return [], []
+        rows += cursor.execute(_BINS, {**asked, "bins": locked}).fetchall()
+    bins: list[BinSeen] = []
+    parents: list[ParentSeen] = []
+    for row in rows:
+        limits = terms.of_bin(row)
+        if row.namespace in {Bin.ADDRESS, Bin.POLICY}:
+            parents.append(
+                ParentSeen(
+                    id=row.id,
+                    limits=limits,
+                    not_before=row.not_before,
+                    back_off_until=row.back_off_until,
+                    open_requests=row.open_requests,
+                    open_documents=row.documents or 0,
+                    workers=frozenset(uuid.UUID(worker) if worker else None for worker in row.workers or ()),
+                    whole_group=row.namespace == Bin.POLICY,
+                )
+            )
+            continue
+        bins.append(
+            BinSeen(
+                id=row.id,
+                limits=limits,
+                not_before=row.not_before,
+                back_off_until=row.back_off_until,
+                back_off_level=row.back_off_level,
+                closed_at=row.closed_at,
+                is_known=row.is_known,
+                open_requests=row.open_requests,
+                parent=row.parent_id,
+                turns=[OpenTurn(turn, uuid.UUID(worker) if worker else None, more) for turn, worker, more in row.turns],
+                has_rival=row.rival_priority is not None,
+                rival_priority=row.rival_priority or 0,
+                rival_served_at=row.rival_served_at,
+            )
         )
-        for row in rows
-    ]
+    return bins, parents
 
 
 def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
@@ -344,6 +386,7 @@ def _offer(
         for document in documents:
             if document.job_id in budgets and document.admitted_run != jobs[document.job_id].run_no:
                 admitted[document.job_id] = admitted.get(document.job_id, 0) + 1
+    opened = _opened([plan for _, plan, _ in rows])
     if rows or left:
         cursor.execute(
             _WRITE,
@@ -354,7 +397,7 @@ def _offer(
                 "kind": Batch.Kind.PROCESS.value,
                 "offer_ids": ids,
                 "offer_tags": [pack[0][0].lane.tag for pack in packed],
-                "offer_workers": [pack[0][0].follows.worker if pack[0][0].follows else None for pack in packed],
+                "offer_workers": [pack[0][0].worker for pack in packed],
                 "offer_documents": [sum(len(documents) for _, documents in pack) for pack in packed],
                 "hashes": [document.hash for _, _, documents in rows for document in documents],
                 "jobs": [document.job_id for _, _, documents in rows for document in documents],
@@ -365,7 +408,14 @@ def _offer(
                 "turn_follows": [plan.follows.id if plan.follows else None for _, plan, _ in rows],
                 "turn_documents": [len(documents) for _, _, documents in rows],
                 "turn_requests": [plan.requests for _, plan, _ in rows],
-                "turn_gaps": [plan.gap for _, plan, _ in rows],
+                "turn_gaps": [0.0 if plan.limits.denied else plan.limits.gap for _, plan, _ in rows],
+                "turn_bytes": [plan.limits.bytes_per_second for _, plan, _ in rows],
+                "turn_parents": [_paces_above(plan) for _, plan, _ in rows],
+                "turn_denied": [plan.limits.denied for _, plan, _ in rows],
+                "turn_trials": [plan.is_trial for _, plan, _ in rows],
+                "opened_bins": list(opened),
+                "opened_turns": [turns for turns, _ in opened.values()],
+                "opened_requests": [requests for _, requests in opened.values()],
                 "count_jobs": [plan.lane.job_id for _, plan, _ in rows],
                 "count_lanes": [plan.lane.id for _, plan, _ in rows],
                 "count_runs": [jobs[plan.lane.job_id].run_no for _, plan, _ in rows],
@@ -382,25 +432,42 @@ def _offer(
     return Stuffed(documents=sum(len(documents) for _, _, documents in rows), batches=len(ids))
 
 
+def _opened(plans: list[TurnPlan]) -> dict[int, tuple[int, int]]:
+    """By bin, parents among them: how many turns were opened, with how many requests."""
+    opened: dict[int, tuple[int, int]] = {}
+    for plan in plans:
+        for bin_id in (plan.lane.bin_id, *(parent.id for parent in plan.parents)):
+            turns, requests = opened.get(bin_id, (0, 0))
+            opened[bin_id] = (turns + 1, requests + plan.requests)
+    return opened
+
+
+def _paces_above(plan: TurnPlan) -> str | None:
+    """A turn's parents as they are stored: by id, the gap and the bytes a second."""
+    if not plan.parents:
+        return None
+    return json.dumps({parent.id: [parent.limits.gap, parent.limits.bytes_per_second] for parent in plan.parents})
+
+
 def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:
     """
     Turns into batches: small turns together, successors with those of the same worker, suspects alone; those
-    that need a tag apart from others.
+    that need a tag apart from others, and those that one worker must have together.
 
     New turns of one bin are for different workers, so they never share a batch.
     """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
-    filling: dict[tuple[uuid.UUID | None, str], list[tuple[TurnPlan, list[Any]]]] = {}
+    filling: dict[tuple[uuid.UUID | None, int | None, str], list[tuple[TurnPlan, list[Any]]]] = {}
     for plan, documents in chosen:
-        if documents[0].losses >= _SUSPECT_LOSSES:
+        if documents[0].losses >= _SUSPECT_LOSSES and plan.together is None:
             packed.append([(plan, documents)])
             continue
-        worker = plan.follows.worker if plan.follows else None
-        goes_to = (worker, plan.lane.tag)
+        goes_to = (plan.worker, plan.together, plan.lane.tag)
         batch = filling.get(goes_to)
         size = sum(len(some) for _, some in batch or ())
-        same_bin = worker is None and any(other.lane.bin_id == plan.lane.bin_id for other, _ in batch or ())
-        if batch is None or same_bin or size + len(documents) > _DOCUMENTS_A_BATCH:
+        is_open = plan.worker is None and plan.together is None
+        same_bin = is_open and any(other.lane.bin_id == plan.lane.bin_id for other, _ in batch or ())
+        if batch is None or same_bin or (plan.together is None and size + len(documents) > _DOCUMENTS_A_BATCH):
             batch = filling[goes_to] = []
             packed.append(batch)
         batch.append((plan, documents))

@@ -93,8 +93,15 @@ SELECT (SELECT count(*) FROM node) AS nodes,
        (SELECT coalesce(json_agg(json_build_object(
                    'id', turn.id, 'batch_id', turn.batch_id, 'lane_id', turn.lane_id, 'bin_id', turn.bin_id,
                    'bin', bin.name, 'follows', turn.follows_id, 'documents', turn.documents, 'requests', turn.requests,
-                   'gap', turn.gap, 'is_known', bin.is_known,
-                   'wait', extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float
+                   'gap', turn.gap, 'bytes_per_second', turn.bytes_per_second, 'is_known', bin.is_known,
+                   'is_denied', turn.is_denied, 'is_trial', turn.is_trial,
+                   'wait', extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float,
+                   'parents', (SELECT json_agg(json_build_array(
+                                      above.id, pace -> 0, pace -> 1,
+                                      extract(epoch FROM greatest(above.not_before, above.back_off_until)
+                                                         - clock_timestamp())::float))
+                                 FROM jsonb_each(turn.parents) AS given(id, pace)
+                                 JOIN jobs_bin AS above ON above.id = given.id::bigint)
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
          WHERE turn.batch_id IN (SELECT id FROM taken)) AS turns,
@@ -120,25 +127,43 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
+class PaceTaken:
+    """
+    The pace of a bin: `wait` is seconds until the first request may start, `gap` those between two starts, and
+    so many bytes may be read a second (None: as many as come).
+    """
+
+    bin_id: int
+    gap: float
+    bytes_per_second: float | None
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
 class TurnTaken:
     """
-    Documents of one lane and the pace that they are asked for at.
+    Documents of one lane and the pace that they are asked for at: that of their bin, and of each of its parents.
 
-    `wait` is seconds until the first request may start; `gap` those between two starts. `requests`
-    may be open at once; 0 for a turn that gets them from the one that it follows.
+    `requests` may be open at once; 0 for a turn that gets them from the one that it follows. One that is denied is
+    asked for nothing; a good answer in a trial brings a bin back that was asked too much of.
     """
 
     id: int
     batch_id: int
-    bin_id: int
     bin: str
     follows: int | None
     requests: int
-    gap: float
-    wait: float
+    pace: PaceTaken
     # Whether the bin's host has been asked for its robots.txt before.
     is_known: bool
     documents: tuple[Claimed, ...]
+    parents: tuple[PaceTaken, ...] = ()
+    is_denied: bool = False
+    is_trial: bool = False
+
+    @property
+    def bin_id(self) -> int:
+        return self.pace.bin_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,18 +228,23 @@ def take(
             TurnTaken(
                 id=facts["id"],
                 batch_id=facts["batch_id"],
-                bin_id=facts["bin_id"],
                 bin=facts["bin"],
                 follows=facts["follows"],
                 requests=facts["requests"],
-                gap=facts["gap"],
-                wait=max(0.0, facts["wait"] or 0.0),
+                pace=_pace(facts["bin_id"], facts["gap"], facts["bytes_per_second"], facts["wait"]),
+                parents=tuple(_pace(*above) for above in facts["parents"] or ()),
                 is_known=facts["is_known"],
+                is_denied=facts["is_denied"],
+                is_trial=facts["is_trial"],
                 documents=tuple(queue[: facts["documents"]]),
             )
         )
         del queue[: facts["documents"]]
     return taken
+
+
+def _pace(bin_id: int, gap: float, bytes_per_second: float | None, wait: float | None) -> PaceTaken:
+    return PaceTaken(bin_id, gap, bytes_per_second, max(0.0, wait or 0.0))
 
 
 def _claimed(row: Any) -> Claimed:

@@ -1,21 +1,30 @@
 """
 Which turns a bin can give now: arithmetic over what stuffing has locked and read. No I/O.
 
-A *limited* bin (it has a gap) has one open turn and at most one successor, which the same worker takes
-ahead and starts when the first ends. A bin with only a limit of open requests may have several turns,
-whose requests sum to the limit, each with at most one successor of its own. A successor has no
-requests until the turn that it follows closes and leaves it its own.
+A *limited* bin (it has a gap, or a limit of bytes) has one open turn and at most one successor, which the
+same worker takes ahead and starts when the first ends. A bin with only a limit of open requests may have
+several turns, whose requests sum to the limit, each with at most one successor of its own. A successor has
+no requests until the turn that it follows closes and leaves it its own.
+
+A bin may have *parents*, whose limits hold too: the address of its host, all bins of a policy together, all
+bins of the cluster. What a turn takes of its own bin it takes of each parent. Turns of a limited parent are
+all at one worker, who keeps its pace. They have no successors: when a turn ends, its place goes to whoever
+waits longest under the parent.
 """
 
 import datetime as dt
 import math
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-# A turn is at most so much planned work: after an edit, or a failure, no older pace lasts longer.
-LONGEST_TURN: Final = dt.timedelta(seconds=10)
+from jobs.throttling.limits import Limits
+from jobs.throttling.pace import EXPECTED_BYTES
+
+# A turn and its successor are at most so much planned work: no older pace lasts longer after an edit or a failure.
+LONGEST_PLAN: Final = dt.timedelta(seconds=10)
+_LONGEST_TURN: Final = LONGEST_PLAN.total_seconds() / 2
 # Documents of one turn where only open requests limit: enough to bridge the way to its successor.
 DOCUMENTS_A_TURN: Final = 64
 # How long before its first start a turn may be handed out.
@@ -24,6 +33,11 @@ _LEAD: Final = dt.timedelta(seconds=1)
 COURTESY: Final = dt.timedelta(seconds=2)
 # A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
 LOST_PLACE: Final = dt.timedelta(seconds=2)
+# Lanes that wait for one parent come back one after the other in such a distance, so that they are not all looked at
+# for each place that it gives.
+_IN_LINE: Final = dt.timedelta(milliseconds=20)
+# Requests of a turn of a bin that nothing may be asked of: its documents end without any.
+_DENIED_REQUESTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +52,44 @@ class OpenTurn:
 @dataclass(frozen=True, slots=True)
 class BinSeen:
     """
-    A bin under its lock. `requests` and `gap` (seconds) are the strictest of the running jobs' policies.
+    A bin under its lock. `limits` are the strictest of the running jobs' policies, and what its source asks for.
 
-    `rival_served_at` is when a lane of another group, ready for this bin too, was last served; None
-    when there is no such lane.
+    `back_off_level` counts the answers that it was asked too much of. `rival_served_at` is when a lane of another
+    group, ready for this bin too, was last served; None when there is no such lane.
     """
 
     id: int
-    requests: int
-    gap: float
+    limits: Limits
     not_before: dt.datetime | None
     back_off_until: dt.datetime | None
     closed_at: dt.datetime | None
     is_known: bool
     open_requests: int
     turns: Sequence[OpenTurn]
+    back_off_level: int = 0
+    parent: int | None = None
     has_rival: bool = False
     rival_priority: int = 0
     rival_served_at: dt.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParentSeen:
+    """
+    A parent under its lock: what is open of it over all its bins.
+
+    `workers` are those of its open turns, None for what is only offered. One that is of the `whole_group` limits
+    every lane that is looked at.
+    """
+
+    id: int
+    limits: Limits
+    not_before: dt.datetime | None
+    back_off_until: dt.datetime | None
+    open_requests: int
+    open_documents: int
+    workers: frozenset[uuid.UUID | None]
+    whole_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +104,29 @@ class LaneSeen:
     tag: str = ""
     workers: frozenset[uuid.UUID] | None = None
 
-    def may_follow(self, turn: OpenTurn | None) -> bool:
-        """Whether the worker of that turn may have this lane's documents, too."""
-        return turn is None or self.workers is None or turn.worker in self.workers
+    def may_go_to(self, worker: uuid.UUID | None) -> bool:
+        """Whether that worker may have this lane's documents; None is whoever comes."""
+        return worker is None or self.workers is None or worker in self.workers
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """What may be handed out from a lane: at most `documents`, at this pace."""
+    """
+    What may be handed out from a lane: at most `documents`, at the pace of `limits`, and of its parents.
+
+    It is for `worker` if one is named; plans with one key in `together` are for one worker, whoever that is.
+    """
 
     lane: LaneSeen
     documents: int
     requests: int
-    gap: float
+    limits: Limits
     follows: OpenTurn | None = None
+    parents: tuple[ParentSeen, ...] = ()
+    worker: uuid.UUID | None = None
+    together: int | None = None
+    # Its bin was asked too much of: a good answer brings it a step back.
+    is_trial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,50 +137,187 @@ class NoPlace:
     until: dt.datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Room for a turn in its bin; one that follows another has no requests of its own."""
+
+    documents: int
+    requests: int
+    follows: OpenTurn | None = None
+
+    @property
+    def worker(self) -> uuid.UUID | None:
+        return self.follows.worker if self.follows else None
+
+
+@dataclass(slots=True)
+class _Room:
+    """What a parent still has to give in this pass."""
+
+    seen: ParentSeen
+    requests: int
+    documents: int
+    waiting: int = 0
+    # As many documents as each of the bins that want some gets of a limited parent.
+    share: int = DOCUMENTS_A_TURN
+    # The worker that keeps a limited parent's pace; `is_taken` when that is one who has not come yet.
+    holder: uuid.UUID | None = None
+    is_taken: bool = False
+    # Of what one worker will get together: what that one must have.
+    tag: str | None = None
+
+    @classmethod
+    def of(cls, seen: ParentSeen) -> "_Room":
+        room = cls(seen, seen.limits.requests - seen.open_requests, DOCUMENTS_A_TURN * seen.limits.requests)
+        if is_limited(seen.limits):
+            room.documents = 2 * _documents_a_turn(seen.limits) - seen.open_documents
+            room.holder = next(iter(seen.workers), None)
+            room.is_taken = None in seen.workers or len(seen.workers) > 1
+            if not seen.workers:
+                # All of it goes into one batch.
+                room.documents = min(room.documents, DOCUMENTS_A_TURN)
+        return room
+
+    def has_place(self, lane: LaneSeen, *, now: dt.datetime) -> bool:
+        """Whether this parent allows a turn of that lane now."""
+        opens_at = _opens_at(self.seen)
+        is_open = opens_at is None or opens_at <= now
+        if not is_open or min(self.requests, self.documents) < 1:
+            return False
+        if not is_limited(self.seen.limits):
+            return True
+        return not self.is_taken and lane.may_go_to(self.holder) and self.tag in {None, lane.tag}
+
+    def next_look(self, *, now: dt.datetime) -> dt.datetime:
+        """When the next of the lanes that wait for this parent is to be looked at again."""
+        self.waiting += 1
+        return max(now + LOST_PLACE, _opens_at(self.seen) or now) + self.waiting * _IN_LINE
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Turns that can be given, lanes for which there is no place, and what is left of the parents."""
+
+    now: dt.datetime
+    workers: int
+    rooms: dict[int, _Room]
+    turns: list[TurnPlan] = field(default_factory=list)
+    waiting: list[NoPlace] = field(default_factory=list)
+
+
+def is_limited(limits: Limits) -> bool:
+    """Whether a bin with these limits has one turn at a time."""
+    return not limits.denied and (limits.gap > 0 or limits.bytes_per_second is not None)
+
+
 def plan_turns(
-    *, bins: Iterable[BinSeen], lanes: Iterable[LaneSeen], workers: int, now: dt.datetime
+    *,
+    bins: Iterable[BinSeen],
+    parents: Iterable[ParentSeen] = (),
+    lanes: Iterable[LaneSeen],
+    workers: int,
+    now: dt.datetime,
 ) -> tuple[list[TurnPlan], list[NoPlace]]:
     """
     Return the turns that can be given now, and the lanes for which there is no place.
 
     The place goes by job priority, then to the lane that was served longest ago; turns come in this order, since
-    there may not be room for all of them.
+    there may not be room for all of them. Lanes that wait for what their whole group waits for are in neither.
     """
     by_bin: dict[int, list[LaneSeen]] = {}
     for lane in sorted(lanes, key=_rank):
         by_bin.setdefault(lane.bin_id, []).append(lane)
-    turns: list[TurnPlan] = []
-    waiting: list[NoPlace] = []
+    plan = _Plan(now, workers, {seen.id: _Room.of(seen) for seen in parents})
+    group = [room for room in plan.rooms.values() if room.seen.whole_group]
     bin_of = {seen.id: seen for seen in bins}
+    for room in plan.rooms.values():
+        below = [seen for seen in bin_of.values() if room.seen.whole_group or seen.parent == room.seen.id]
+        room.share = max(1, math.ceil(room.documents / max(1, len(below))))
     for bin_id, queue in by_bin.items():
-        seen = bin_of.get(bin_id)
-        if seen is None:
-            continue
-        opens_at = _opens_at(seen)
-        if opens_at is not None and opens_at > now:
-            waiting.extend(NoPlace(lane, opens_at) for lane in queue)
-            continue
-        if _rival_goes_first(seen, queue[0], now=now):
-            waiting.extend(NoPlace(lane, now + COURTESY) for lane in queue)
-            continue
-        places = _places(seen, workers=workers)
-        # Where the worker of a turn may not have what is next in line, that turn ends: the place is free then.
-        served = [
-            TurnPlan(lane, documents, requests, seen.gap, follows)
-            for index, (documents, requests, follows) in enumerate(places)
-            if (lane := queue[index % len(queue)]).may_follow(follows)
-        ]
-        turns.extend(served)
-        having = {plan.lane.id for plan in served}
-        waiting.extend(NoPlace(lane, None) for lane in queue if lane.id not in having)
-    return turns, waiting
+        if (seen := bin_of.get(bin_id)) is not None:
+            above = [*group, plan.rooms[seen.parent]] if seen.parent in plan.rooms else group
+            _plan_bin(plan, seen, queue, [] if seen.limits.denied else above)
+    return plan.turns, plan.waiting
+
+
+def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Room]) -> None:
+    opens_at = None if seen.limits.denied else _opens_at(seen)
+    if opens_at is not None and opens_at > plan.now:
+        plan.waiting.extend(NoPlace(lane, opens_at) for lane in queue)
+        return
+    if _rival_goes_first(seen, queue[0], now=plan.now):
+        plan.waiting.extend(NoPlace(lane, plan.now + COURTESY) for lane in queue)
+        return
+    one_worker = any(is_limited(room.seen.limits) for room in above)
+    places = _places(seen, workers=1 if one_worker else plan.workers)
+    if above:
+        _plan_under_parents(plan, seen, queue, [place for place in places if place.follows is None], above)
+        return
+    # Where the worker of a turn may not have what is next in line, that turn ends: the place is free then.
+    served = [
+        TurnPlan(
+            lane,
+            place.documents,
+            place.requests,
+            seen.limits,
+            place.follows,
+            worker=place.worker,
+            is_trial=seen.back_off_level > 0,
+        )
+        for index, place in enumerate(places)
+        if (lane := queue[index % len(queue)]).may_go_to(place.worker)
+    ]
+    plan.turns.extend(served)
+    having = {given.lane.id for given in served}
+    plan.waiting.extend(NoPlace(lane, None) for lane in queue if lane.id not in having)
+
+
+def _plan_under_parents(
+    plan: _Plan, seen: BinSeen, queue: list[LaneSeen], places: Sequence[_Place], above: list[_Room]
+) -> None:
+    """As many of a bin's places as its parents have room for, each with what they have."""
+    blocked: _Room | None = None
+    given: set[int] = set()
+    for index, place in enumerate(places):
+        lane = queue[index % len(queue)]
+        blocked = next((room for room in above if not room.has_place(lane, now=plan.now)), None)
+        holders = {room.holder for room in above if room.holder is not None}
+        if blocked is not None or len(holders) > 1:
+            blocked = blocked or above[-1]
+            break
+        documents = min(place.documents, *(min(room.documents, room.share) for room in above))
+        requests = min(place.requests, *(room.requests for room in above))
+        worker = next(iter(holders), None)
+        limited = [room.seen.id for room in above if is_limited(room.seen.limits)]
+        plan.turns.append(
+            TurnPlan(
+                lane,
+                documents,
+                requests,
+                seen.limits,
+                parents=tuple(room.seen for room in above),
+                worker=worker,
+                together=limited[0] if limited and worker is None else None,
+                is_trial=seen.back_off_level > 0,
+            )
+        )
+        given.add(lane.id)
+        for room in above:
+            room.requests -= requests
+            room.documents -= documents
+            room.tag = lane.tag if room.holder is None else None
+    left = [lane for lane in queue if lane.id not in given]
+    if blocked is None:
+        plan.waiting.extend(NoPlace(lane, None) for lane in left)
+    elif not blocked.seen.whole_group:
+        plan.waiting.extend(NoPlace(lane, blocked.next_look(now=plan.now)) for lane in left)
 
 
 def _rank(lane: LaneSeen) -> tuple[int, float, int]:
     return (lane.priority, lane.served_at.timestamp() if lane.served_at else -math.inf, lane.id)
 
 
-def _opens_at(seen: BinSeen) -> dt.datetime | None:
+def _opens_at(seen: BinSeen | ParentSeen) -> dt.datetime | None:
     """
     The earliest moment of a next turn; None when at once.
 
@@ -154,24 +334,40 @@ def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> boo
     return theirs < _rank(mine)[:2]
 
 
-def _places(seen: BinSeen, *, workers: int) -> list[tuple[int, int, OpenTurn | None]]:
-    """Each place as (documents, requests, the turn to follow)."""
-    if not seen.is_known:
-        # The first turn of an unknown host is one document, behind its robots.txt.
-        return [] if seen.turns else [(1, 1, None)]
+def _documents_a_turn(limits: Limits) -> int:
+    """As many documents as are planned work of one turn under these limits."""
+    most = float(DOCUMENTS_A_TURN)
+    if limits.denied:
+        return DOCUMENTS_A_TURN
+    if limits.gap > 0:
+        most = _LONGEST_TURN / limits.gap
+    if limits.bytes_per_second is not None:
+        most = min(most, _LONGEST_TURN * limits.bytes_per_second / EXPECTED_BYTES)
+    return max(1, min(DOCUMENTS_A_TURN, int(most)))
+
+
+def _places(seen: BinSeen, *, workers: int) -> list[_Place]:
+    limits = seen.limits
+    most = _DENIED_REQUESTS if limits.denied else limits.requests
+    if not limits.denied and (not seen.is_known or seen.back_off_level > 0):
+        # The first turn of an unknown host is one document, behind its robots.txt; so is each that shows whether a
+        # host that was asked too much of can be asked again.
+        return [] if seen.turns else [_Place(1, 1)]
     # A follower inherits what was given under an older limit: where that is too much now, turns have to end.
-    may_be_followed = seen.open_requests <= seen.requests
+    may_be_followed = seen.open_requests <= most
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
-    if seen.gap > 0:
-        documents = max(1, min(DOCUMENTS_A_TURN, int(LONGEST_TURN.total_seconds() / seen.gap)))
+    documents = _documents_a_turn(limits)
+    if is_limited(limits):
         if not seen.turns:
-            return [(documents, seen.requests, None)]
-        return [(documents, 0, followed[0])] if len(seen.turns) == 1 and followed else []
-    share = max(1, seen.requests // max(1, workers))
-    free = seen.requests - seen.open_requests
-    places: list[tuple[int, int, OpenTurn | None]] = [(DOCUMENTS_A_TURN, 0, turn) for turn in followed]
+            return [_Place(documents, most)]
+        # One that begins after the end of what may be planned ahead is planned later.
+        fits = 2 * documents * limits.gap <= LONGEST_PLAN.total_seconds()
+        return [_Place(documents, 0, followed[0])] if len(seen.turns) == 1 and followed and fits else []
+    share = max(1, most // max(1, workers))
+    free = most - seen.open_requests
+    places = [_Place(documents, 0, turn) for turn in followed]
     while free > 0:
         requests = min(share, free)
-        places.append((DOCUMENTS_A_TURN, requests, None))
+        places.append(_Place(documents, requests))
         free -= requests
     return places

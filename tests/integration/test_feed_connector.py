@@ -8,20 +8,10 @@ from jobs.connectors.repository.feed.kind import FEED, entries_wanted
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
+from tests.free_pace import FreePace
 from tests.hostile import HostileSite, answer, redirect
 
 PAGE = b"<title>A page</title><p>Words <a href=/c>c</a>"
-
-
-class FreePace:
-    async def before_request(self):
-        return
-
-    def request_leaves(self):
-        return
-
-    def request_sent(self):
-        return
 
 
 @pytest.fixture

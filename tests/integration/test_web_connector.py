@@ -16,27 +16,12 @@ from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import origin_of
+from tests.free_pace import FreePace
 from tests.hostile import HostileSite, answer, drip, redirect, reset_after
 
 SHORT = Limits(request_seconds=0.5, body_bytes=200_000, least_rate=1000, least_rate_after=0.2)
 CONFIGURATION = "7"
 PAGE = b"<html lang=en><title>A page</title><meta name=description content=About><p>Words <a href=/b>b</a>"
-
-
-class CountingPace:
-    def __init__(self):
-        self.requests = self.left = 0
-        self._is_leaving = False
-
-    async def before_request(self):
-        self.requests += 1
-
-    def request_leaves(self):
-        self._is_leaving = True
-
-    def request_sent(self):
-        self.left += self._is_leaving
-        self._is_leaving = False
 
 
 class Crawl:
@@ -45,7 +30,7 @@ class Crawl:
     def __init__(self, fetcher, *, seeds, robots=None, limits=SHORT, **specification):
         specification = {"allow_private_networks": True, "seeds": tuple(seeds), **specification}
         self.robots = robots or RobotsTable(limits=limits)
-        self.pace = CountingPace()
+        self.pace = FreePace()
         self.connector = WebConnector(
             WebSpecification(**specification), fetcher=fetcher, robots=self.robots, limits=limits
         )
@@ -179,11 +164,11 @@ async def test_only_what_the_source_says_removes_a_document(fetcher, status, rem
 @pytest.mark.parametrize(
     ("status", "failures", "ending", "after", "back_off"),
     [
-        ("500 Error", 0, Ending.RETRY, 1.0, 0.0),
-        ("500 Error", 1, Ending.RETRY, 5.0, 0.0),
-        ("500 Error", 2, Ending.FAILED, 0.0, 0.0),
-        ("429 Busy", 0, Ending.RETRY, 1.0, 1.0),
-        ("503 Busy", 3, Ending.RETRY, 8.0, 8.0),
+        ("500 Error", 0, Ending.RETRY, 1.0, None),
+        ("500 Error", 1, Ending.RETRY, 5.0, None),
+        ("500 Error", 2, Ending.FAILED, 0.0, None),
+        ("429 Busy", 0, Ending.RETRY, 1.0, 0.0),
+        ("503 Busy", 3, Ending.RETRY, 8.0, 0.0),
         ("503 Busy", 4, Ending.FAILED, 0.0, 0.0),
     ],
 )
@@ -197,19 +182,24 @@ async def test_what_may_pass_is_tried_again_a_few_times(fetcher, status, failure
     ("value", "after"),
     [
         ("7", 7.0),
-        ("99999999", 300.0),
+        ("99999999", 86400.0),
         ("Mon, 01 Jan 2024 00:01:00 GMT", 60.0),
         ("Mon, 01 Jan 2023 00:00:00 GMT", 0.0),
-        ("soon", 1.0),
-        ("-5", 1.0),
     ],
 )
-async def test_retry_after_is_kept_up_to_a_limit(fetcher, value, after):
+async def test_retry_after_is_kept_up_to_a_day(fetcher, value, after):
     route = answer(status="503 Busy", headers=(f"Retry-After: {value}", "Date: Mon, 01 Jan 2024 00:00:00 GMT"))
 
     outcome = await outcome_of(fetcher, route)
 
     assert (outcome.retry_after, outcome.back_off) == (after, after)
+
+
+@pytest.mark.parametrize("value", ["soon", "-5"])
+async def test_a_retry_after_that_says_nothing_leaves_it_to_the_curve(fetcher, value):
+    outcome = await outcome_of(fetcher, answer(status="503 Busy", headers=(f"Retry-After: {value}",)))
+
+    assert (outcome.retry_after, outcome.back_off) == (1.0, 0.0)
 
 
 async def test_retry_after_without_a_date_is_read_by_our_clock(fetcher):

@@ -12,6 +12,7 @@ from jobs.connectors.repository.web.cookies import Cookie, Cookies
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.kind import specification_of
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsTable
+from tests.free_pace import FreePace
 from tests.guarded import serve_guarded
 
 GATE = "login the door"
@@ -48,24 +49,11 @@ class Alone:
         self.reasons.append(reason)
 
 
-class Pace:
-    requests = 0
-
-    async def before_request(self):
-        self.requests += 1
-
-    def request_leaves(self):
-        return
-
-    def request_sent(self):
-        return
-
-
 class Visitor:
     """A job of one worker, and what it shares; `process` gives the outcome for one path."""
 
     def __init__(self, site, fetcher, **login):
-        self.site, self.shared, self.pace = site, Alone(), Pace()
+        self.site, self.shared, self.pace = site, Alone(), FreePace()
         configuration = {"allow_private_networks": True, "logins": [{**site.login, **login}]}
         robots = RobotsTable()
         robots.learn(site.origin, ALLOW_ALL, lives_for=3600.0)

@@ -6,15 +6,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from jobs.loops.bin_queue import BinQueue
-from jobs.queue.take import TurnTaken
+from jobs.loops.bin_queue import BinQueue, PacedBin
+from jobs.queue.take import PaceTaken, TurnTaken
 
 
-def make_turn(turn_id, documents, **facts):
+def make_turn(turn_id, documents, *, gap=0.0, wait=0.0, bytes_per_second=None, **facts):
     """A turn as it is taken; its documents are names, which is all that the queue looks at."""
-    usual = {"batch_id": turn_id, "bin_id": 1, "bin": "a.example", "follows": None, "requests": 2, "gap": 0.0}
-    more = {"wait": 0.0, "is_known": True}
-    return TurnTaken(id=turn_id, documents=tuple(documents), **(usual | more | facts))
+    usual = {"batch_id": turn_id, "bin": "a.example", "follows": None, "requests": 2, "is_known": True}
+    pace = PaceTaken(1, gap, bytes_per_second, wait)
+    return TurnTaken(id=turn_id, documents=tuple(documents), pace=pace, **(usual | facts))
+
+
+def make_queue():
+    return BinQueue(PacedBin(1))
 
 
 def begin_all(queue, *, now=0.0):
@@ -25,7 +29,7 @@ def begin_all(queue, *, now=0.0):
 
 
 def test_no_more_is_begun_than_may_be_open():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "abc", requests=2), now=0.0)
 
     begun = begin_all(queue)
@@ -36,7 +40,7 @@ def test_no_more_is_begun_than_may_be_open():
 
 
 def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.5, wait=4.0), now=100.0)
 
     assert queue.next_start == 104.0
@@ -45,37 +49,37 @@ def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told()
 
 
 def test_a_turn_is_closed_when_its_last_document_has_ended():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "ab"), now=0.0)
     (first, _), (second, _) = begin_all(queue, now=1.0)
 
     queue.end(first)
-    assert queue.close_ended(now=2.0) == []
+    assert queue.close_ended() == []
     queue.end(second)
-    (closed,) = queue.close_ended(now=3.5)
+    (closed,) = queue.close_ended()
 
-    assert (closed.id, closed.since_last_start) == (1, 2.5)
+    assert (closed.id, closed.opens_at) == (1, 1.0)
     assert queue.turns == []
 
 
 def test_a_turn_that_made_no_request_says_so():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "ab"), now=0.0)
 
     assert queue.drop_waiting(lambda name: True) == ["a", "b"]
 
-    (closed,) = queue.close_ended(now=3.0)
-    assert closed.since_last_start is None
+    (closed,) = queue.close_ended()
+    assert closed.opens_at is None
 
 
 def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "ab", requests=2), now=0.0)
     queue.add(make_turn(2, "cd", requests=0, follows=1), now=0.0)
     first, second = begin_all(queue)
 
     # What is still open of the first counts against the second, which has its place now.
-    assert [closed.id for closed in queue.close_ended(now=1.0)] == [1]
+    assert [closed.id for closed in queue.close_ended()] == [1]
     assert begin_all(queue) == []
     queue.end(first[0])
     assert [name for _, name in begin_all(queue)] == ["c"]
@@ -84,11 +88,11 @@ def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
 
 
 def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left_for_it():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "a", requests=2), now=0.0)
     ((turn, _),) = begin_all(queue)
     queue.end(turn)
-    assert [closed.id for closed in queue.close_ended(now=1.0)] == [1]
+    assert [closed.id for closed in queue.close_ended()] == [1]
 
     queue.add(make_turn(2, "bcd", requests=0, follows=1), now=1.0)
 
@@ -96,31 +100,31 @@ def test_a_follower_that_arrives_after_the_end_finds_the_requests_that_were_left
 
 
 def test_a_follower_that_nobody_leaves_requests_to_is_not_served():
-    queue = BinQueue(1)
+    queue = make_queue()
 
     assert queue.add(make_turn(2, "ab", requests=0, follows=1), now=0.0) == ["a", "b"]
 
     assert begin_all(queue) == []
-    assert [(closed.id, closed.follows) for closed in queue.close_ended(now=0.0)] == [(2, 1)]
+    assert [(closed.id, closed.follows) for closed in queue.close_ended()] == [(2, 1)]
 
 
 def test_a_turn_that_became_empty_hands_on_what_it_will_inherit():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "a", requests=1), now=0.0)
     queue.add(make_turn(2, "b", requests=0, follows=1), now=0.0)
     queue.add(make_turn(3, "cd", requests=0, follows=2), now=0.0)
     queue.drop_waiting(lambda name: name == "b")
 
-    assert queue.close_ended(now=0.0) == []
+    assert queue.close_ended() == []
     ((first, _),) = begin_all(queue)
     queue.end(first)
 
-    assert [closed.id for closed in queue.close_ended(now=1.0)] == [1, 2]
+    assert [closed.id for closed in queue.close_ended()] == [1, 2]
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
 def test_only_what_is_meant_is_dropped_and_the_rest_keeps_its_order():
-    queue = BinQueue(1)
+    queue = make_queue()
     queue.add(make_turn(1, "abcd", requests=1), now=0.0)
 
     assert queue.drop_waiting(lambda name: name in "bd") == ["b", "d"]
@@ -130,12 +134,37 @@ def test_only_what_is_meant_is_dropped_and_the_rest_keeps_its_order():
     assert (name, [name for _, name in begin_all(queue)]) == ("a", ["c"])
 
 
+def test_the_pace_of_a_parent_holds_for_all_its_bins_together():
+    address = PacedBin(9)
+    address.take_up(PaceTaken(9, 1.0, None, 0.0), now=0.0)
+    one, other = make_queue(), make_queue()
+    one.add(make_turn(1, "ab"), parents=(address,), now=0.0)
+    other.add(make_turn(2, "cd"), parents=(address,), now=0.0)
+
+    one.begin(now=10.0)
+
+    assert one.next_start == other.next_start == 11.0
+
+
+def test_a_turn_that_closes_says_when_each_of_its_bins_may_be_asked_again():
+    address = PacedBin(9)
+    address.take_up(PaceTaken(9, 3.0, None, 0.0), now=0.0)
+    queue = make_queue()
+    queue.add(make_turn(1, "a", gap=1.0), parents=(address,), now=0.0)
+    turn, _ = queue.begin(now=10.0)
+    queue.end(turn)
+
+    (closed,) = queue.close_ended()
+
+    assert (closed.opens_at, closed.parents) == (11.0, {9: 13.0})
+
+
 class BinAtWork(RuleBasedStateMachine):
     """Turns come, follow each other, end and are dropped in any order."""
 
     def __init__(self):
         super().__init__()
-        self.queue, self.now, self.ids = BinQueue(1), 0.0, count(1)
+        self.queue, self.now, self.ids = make_queue(), 0.0, count(1)
         self.allowed = 0
         self.requests, self.expected, self.begun, self.closed = {}, [], [], set()
         self.open, self.starts, self.chain_end = [], [], None
@@ -175,7 +204,7 @@ class BinAtWork(RuleBasedStateMachine):
 
     @rule()
     def close(self):
-        closed = {turn.id for turn in self.queue.close_ended(now=self.now)}
+        closed = {turn.id for turn in self.queue.close_ended()}
         assert not closed & self.closed
         self.closed |= closed
 

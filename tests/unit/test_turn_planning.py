@@ -10,25 +10,31 @@ from hypothesis import strategies as st
 from jobs.throttling.bins import (
     COURTESY,
     DOCUMENTS_A_TURN,
-    LONGEST_TURN,
+    LONGEST_PLAN,
     BinSeen,
     LaneSeen,
     NoPlace,
     OpenTurn,
+    ParentSeen,
     plan_turns,
 )
+from jobs.throttling.limits import Limits
+from jobs.throttling.pace import EXPECTED_BYTES
 from tests.cluster import NOON, seconds
 
 WORKER, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 _ids = count(1)
 
 
-def seen_bin(**facts):
+def limits(*, requests=4, gap=0.0, bytes_per_second=None, denied=False):
+    return Limits(requests, gap, bytes_per_second, denied)
+
+
+def seen_bin(*, requests=4, gap=0.0, bytes_per_second=None, denied=False, **facts):
     """A bin that was asked before, that is idle, and may have 4 open requests."""
     usual = {
         "id": 1,
-        "requests": 4,
-        "gap": 0.0,
+        "limits": Limits(requests, gap, bytes_per_second, denied),
         "not_before": None,
         "back_off_until": None,
         "closed_at": None,
@@ -74,16 +80,38 @@ def test_the_bin_that_was_served_longest_ago_comes_first():
 def test_a_bin_with_a_gap_has_one_turn_with_all_its_requests():
     turns, waiting = plan(seen_bin(gap=1.0), seen_lane(), seen_lane(), workers=3)
 
-    assert shapes(turns) == [(10, 4)]
+    assert shapes(turns) == [(5, 4)]
     assert [place.until for place in waiting] == [None]
 
 
-@pytest.mark.parametrize(("gap", "documents"), [(0.01, DOCUMENTS_A_TURN), (1.0, 10), (4.0, 2), (10.0, 1), (3600.0, 1)])
-def test_a_turn_is_ten_seconds_of_work_at_most(gap, documents):
+@pytest.mark.parametrize(("gap", "documents"), [(0.01, DOCUMENTS_A_TURN), (1.0, 5), (2.0, 2), (10.0, 1), (3600.0, 1)])
+def test_a_turn_and_its_successor_are_ten_seconds_of_work_at_most(gap, documents):
     turns, _ = plan(seen_bin(gap=gap))
+    successors, _ = plan(seen_bin(gap=gap, turns=[sent()], open_requests=4))
 
     assert [turn.documents for turn in turns] == [documents]
-    assert documents == 1 or documents * gap <= LONGEST_TURN.total_seconds()
+    assert sum(turn.documents for turn in turns + successors) * gap <= LONGEST_PLAN.total_seconds() or not successors
+
+
+def test_bytes_limit_a_bin_to_one_turn_of_what_may_be_read_in_its_time():
+    turns, _ = plan(seen_bin(bytes_per_second=2 * EXPECTED_BYTES), seen_lane(), seen_lane(), workers=3)
+
+    assert shapes(turns) == [(10, 4)]
+
+
+def test_a_bin_that_was_asked_too_much_of_gets_one_document_to_try():
+    turns, _ = plan(seen_bin(back_off_level=3), seen_lane(), seen_lane(), workers=2)
+
+    assert [(turn.documents, turn.requests, turn.is_trial) for turn in turns] == [(1, 1, True)]
+    assert plan(seen_bin(back_off_level=3, turns=[sent()], open_requests=1))[0] == []
+
+
+def test_what_is_denied_is_handed_out_without_any_pace():
+    closed = {"gap": 60.0, "not_before": NOON + seconds(60), "is_known": False}
+
+    turns, _ = plan(seen_bin(denied=True, **closed))
+
+    assert [(turn.documents, turn.limits.denied) for turn in turns] == [(DOCUMENTS_A_TURN, True)]
 
 
 def test_a_turn_that_was_sent_is_followed_by_one_without_requests_of_its_own():
@@ -235,3 +263,94 @@ def test_who_is_first_in_line_and_may_not_follow_gets_the_place_when_the_turn_ha
     assert (turns, [place.lane for place in waiting]) == ([], [first, second])
 
     assert [turn.lane for turn in plan(seen_bin(gap=1.0), first, second)[0]] == [first]
+
+
+# --- Parents -------------------------------------------------------------------------------------
+
+ADDRESS, POLICY = 50, 60
+
+
+def seen_parent(kind=ADDRESS, *, requests=1000, gap=0.0, bytes_per_second=None, **facts):
+    usual = {"not_before": None, "back_off_until": None, "open_requests": 0, "open_documents": 0}
+    more = {"workers": frozenset(), "whole_group": kind == POLICY}
+    return ParentSeen(id=kind, limits=Limits(requests, gap, bytes_per_second), **(usual | more | facts))
+
+
+def plan_under(parent, *bins, workers=2):
+    """Plan one lane of each bin below a parent."""
+    lanes = [seen_lane(bin_id=seen.id) for seen in bins]
+    return plan_turns(bins=bins, parents=[parent], lanes=lanes, workers=workers, now=NOON)
+
+
+def below(*ids, parent=ADDRESS, **facts):
+    return [seen_bin(id=id_, parent=parent if parent == ADDRESS else None, **facts) for id_ in ids]
+
+
+@given(
+    most=st.integers(1, 20),
+    taken=st.integers(0, 25),
+    own=st.lists(st.integers(1, 8), min_size=1, max_size=8),
+    kind=st.sampled_from([ADDRESS, POLICY]),
+)
+def test_what_bins_have_open_together_never_exceeds_the_limit_of_their_parent(most, taken, own, kind):
+    bins = [
+        seen_bin(id=n, requests=requests, parent=ADDRESS if kind == ADDRESS else None) for n, requests in enumerate(own)
+    ]
+
+    turns, _ = plan_under(seen_parent(kind, requests=most, open_requests=taken), *bins)
+
+    given_now = sum(turn.requests for turn in turns)
+    assert given_now <= max(0, most - taken)
+    assert given_now == min(max(0, most - taken), sum(own))
+
+
+def test_all_turns_of_a_limited_parent_go_to_one_worker():
+    turns, _ = plan_under(seen_parent(gap=0.5), *below(1, 2, 3, gap=1.0))
+
+    assert {(turn.worker, turn.together) for turn in turns} == {(None, ADDRESS)}
+    held = seen_parent(gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=4)
+    assert {(turn.worker, turn.together) for turn in plan_under(held, *below(1, 2, 3, gap=1.0))[0]} == {(WORKER, None)}
+
+
+@pytest.mark.parametrize("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
+def test_nothing_more_of_a_limited_parent_is_given_while_it_is_not_known_who_keeps_its_pace(workers):
+    turns, _ = plan_under(seen_parent(gap=0.5, workers=frozenset(workers), open_requests=1), *below(1, 2))
+
+    assert turns == []
+
+
+def test_of_a_limited_parent_no_more_is_given_than_ten_seconds_of_its_pace():
+    turns, _ = plan_under(seen_parent(gap=1.0), *below(*range(1, 30), gap=1.0))
+
+    assert sum(turn.documents for turn in turns) == 10
+    full = seen_parent(gap=1.0, workers=frozenset({WORKER}), open_documents=10, open_requests=1)
+    assert plan_under(full, *below(1))[0] == []
+
+
+def test_a_turn_below_a_parent_is_not_followed_so_that_others_have_their_turn():
+    follows = seen_bin(id=1, parent=ADDRESS, turns=[sent()], open_requests=4)
+
+    assert plan_under(seen_parent(open_requests=4), follows)[0] == []
+
+
+def test_those_that_wait_for_an_address_come_back_one_after_the_other():
+    _, waiting = plan_under(seen_parent(requests=2, open_requests=2), *below(1, 2, 3))
+
+    moments = [place.until for place in waiting]
+    assert moments == sorted(set(moments))
+    assert moments[0] > NOON
+
+
+def test_those_that_wait_for_what_limits_the_whole_group_stay_in_line():
+    assert plan_under(seen_parent(POLICY, requests=2, open_requests=2), *below(1, 2, parent=POLICY)) == ([], [])
+
+
+def test_a_parent_that_backs_off_keeps_all_its_bins_back():
+    assert plan_under(seen_parent(back_off_until=NOON + seconds(30)), *below(1, 2))[0] == []
+
+
+def test_bins_below_no_parent_are_planned_as_if_there_was_none():
+    turns, _ = plan_under(seen_parent(requests=1, open_requests=1), seen_bin(id=1), *below(2))
+
+    assert [turn.lane.bin_id for turn in turns] == [1] * len(turns)
+    assert turns

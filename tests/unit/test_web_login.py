@@ -10,6 +10,7 @@ from jobs.connectors.repository.web.login import LoginFailed, log_in
 from jobs.connectors.repository.web.specification import CONFIGURATION
 from jobs.connectors.schema import BadSpecification
 from jobs.connectors.sealing import seal, unseal
+from tests.free_pace import FreePace
 
 LOGIN = {"name": "door", "pages": "/in/", "page": "/login$", "hosts": ["a.example"]}
 SECRET = {"name": "password", "secret": "sesame"}
@@ -113,11 +114,6 @@ class OverTls:
         return Response(200, {"Content-Type": "text/html"}, (), self.page, len(self.page), whole=True)
 
 
-class NoPace:
-    async def before_request(self):
-        return
-
-
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
@@ -131,6 +127,6 @@ async def test_a_form_is_not_sent_where_its_secrets_would_be_lost(action, reason
     (login,) = specification_of(Asked(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
 
     with pytest.raises(LoginFailed, match=reason):
-        await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=NoPace())
+        await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=FreePace())
 
     assert site.sent == [("https://a.example/in/", None)]

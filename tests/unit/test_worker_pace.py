@@ -6,21 +6,22 @@ import time
 import pytest
 import uvloop
 
-from jobs.loops.bin_queue import BinQueue
+from jobs.loops.bin_queue import BinQueue, PacedBin
 from jobs.loops.worker import _Pace
-from jobs.queue.take import TurnTaken
+from jobs.queue.take import PaceTaken, TurnTaken
 
 GAP, BUSY = 0.4, 0.1
 
 
 def queue_with(*, gap, documents=()):
-    queue = BinQueue(1)
-    queue.add(TurnTaken(1, 1, 1, "a.example", None, 4, gap, 0.0, is_known=True, documents=tuple(documents)), now=0.0)
+    queue = BinQueue(PacedBin(1))
+    pace = PaceTaken(1, gap, None, 0.0)
+    queue.add(TurnTaken(1, 1, "a.example", None, 4, pace, is_known=True, documents=tuple(documents)), now=0.0)
     return queue
 
 
 def pace_of(queue, *, left=lambda: None):
-    return _Pace(queue, delay=lambda: 0.0, left=left)
+    return _Pace((queue.paced,), delay=lambda: 0.0, left=left)
 
 
 def be_busy():
@@ -60,7 +61,7 @@ def test_the_gap_counts_from_when_the_request_has_left():
 def test_that_it_has_left_counts_once():
     queue = queue_with(gap=GAP)
     heard = []
-    pace = pace_of(queue, left=lambda: heard.append(queue.leaving))
+    pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
 
     async def request():
         pace.request_leaves()

@@ -159,7 +159,8 @@ class Outcome:
     `references` is None when the document was not read: then the stored links hold.
     `requested` is False when nothing was asked of the source, so its place in the budget is free again.
     `removes` says that the source itself no longer has a text here, so the outputs must not either.
-    `retry_after` and `back_off` are seconds from now: for this document, and for its whole bin.
+    `retry_after` is seconds from now. `back_off` says that the source is asked too much of: its whole bin is left alone
+    for so many seconds, 0 where the source named none.
     A hash may stand twice among the references if it was named by links of two types. `carries` says that one
     of them carries something. `gate` is what a waiting document waits for.
     """
@@ -174,7 +175,7 @@ class Outcome:
     references: list[Reference] | None = None
     removes: bool = False
     retry_after: float = 0.0
-    back_off: float = 0.0
+    back_off: float | None = None
     bytes_read: int = 0
     carries: bool = False
     retry_limit: RetryLimit | None = None
@@ -210,6 +211,7 @@ class Activity:
     # What is also named by a link of another type: (hash, type). Rare, so apart.
     _other_links: dict[tuple[str, str], Reference] | None = None
     _carries: bool = False
+    _back_off: float | None = None
     _records: list[Record] = field(default_factory=list)
     _bounds: ScheduleBounds | None = None
     _originated_at: dt.datetime | None = None
@@ -347,9 +349,17 @@ class Activity:
         document = self.document
         self._end(Ending.FAILED, code, version=document.version, validators=document.validators)
 
-    def retry_later(self, *, code: str, after: float, back_off: float = 0.0, limit: RetryLimit | None = None) -> None:
+    def back_off(self, asked: float | None) -> None:
         """
-        Try again `after` seconds; `back_off` keeps the whole bin closed for so long.
+        The source says that it is asked too much of: its whole bin is left alone for the seconds that it `asked` for.
+
+        Where it named none they are more each time (`jobs.throttling.back_off`). The document has its ending besides.
+        """
+        self._back_off = asked or 0.0
+
+    def retry_later(self, *, code: str, after: float, limit: RetryLimit | None = None) -> None:
+        """
+        Try again `after` seconds.
 
         Without a `limit` it is tried for ever: the connector counts by itself (`Document.failures`).
         """
@@ -360,7 +370,6 @@ class Activity:
             version=document.version,
             validators=document.validators,
             retry_after=after,
-            back_off=back_off,
             retry_limit=limit,
         )
 
@@ -394,6 +403,7 @@ class Activity:
             requested=self.requested,
             bytes_read=self.bytes_read,
             carries=self._carries,
+            back_off=self._back_off,
             schedule_bounds=self._bounds,
             originated_at=self._originated_at,
             records=self._records,

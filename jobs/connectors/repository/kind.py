@@ -93,6 +93,9 @@ class Pace(Protocol):
     def request_sent(self) -> None:
         """Say that it has gone out, or never will: the gap to the next one counts from here. More than once is once."""
 
+    def bytes_read(self, count: int) -> None:
+        """Say how much it has read, as it came over the wire: where bytes are limited, the next one waits for it."""
+
 
 class RepositoryConnector(Protocol):
     """One kind of source, set up for one job in one worker process."""

@@ -13,7 +13,7 @@ The web as a source: one document is one address, and every answer of a server i
     404, 410                               their status; the outputs forget it
     408, 425, 5xx, DNS, REFUSED, RESET,    retried after a second and after five, then failed
     INCOMPLETE, DEADLINE
-    429, 503                               the host is left alone for its Retry-After, or 1, 2, 4 … seconds
+    429, 503                               the host is left alone for its Retry-After, or 1, 2, 4 … 256 seconds
     other statuses and network failures    failed; what the outputs hold stays
     the login page of the connection       another session, or the document waits behind the gate of the login;
                                            LOGIN if the login did not help
@@ -141,7 +141,8 @@ class WebConnector:
             return
         after = max(answer.retry_after or 0.0, float(2 ** min(document.failures, 4)))
         after = max(min(after, left), 1.0)
-        activity.retry_later(code="ROBOTS_UNREACHABLE", after=after, back_off=after)
+        activity.back_off(after)
+        activity.retry_later(code="ROBOTS_UNREACHABLE", after=after)
 
     async def _ask_logged_in(
         self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches
@@ -293,14 +294,13 @@ class WebConnector:
 
     def _back_off(self, response: Response, document: Document, activity: Activity) -> None:
         code = str(response.status)
+        asked = retry_after_of(response.headers, most=self._limits.longest_retry_after)
+        activity.back_off(asked)
         if document.failures + 1 >= self._limits.back_off_attempts:
             activity.failed(code=code)
             return
-        after = retry_after_of(response.headers, most=self._limits.back_off)
-        if after is None:
-            after = min(float(2**document.failures), self._limits.back_off)
-        limit = RetryLimit(attempts=self._limits.back_off_attempts)
-        activity.retry_later(code=code, after=after, back_off=after, limit=limit)
+        after = float(2**document.failures) if asked is None else asked
+        activity.retry_later(code=code, after=after, limit=RetryLimit(attempts=self._limits.back_off_attempts))
 
     def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
         try:

@@ -47,10 +47,10 @@ IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
 
 
 class FetchFailed(Exception):
-    """The request did not give a whole response. `code` is the document's result code."""
+    """The request did not give a whole response. `code` is the document's result code; so much was read."""
 
-    def __init__(self, code: str, detail: str) -> None:
-        self.code, self.detail = code, detail
+    def __init__(self, code: str, detail: str, bytes_read: int = 0) -> None:
+        self.code, self.detail, self.bytes_read = code, detail, bytes_read
         super().__init__(f"{code}: {detail}" if detail else code)
 
 

@@ -34,9 +34,9 @@ class Limits:
 
     # The waits before another attempt at what may pass by itself; after them the document fails.
     retry_delays: tuple[float, ...] = (1.0, 5.0)
-    # A host that says 429 or 503 is asked so often in all; its Retry-After holds up to this long.
+    # A document whose host says 429 or 503 is asked for so often in all; a Retry-After holds up to this long.
     back_off_attempts: int = 5
-    back_off: float = 300.0
+    longest_retry_after: float = 24 * 3600.0
 
 
 DEFAULT_LIMITS = Limits()

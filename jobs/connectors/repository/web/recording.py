@@ -46,10 +46,13 @@ class RecordedFetches:
                 on_sent=self._pace.request_sent,
             )
         except FetchFailed as failure:
+            if failure.bytes_read:
+                self._pace.bytes_read(failure.bytes_read)
             self._record(url, began, code=failure.code, description=failure.detail)
             raise
         finally:
             self._pace.request_sent()
+        self._pace.bytes_read(response.bytes_read)
         self._record(url, began, code=str(response.status), size=response.bytes_read)
         return response
 

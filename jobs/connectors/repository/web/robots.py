@@ -262,7 +262,7 @@ def groups_for(text: str, *, token: str) -> str:
 def _answer_of(response: Response, *, limits: Limits) -> RobotsAnswer:
     status = response.status
     if status == 429 or status >= 500:
-        retry_after = retry_after_of(response.headers, most=limits.back_off)
+        retry_after = retry_after_of(response.headers, most=limits.longest_retry_after)
         return RobotsAnswer(RobotsKind.UNREACHABLE, retry_after=retry_after)
     if not 200 <= status < 300:
         return ALLOW_ALL

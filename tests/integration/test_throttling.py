@@ -1,0 +1,264 @@
+"""What limits a bin, in the queue: policies, what holds everywhere, parents, denials and back-off."""
+
+import time
+
+import pytest
+
+from jobs.models import Bin, BinLimit, ThrottlePolicy, ThrottleRule, Turn
+from jobs.queue import close
+from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.limits import read_limits
+from jobs.queue.release import release_of_lost_workers
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from jobs.throttling.back_off import CURVE
+from nodes import membership
+from tests.cluster import NOON, elect_main, fall_silent, register_node
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+
+EVERY_DAY = [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.fixture
+def manager(connection):
+    return register_node(connection, "manager")
+
+
+@pytest.fixture
+def worker(connection):
+    return register_node(connection, "worker")
+
+
+def crawl(manager, *hosts, documents=20, **policy):
+    """A running job under a policy, with documents on each of these hosts."""
+    running = make_running_job(manager, policy=make_policy(**{"min_gap": 0.0, "open_requests": 2, **policy}))
+    for host in hosts:
+        make_documents(make_lane(running.seed, host), [f"{host} {running.job.pk} {n}" for n in range(documents)])
+    return running
+
+
+def stuff_all(connection, running, *, workers=2, room=1000):
+    return stuff(connection, manager=running.manager.id, group=running.group, room=room, workers=workers, now=NOON)
+
+
+def take_turns(connection, worker):
+    return take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
+
+
+def open_requests(name="a.example"):
+    return Bin.objects.get(name=name).open_requests
+
+
+def everywhere(**facts):
+    return make_policy(holds_everywhere=True, **{"open_requests": 1000, "min_gap": 0.0, **facts})
+
+
+def in_force(connection, bin_):
+    return read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].limits
+
+
+# --- Which limits hold ----------------------------------------------------------------------------
+
+
+def test_of_two_jobs_on_one_host_the_strictest_limits_hold(connection, manager):
+    crawl(manager, "a.example", open_requests=5, min_gap=1.0)
+    crawl(manager, "a.example", open_requests=3, starts=6, period="minute", bytes_per_second=1000)
+
+    limits = in_force(connection, Bin.objects.get())
+
+    assert (limits.requests, limits.gap, limits.bytes_per_second) == (3, 10.0, 1000)
+
+
+def test_what_holds_everywhere_holds_for_every_job_and_for_hosts_without_a_policy(connection, manager):
+    crawl(manager, "a.example", open_requests=5)
+    everywhere(min_gap=4.0)
+
+    assert in_force(connection, Bin.objects.get()).gap == 4.0
+    free = make_bin("free.example", usual_requests=2, usual_gap=1.0)
+    assert (in_force(connection, free).requests, in_force(connection, free).gap) == (2, 4.0)
+
+
+def test_an_edit_holds_from_the_next_look_on(connection, manager):
+    running = crawl(manager, "a.example", open_requests=5, min_gap=1.0)
+    assert in_force(connection, Bin.objects.get()).gap == 1.0
+
+    ThrottlePolicy.objects.filter(pk=running.seed.policy_id).update(min_gap=7.0)
+    assert in_force(connection, Bin.objects.get()).gap == 7.0
+    ThrottleRule.objects.create(
+        policy_id=running.seed.policy_id, position=1, pattern="a.*", days=EVERY_DAY, open_requests=1
+    )
+
+    assert in_force(connection, Bin.objects.get()).requests == 1
+
+
+def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connection, manager, worker):
+    running = crawl(manager, "a.example", open_requests=5)
+    stuff_all(connection, running, workers=1)
+    bin_ = Bin.objects.get()
+    assert read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].is_kept
+
+    ThrottlePolicy.objects.update(open_requests=2)
+
+    assert not read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].is_kept
+
+
+# --- Denials --------------------------------------------------------------------------------------
+
+
+def test_documents_of_a_denied_host_are_handed_out_as_such_and_take_no_place_of_others(connection, manager, worker):
+    policy = everywhere(total_open_requests=1)
+    ThrottleRule.objects.create(policy=policy, position=1, pattern="*.denied.example", days=EVERY_DAY, denies=True)
+    running = crawl(manager, "x.denied.example", "a.example")
+
+    stuff_all(connection, running)
+
+    turns = {turn.bin: turn for turn in take_turns(connection, worker)}
+    assert turns["x.denied.example"].is_denied
+    assert not turns["a.example"].is_denied
+    assert turns["a.example"].requests == 1
+
+
+def test_a_host_that_was_stopped_is_denied_until_it_may_go_on(connection, manager):
+    bin_ = make_bin()
+    Bin.objects.update(stopped_at=NOON)
+    assert in_force(connection, bin_).denied
+
+    Bin.objects.update(stopped_at=None)
+    assert not in_force(connection, bin_).denied
+
+
+# --- Parents --------------------------------------------------------------------------------------
+
+
+def test_the_bins_of_a_policy_have_no_more_requests_open_together_than_its_total(connection, manager, worker):
+    running = crawl(manager, "a.example", "b.example", "c.example", total_open_requests=3)
+
+    stuff_all(connection, running)
+    turns = take_turns(connection, worker)
+    stuff_all(connection, running)
+
+    assert sum(turn.requests for turn in turns) == 3
+    assert take_turns(connection, worker) == []
+    assert open_requests(str(running.seed.policy_id)) == 3
+
+
+def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manager, worker):
+    running = crawl(manager, "a.example", "b.example", total_open_requests=2, total_starts=1, total_period="second")
+    stuff_all(connection, running, workers=1)
+    turns = take_turns(connection, worker)
+    total = Bin.objects.get(namespace=Bin.POLICY)
+    assert total.open_requests == 2
+
+    soon = time.monotonic() + 5
+    closed = [ClosedTurn(turn.id, None, parents={turn.parents[0].bin_id: soon}) for turn in turns]
+    close_turns(connection, turns=closed, now=NOON)
+
+    total.refresh_from_db()
+    assert (total.open_requests, total.open_turns) == (0, 0)
+    left = connection.execute(
+        "SELECT extract(epoch FROM not_before - clock_timestamp()) FROM jobs_bin WHERE id = %s", [total.pk]
+    ).fetchone()[0]
+    assert 4 < left <= 5
+
+
+def test_a_total_rate_is_kept_by_one_worker(connection, manager, worker):
+    other = register_node(connection, "worker")
+    running = crawl(manager, "a.example", "b.example", "c.example", documents=2, total_starts=2, total_period="second")
+    stuff_all(connection, running)
+
+    turns = take_turns(connection, worker)
+    assert {turn.bin for turn in turns} == {"a.example", "b.example", "c.example"}
+    make_documents(make_lane(running.seed, "d.example"), ["later"])
+    stuff_all(connection, running)
+
+    assert {pace.gap for turn in turns for pace in turn.parents} == {0.5}
+    assert take_turns(connection, other) == []
+    assert "d.example" in {turn.bin for turn in take_turns(connection, worker)}
+
+
+def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
+    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1", is_known=True)
+    running = crawl(manager, "a.example", "b.example", "c.example", per_address=True, open_requests=2)
+    Bin.objects.filter(name__in=["a.example", "b.example"]).update(parent=address)
+    BinLimit.objects.create(bin=address, job=running.job, policy=running.seed.policy)
+
+    stuff_all(connection, running)
+
+    requests = {}
+    for turn in take_turns(connection, worker):
+        requests[turn.bin] = requests.get(turn.bin, 0) + turn.requests
+    assert requests.pop("c.example") == 2
+    assert sum(requests.values()) == 2
+
+
+def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worker):
+    main = register_node(connection, "manager")
+    term = elect_main(connection, main)
+    running = crawl(manager, "a.example", total_open_requests=2, total_starts=1, total_period="second")
+    stuff_all(connection, running)
+    take_turns(connection, worker)
+
+    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
+
+    total = Bin.objects.get(namespace=Bin.POLICY)
+    assert (total.open_requests, total.open_turns, open_requests()) == (0, 0, 0)
+    # A request may have gone out just now.
+    assert total.not_before is not None
+    assert not Turn.objects.filter(closed_at=None).exists()
+
+
+# --- Back-off -------------------------------------------------------------------------------------
+
+
+def seconds_left(connection):
+    row = connection.execute("SELECT extract(epoch FROM back_off_until - clock_timestamp())::float FROM jobs_bin")
+    return row.fetchone()[0]
+
+
+def test_a_host_is_left_alone_the_longer_the_more_often_it_was_asked_too_much_of(connection, manager):
+    lane = crawl(manager, "a.example").seed.lanes.get()
+    waited = []
+    for _ in range(len(CURVE) + 2):
+        close.back_off(connection, lane_id=lane.pk, asked=None)
+        waited.append(round(seconds_left(connection)))
+        Bin.objects.update(back_off_until=None)
+
+    assert waited == [*CURVE, CURVE[-1], CURVE[-1]]
+
+
+def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
+    lane = crawl(manager, "a.example").seed.lanes.get()
+
+    for _ in range(5):
+        close.back_off(connection, lane_id=lane.pk, asked=None)
+
+    assert Bin.objects.get().back_off_level == 1
+    assert seconds_left(connection) <= CURVE[0]
+
+
+def test_what_the_host_asks_for_holds_and_the_longest_of_several_answers(connection, manager):
+    lane = crawl(manager, "a.example").seed.lanes.get()
+
+    close.back_off(connection, lane_id=lane.pk, asked=3600.0)
+    close.back_off(connection, lane_id=lane.pk, asked=10.0)
+
+    assert 3590 < seconds_left(connection) <= 3600
+
+
+def test_after_it_a_host_is_tried_with_one_document_at_a_time_until_it_answers(connection, manager, worker):
+    running = crawl(manager, "a.example")
+    lane = running.seed.lanes.get()
+    for _ in range(2):
+        close.back_off(connection, lane_id=lane.pk, asked=None)
+        Bin.objects.update(back_off_until=None)
+    sizes = []
+    for _ in range(3):
+        stuff_all(connection, running, workers=1)
+        (turn,) = take_turns(connection, worker)
+        sizes.append((len(turn.documents), turn.requests, turn.is_trial))
+        close.calm(connection, lane_id=lane.pk)
+        close_turns(connection, turns=[ClosedTurn(turn.id, None)], filled=[lane.pk], now=NOON)
+
+    assert sizes == [(1, 1, True), (1, 1, True), (18, 2, False)]
+    assert Bin.objects.get().back_off_level == 0
