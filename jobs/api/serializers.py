@@ -155,6 +155,9 @@ class CountsSerializer(serializers.Serializer[RunCounts]):
     excluded = serializers.IntegerField()
     waiting = serializers.IntegerField()
     bytes = serializers.IntegerField()
+    offered = serializers.IntegerField(
+        help_text="References that workers sent to the database: about one for each identifier and worker."
+    )
     result_codes = serializers.DictField(child=serializers.IntegerField(), source="codes")
 
 

@@ -82,6 +82,7 @@ class Summary:
             "seconds": round(seconds, 3),
             "documents_per_second": round(counts.processed / seconds, 2) if seconds else 0.0,
             "bytes": counts.bytes,
+            "offered": counts.offered,
             "result_codes": counts.codes,
             "reason": self.reason,
         }

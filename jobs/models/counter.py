@@ -8,7 +8,7 @@ class CounterRow(models.Model):
     So many documents of a lane are (or came to be) thus.
 
     `measure` is 'stage' for documents that stand at (`stage`, `outcome`, `code`) in a run; 'deleted'
-    and 'bytes' count events of a run.
+    and 'bytes' count events of a run, and 'offered' those of no lane (0).
     """
 
     job_id = models.BigIntegerField()

@@ -37,7 +37,7 @@ def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
 
 def add_up(counts: Iterable[RunCounts]) -> RunCounts:
     """Return the sum of counts (without codes)."""
-    names = ("pending", "active", "indexed", "unchanged", "failed", "excluded", "deleted", "bytes")
+    names = ("pending", "active", "indexed", "unchanged", "failed", "excluded", "deleted", "bytes", "offered")
     every = list(counts)
     return RunCounts(**{name: sum(getattr(one, name) for one in every) for name in names})
 
@@ -61,4 +61,5 @@ def _as_counts(amounts: dict[tuple[str, int, int], int]) -> RunCounts:
         excluded=ended(Outcome.EXCLUDED),
         deleted=event("deleted"),
         bytes=event("bytes"),
+        offered=event("offered"),
     )

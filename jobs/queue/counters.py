@@ -48,7 +48,12 @@ HAVING sum(amount) <> 0
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What the documents of one run have come to. `codes` counts ended documents by result code."""
+    """
+    What the documents of one run have come to. `codes` counts ended documents by result code.
+
+    `offered` are references that workers sent to the database: once for each identifier and worker, and again where
+    a worker had forgotten one (`jobs.loops.known`).
+    """
 
     pending: int = 0
     active: int = 0
@@ -58,6 +63,7 @@ class RunCounts:
     excluded: int = 0
     deleted: int = 0
     bytes: int = 0
+    offered: int = 0
     codes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -105,5 +111,6 @@ def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -
         excluded=by_outcome[4],
         deleted=events.get("deleted", 0),
         bytes=events.get("bytes", 0),
+        offered=events.get("offered", 0),
         codes=dict(sorted(codes.items())),
     )

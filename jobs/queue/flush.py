@@ -179,6 +179,8 @@ WITH planted AS (
 SELECT hash, job_id FROM planted
 """
 
+# What is counted of a run as a whole.
+_NO_LANE: Final = 0
 # No run is as high: the row is locked whatever its run.
 _ANY_RUN: Final = 2**31 - 1
 
@@ -241,6 +243,8 @@ def flush(
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
         plan = FlushPlan(now=now, shut_gates=shut)
+        for named in references.values():
+            plan.count(named.job.id, _NO_LANE, named.job.run_no, "offered", 0, 0, "", 1)
         looping = _find_loops(cursor, counted)
         for result in counted:
             key = (result.claimed.document.hash, result.job.id)

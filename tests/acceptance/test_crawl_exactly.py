@@ -41,6 +41,15 @@ def test_every_page_is_fetched_once_and_counted_as_it_ended(machine, serve):
     assert len(read_lines(output)) == 200
 
 
+def test_an_identifier_goes_to_the_database_about_once_for_each_worker(machine, serve):
+    site = serve(pages=1_000, hosts=4, traps=0)
+
+    crawl = machine.crawl(site.start_url, "--scope", "any", "--workers", 2)
+
+    assert crawl.counts["indexed"] == 1_000
+    assert 1_000 <= crawl.facts["offered"] <= 1.3 * 2 * 1_000
+
+
 def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promised(machine, serve):
     site = serve(pages=20, traps=0)
     output = machine.directory / "pages.jsonl"
@@ -53,6 +62,7 @@ def test_a_crawl_that_just_fits_its_limit_is_finished_and_says_all_that_is_promi
         "seconds",
         "documents_per_second",
         "bytes",
+        "offered",
         "result_codes",
         "reason",
     }
