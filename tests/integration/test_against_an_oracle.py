@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from django.db import IntegrityError
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -27,8 +28,9 @@ from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.job import Phase as JobPhase
 from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
-from jobs.models import Job, OutputConnection
-from tests.factories import make_output
+from jobs.models import Job, OutputConnection, ThrottleGroup
+from nodes.models import ClusterRequest
+from tests.factories import make_output, make_policy
 from tests.scripted import World, name_of, url_of
 from tests.stepped_cluster import SteppedCluster
 
@@ -44,6 +46,7 @@ _pages = st.sampled_from(PAGES)
 _texts = st.sampled_from(["once", "twice", "thrice", None])
 _links = st.lists(_pages, max_size=3, unique=True).map(tuple)
 _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
+_limits = st.fixed_dictionaries({"open_requests": st.integers(1, 5), "min_gap": st.sampled_from([0.0, 0.5, 30.0])})
 _verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
 _troubles = st.sampled_from([{"interruptions": 1}, {"interruptions": 3}, {"fails": "BROKEN"}])
 # What somebody does, by number, after each thing that happens: a history is more than what happens to it.
@@ -131,6 +134,8 @@ class Crawls(RuleBasedStateMachine):
             self._make_job(["a"], most_hops, outputs=[one], model=Model.ALL),
             self._make_job(["b"], None, outputs=[one, two, self.file], model=model),
         ]
+        self.policies = [make_policy(), make_policy()]
+        self.places = {}
         self.indexed = set()
         self.was_removing = False
         for which in range(len(self.jobs)):
@@ -178,6 +183,26 @@ class Crawls(RuleBasedStateMachine):
     def the_specification_is_edited_before_a_run(self, which, then):
         self._edit(which, specification={"edition": str(next(self.numbers))})
         self.an_operator_asks(which, "start", then)
+
+    @rule(which=_which, has_one=st.booleans(), then=_acts)
+    def the_policy_of_a_seed_is_changed(self, which, has_one, then):
+        urls = tuple(url_of(name) for name in self.jobs[which].seeds)
+        self._edit(which, seeds=[control.SeedWanted(urls, self.policies[which] if has_one else None)])
+        self._act(then)
+
+    @rule(which=_which, limits=_limits, then=_acts)
+    def a_policy_is_edited(self, which, limits, then):
+        for name, value in limits.items():
+            setattr(self.policies[which], name, value)
+        self.policies[which].save()
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def a_group_is_moved(self, which, then):
+        group = ThrottleGroup.objects.order_by("pk")[which : which + 1].first()
+        if group is not None:
+            self._ask_for_move(group)
+        self._act(then)
 
     @rule(then=_acts)
     def the_second_job_is_deleted(self, then):
@@ -231,6 +256,19 @@ class Crawls(RuleBasedStateMachine):
     def claims_and_counts_are_sound(self):
         for what, query in UNSOUND.items():
             assert self.connection.execute(query).fetchall() == [], what
+
+    @invariant()
+    def no_more_is_handed_out_than_a_bin_allows(self):
+        """What was handed out before a limit fell is still out, and is not added to."""
+        places = {
+            name: (allowed, requests, heads)
+            for name, allowed, requests, heads in self.connection.execute(_PLACES).fetchall()
+        }
+        for name, ((most, heads_allowed), requests, heads) in places.items():
+            (most_before, heads_before), requests_before, open_before = self.places.get(name, ((0, 0), 0, 0))
+            assert requests <= max(most, most_before, requests_before), (name, places, self.places)
+            assert heads <= max(heads_allowed, heads_before, open_before), (name, places, self.places)
+        self.places = places
 
     @invariant()
     def only_the_source_or_a_run_that_may_removes(self):
@@ -303,6 +341,19 @@ class Crawls(RuleBasedStateMachine):
             return False
         return True
 
+    def _ask_for_move(self, group):
+        """Ask the main as `control.move_group` does, which would wait for its answer."""
+        others = [manager for manager in self.cluster.managers if manager.identity.id != group.owner_id]
+        # What somebody has asked for already is asked for once.
+        with contextlib.suppress(IntegrityError):
+            ClusterRequest.objects.create(
+                kind=ClusterRequest.Kind.MOVE,
+                item=group.pk,
+                node=others[0].identity.id,
+                asked_by="a test",
+                asked_at=self.cluster.clock.at,
+            )
+
     def _act(self, acts):
         for name, which in acts:
             _ACTS[name](self, which)
@@ -310,6 +361,7 @@ class Crawls(RuleBasedStateMachine):
 
     def _check(self):
         self.claims_and_counts_are_sound()
+        self.no_more_is_handed_out_than_a_bin_allows()
         self.only_the_source_or_a_run_that_may_removes()
 
     def _work_until_all_is_at_rest(self):
@@ -412,6 +464,22 @@ LEFT_OVER = {
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
         """,
 }
+# Of each bin what it allows (requests, turns that follow none: with a gap one), and what is handed out of both.
+_PLACES = """
+SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], bin.open_requests,
+       coalesce(open.heads, 0)
+  FROM jobs_bin AS bin
+ CROSS JOIN LATERAL (
+       SELECT coalesce(min(policy.open_requests), bin.usual_requests) AS requests,
+              coalesce(max(policy.min_gap), bin.usual_gap) AS gap
+         FROM jobs_binlimit AS binlimit JOIN jobs_job AS job ON job.id = binlimit.job_id AND job.phase <> 'inactive'
+         JOIN jobs_throttlepolicy AS policy ON policy.id = binlimit.policy_id
+        WHERE binlimit.bin_id = bin.id) AS lim
+  LEFT JOIN (
+       SELECT turn.bin_id, count(*) FILTER (WHERE first.id IS NULL) AS heads
+         FROM jobs_turn AS turn LEFT JOIN jobs_turn AS first ON first.id = turn.follows_id AND first.closed_at IS NULL
+        WHERE turn.closed_at IS NULL GROUP BY turn.bin_id) AS open ON open.bin_id = bin.id
+"""
 _RECORDED = "SELECT output_id, hash, version FROM jobs_indexeddocument"
 _HELD = "SELECT output_id, title, text, description FROM jobs_searchdocument"
 _SCENE = """
