@@ -98,7 +98,6 @@ class Node:
         facts = {
             "CRAWLCTL_HEARTBEAT_INTERVAL": str(BEAT),
             "CRAWLCTL_NODE_TIMEOUT": str(TIMEOUT),
-            "CRAWLCTL_CLAIMED_PER_WORKER": "64",
             "CRAWLCTL_USER_AGENT": self.name,
             "CRAWLCTL_CHAOS": json.dumps({"machine": self.place, **self.orders}),
             "PYTHONPATH": str(_INSIDE),

@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 def a_night(cluster, _dice, tell):
     """Have a job start whenever a clock shows half past two, on a night on which it does so twice, and skips three."""
-    crawl = cluster.begin_crawl(pages=_PAGES, hosts=1, starts=False)
+    crawl = cluster.begin_crawl(pages=_PAGES, hosts=1, traps=0, slow="1000000:1", starts=False)
     first = int(time.time() + _IN)
     back, second = first + _AWAKE, first + _BACK
     forward = second + _AGAIN
