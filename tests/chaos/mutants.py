@@ -305,9 +305,7 @@ MUTANTS = (
         "claim",
         _flushes_are_repeated,
     ),
-    Mutant(
-        "pace", "the pace", ((r"self\.next_start = now \+ self\.gap", "self.next_start = now"),), "pace", _it_crawls_for_a_while
-    ),
+    Mutant("pace", "the pace", ((r"self\.last_start \+ self\.gap", "self.last_start"),), "pace", _it_crawls_for_a_while),
     Mutant(
         "terminal-rule",
         "that failed is for ever",
