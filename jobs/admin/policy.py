@@ -1,20 +1,183 @@
-"""Throttle policies: plain rows, checked by their own columns."""
+"""Throttle policies: to be made and changed, with a look at what that would touch."""
 
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin, StackedInline
 
-from jobs.models import ThrottlePolicy
+from jobs import policies
+from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet, store
+from jobs.lifecycle.period import Period
+from jobs.limit_words import limits_in_words
+from jobs.models import ThrottlePolicy, ThrottleRule
+from jobs.policies import EVERYWHERE, PolicyInUse, PolicyNotAllowed
+from jobs.queries.policy_preview import Preview
+from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of
+
+
+class RuleInline(StackedInline):  # type: ignore[misc]
+    """Rules are part of their policy: who may change that may change them."""
+
+    model = ThrottleRule
+    form = RuleForm
+    formset = RuleFormSet
+    extra = 0
+    verbose_name = _("rule")
+    fields = (
+        ("place", "pattern"),
+        ("days", "from_time", "to_time"),
+        "denies",
+        EACH[:2],
+        EACH[2:],
+        TOTAL,
+    )
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401 (Django's)
+        formset = super().get_formset(request, obj, **kwargs)
+        formset.may_limit_everywhere = request.user.has_perm(EVERYWHERE)
+        return formset
+
+    def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return request.user.has_perm("jobs.view_throttlepolicy")
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return request.user.has_perm("jobs.change_throttlepolicy" if obj else "jobs.add_throttlepolicy")
+
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return self.has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return self.has_change_permission(request, obj)
 
 
 class ThrottlePolicyAdmin(ModelAdmin):  # type: ignore[misc]
     """An edit is in force from the next turn of each host, at most 10 s later."""
 
-    list_display = ("name", "open_requests", "min_gap")
+    form = PolicyForm
+    inlines = (RuleInline,)
+    # Labels above their fields, so that what belongs together has room on one line.
+    compressed_fields = False
+    list_display = ("name", "limits", "in_total", "rule_count", "reach")
     search_fields = ("name",)
-    fields = ("name", "open_requests", "min_gap")
+    fieldsets = (
+        (None, {"fields": ("name",)}),
+        (_("Of each host"), {"fields": (EACH[:2], EACH[2:], "unlimited")}),
+        (_("Of all its hosts together"), {"fields": (TOTAL,)}),
+        (_("Where and when"), {"fields": (WHERE[:2], WHERE[2:])}),
+    )
+    change_form_before_template = "admin/jobs/policy_preview.html"
+    change_form_after_template = "admin/jobs/policy_look.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ThrottlePolicy]:
         """Policies to choose from; one that a one-shot made for itself is shown with its job."""
-        policies: QuerySet[ThrottlePolicy] = super().get_queryset(request)
-        return policies.filter(private_to=None)
+        found: QuerySet[ThrottlePolicy] = super().get_queryset(request)
+        return found.filter(private_to=None).prefetch_related("rules")
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> HttpResponseBase:
+        """With what a change would touch, where somebody asked for that."""
+        formset = next((inline.formset for inline in context["inline_admin_formsets"]), None)
+        preview = getattr(formset, "preview", None)
+        shown = {"preview": preview and _shown(preview), "may_look": self.has_change_permission(request)}
+        response: HttpResponseBase = super().render_change_form(request, context | shown, **kwargs)
+        return response
+
+    # --- Saving and deleting ---------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: ThrottlePolicy, form: PolicyForm, change: bool) -> None:  # noqa: FBT001 (Django's)
+        """Nothing yet: a policy is stored with its rules, in one piece (`save_related`)."""
+
+    def save_related(
+        self,
+        request: HttpRequest,
+        form: PolicyForm,
+        formsets: list[RuleFormSet],
+        change: bool,  # noqa: FBT001 (Django's)
+    ) -> None:
+        (rules,) = formsets
+        everywhere = request.user.has_perm(EVERYWHERE)
+        saved = store(form.instance.pk, form.wanted(), rules=rules.wanted_rules(), everywhere=everywhere)
+        form.instance.pk = saved.policy.pk
+        for warning in saved.warnings:
+            messages.warning(request, warning)
+
+    def construct_change_message(
+        self,
+        request: HttpRequest,
+        form: PolicyForm,
+        formsets: list[RuleFormSet],
+        add: bool = False,  # noqa: FBT001, FBT002 (Django's)
+    ) -> str:
+        return "Added." if add else "Changed."
+
+    def get_deleted_objects(
+        self,
+        objs: Iterable[ThrottlePolicy],
+        request: HttpRequest,
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What goes, and who keeps it from going: named, however many they are."""
+        found = list(objs)
+        in_use = [str(PolicyInUse(policy, users)) for policy in found if (users := policies.users_of(policy)).names]
+        return [policy.name for policy in found], {str(_("throttle policies")): len(found)}, set(), in_use
+
+    def delete_model(self, request: HttpRequest, obj: ThrottlePolicy) -> None:
+        try:
+            policies.delete(obj.pk, everywhere=request.user.has_perm(EVERYWHERE))
+        except PolicyNotAllowed as refused:
+            raise PermissionDenied(str(refused)) from None
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ThrottlePolicy]) -> None:
+        for policy in queryset:
+            try:
+                policies.delete(policy.pk, everywhere=request.user.has_perm(EVERYWHERE))
+            except (PolicyInUse, PolicyNotAllowed) as refused:
+                messages.warning(request, str(refused))
+
+    # --- The list --------------------------------------------------------------------------------
+
+    @admin.display(description=_("of each host"))
+    def limits(self, policy: ThrottlePolicy) -> str:
+        gap = max(policy.min_gap, _gap(policy.starts, policy.period))
+        return limits_in_words(Limits(policy.open_requests, gap, policy.bytes_per_second))
+
+    @admin.display(description=_("of all together"))
+    def in_total(self, policy: ThrottlePolicy) -> str:
+        requests = policy.total_open_requests or UNLIMITED_REQUESTS
+        gap = _gap(policy.total_starts, policy.total_period)
+        return limits_in_words(Limits(requests, gap, policy.total_bytes_per_second))
+
+    @admin.display(description=_("rules"))
+    def rule_count(self, policy: ThrottlePolicy) -> str:
+        return str(len(policy.rules.all()) or "—")
+
+    @admin.display(description=_("holds for"))
+    def reach(self, policy: ThrottlePolicy) -> str:
+        return str(_("every host") if policy.holds_everywhere else _("hosts of its seeds"))
+
+
+def _gap(starts: int | None, period: str) -> float:
+    return gap_of(starts, Period(period)) if starts else 0.0
+
+
+def _shown(preview: Preview) -> dict[str, Any]:
+    """A preview as its template prints it."""
+    return {
+        "facts": preview,
+        "changes": [
+            {
+                "name": change.name,
+                "before": limits_in_words(change.before),
+                "after": limits_in_words(change.after),
+                "is_later": change.before == change.after,
+            }
+            for change in preview.changes
+        ],
+        "total_before": limits_in_words(preview.total_before),
+        "total_after": limits_in_words(preview.total_after),
+        "total_changes": preview.total_before != preview.total_after,
+    }

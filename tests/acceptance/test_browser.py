@@ -313,3 +313,21 @@ def test_the_cluster_is_watched_and_a_node_drained_in_the_browser(browser, web, 
         expect(page.locator(".message")).to_contain_text("under way")
         expect(second).to_have_count(0, timeout=60_000)
         expect(page.locator("[data-list=requests]")).to_contain_text("drain a node")
+
+
+def test_what_a_policy_touches_is_seen_before_it_is_saved(browser, web):
+    with visitor(browser, web) as page:
+        page.goto("/admin/jobs/throttlepolicy/add/")
+        page.get_by_label("Name").fill("gently")
+        page.get_by_text("Add another rule").click()
+        page.locator("#id_rules-0-pattern").fill("*.exmaple")
+        page.locator("#id_rules-0-denies").check(force=True)
+        page.get_by_role("button", name="Preview").click()
+
+        expect(page.locator("#preview [data-reach]")).to_contain_text("*.exmaple matches none of them.")
+        page.locator("#id_rules-0-pattern").fill("*.example")
+        page.locator("button[name=_save]").click()
+
+        expect(page.get_by_text("2 at a time, one every 1 s")).to_be_visible()
+        page.locator("#result_list").get_by_role("link", name="gently").click()
+        expect(page.locator("#id_rules-0-pattern")).to_have_value("*.example")

@@ -683,16 +683,6 @@ def test_jobs_are_started_from_their_list(role):
     assert job.phase == Phase.READY_FOR_STARTUP
 
 
-def test_a_policy_is_made_in_the_browser():
-    from jobs.models import ThrottlePolicy
-
-    page_client("administrator").post(
-        "/admin/jobs/throttlepolicy/add/", {"name": "gentle", "open_requests": 1, "min_gap": "2.5"}
-    )
-
-    assert ThrottlePolicy.objects.get().min_gap == 2.5
-
-
 def test_a_managers_own_pages_are_one_step_from_the_page_of_nodes():
     manager = make_node("manager-1", kind=Node.Kind.MANAGER, address="http://10.0.0.5:8001")
     worker = make_node("worker-1")

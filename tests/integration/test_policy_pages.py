@@ -1,0 +1,245 @@
+"""Throttle policies on the set-up pages: made, changed, looked at before, deleted."""
+
+import datetime as dt
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from jobs import policies
+from jobs.models import Bin, BinLimit, ThrottlePolicy
+from jobs.policy_checks import RuleWanted
+from tests.api import make_job, make_user
+
+pytestmark = pytest.mark.django_db
+
+ADD = "/admin/jobs/throttlepolicy/add/"
+LIST = "/admin/jobs/throttlepolicy/"
+
+
+def client_of(*roles, permissions=()):
+    user = make_user(*roles)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
+def form(*rules, **said):
+    """What a browser sends: a policy that is like a new one, and rules of which each names what it is about."""
+    usual = {"name": "gentle", "open_requests": 2, "min_gap": "1.0", "time_zone": "UTC"}
+    sent = usual | {"rules-TOTAL_FORMS": len(rules), "rules-INITIAL_FORMS": 0}
+    for number, rule in enumerate(rules):
+        sent |= {f"rules-{number}-{name}": value for name, value in ({"days": [1, 2, 3, 4, 5, 6, 7]} | rule).items()}
+    return sent | said
+
+
+def change_of(policy):
+    return f"{LIST}{policy.pk}/change/"
+
+
+def sentences(response):
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
+
+
+# --- Made and changed ------------------------------------------------------------------------------
+
+
+def test_a_policy_with_its_rules_is_made_in_the_browser(administrator):
+    by_night = {"place": 2, "from_time": "22:00", "to_time": "06:00", "days": [1, 2], "min_gap": "0.5"}
+    denied = {"place": 1, "pattern": "*.example", "denies": "on"}
+
+    response = administrator.post(ADD, form(by_night, denied, starts=30, period="minute", time_zone="Europe/Berlin"))
+
+    assert response.status_code == 302, response.context["errors"]
+    policy = ThrottlePolicy.objects.get()
+    assert (policy.name, policy.starts, policy.period, policy.time_zone) == ("gentle", 30, "minute", "Europe/Berlin")
+    assert policies.rules_of(policy) == [
+        RuleWanted(pattern="*.example", denies=True),
+        RuleWanted(days=(1, 2), from_time=dt.time(22), to_time=dt.time(6), min_gap=0.5),
+    ]
+
+
+def test_a_policy_is_shown_as_it_was_made_and_changed(administrator):
+    administrator.post(ADD, form({"pattern": "a.example", "min_gap": "3.5"}, {"pattern": "b.example", "denies": "on"}))
+    policy = ThrottlePolicy.objects.get()
+    first, second = policy.rules.all()
+    shown = sentences(administrator.get(change_of(policy)))
+
+    changed = form(
+        {"id": first.pk, "pattern": "a.example", "min_gap": "4", "place": 2},
+        {"id": second.pk, "pattern": "b.example", "denies": "on", "place": 1},
+        **{"rules-INITIAL_FORMS": 2, "min_gap": "2"},
+    )
+    response = administrator.post(change_of(policy), changed)
+
+    assert 'value="3.5"' in shown
+    assert response.status_code == 302, response.context["errors"]
+    policy.refresh_from_db()
+    assert policy.min_gap == 2.0
+    assert [rule.pattern for rule in policies.rules_of(policy)] == ["b.example", "a.example"]
+
+
+def test_a_rule_is_taken_out_in_the_browser(administrator):
+    saved = policies.create(name="gentle", rules=[RuleWanted(pattern="a.example", min_gap=3.0)], everywhere=True)
+    rule = {"id": saved.policy.rules.get().pk, "pattern": "a.example", "min_gap": "3", "DELETE": "on"}
+
+    administrator.post(change_of(saved.policy), form(rule, **{"rules-INITIAL_FORMS": 1}))
+
+    assert not saved.policy.rules.exists()
+
+
+def test_what_is_probably_not_meant_is_warned_of(administrator):
+    response = administrator.post(ADD, form(starts=5, period="second"), follow=True)
+
+    assert "the least gap is 1 s: the gap holds" in sentences(response)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"min_gap": "0"}, "as fast as they answer"),
+        ({"starts": 5}, "5 starts in what time?"),
+        ({"starts": 0, "period": "minute"}, "To fetch nothing, write a rule that denies."),
+        ({"time_zone": "Mars/Olympus"}, "write one like Europe/Berlin"),
+        ({"open_requests": ""}, "This field is required."),
+        ({"name": "taken"}, "choose another name"),
+    ],
+)
+def test_what_cannot_be_a_policy_is_refused_with_its_sentence(administrator, said, sentence):
+    ThrottlePolicy.objects.create(name="taken")
+
+    assert sentence in sentences(administrator.post(ADD, form(**said)))
+    assert ThrottlePolicy.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ({"pattern": "a.example"}, "It changes nothing"),
+        ({"denies": "on", "days": []}, "It names no day"),
+        ({"denies": "on", "from_time": "08:00", "to_time": "08:00"}, "It ends where it begins"),
+        ({"denies": "on", "pattern": "http://a.example/"}, "without a scheme or a path"),
+    ],
+)
+def test_what_cannot_be_a_rule_is_refused_beside_it(administrator, rule, sentence):
+    response = administrator.post(ADD, form({"pattern": "b.example", "min_gap": "2", "place": 2}, rule | {"place": 1}))
+
+    assert sentence in sentences(response)
+    _fine, wrong = response.context["inline_admin_formsets"][0].formset.forms
+    assert wrong.errors
+    assert not ThrottlePolicy.objects.exists()
+
+
+def test_without_a_pace_has_to_be_ticked(administrator):
+    assert administrator.post(ADD, form(min_gap="0", unlimited="on")).status_code == 302
+
+
+# --- Looked at before ------------------------------------------------------------------------------
+
+
+def bind(policy, *names):
+    job = make_job(policy=policy)
+    bins = [Bin.objects.create(namespace="web", name=name) for name in names]
+    BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
+
+
+def test_a_preview_shows_what_would_be_touched_and_stores_nothing(administrator):
+    policy = ThrottlePolicy.objects.create(name="gentle")
+    bind(policy, "a.example", "b.test")
+    rules = ({"pattern": "*.example", "denies": "on"}, {"pattern": "*.exmaple", "min_gap": "2"})
+
+    page = sentences(administrator.post(change_of(policy), form(*rules, _preview=1)))
+
+    assert "Hosts: 1. Seeds: 1." in page
+    assert "The 2 hosts that its seeds have reached were looked at." in page
+    assert "*.example matches 1: a.example" in page
+    assert "*.exmaple matches none of them." in page
+    assert "2 at a time, one every 1 s" in page
+    assert "nothing is fetched" in page
+    policy.refresh_from_db()
+    assert (policy.version, policy.rules.count()) == (1, 0)
+
+
+def test_a_preview_keeps_what_was_typed(administrator):
+    response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _preview=1))
+
+    assert 'value="typed.example"' in sentences(response)
+    assert 'value="typed"' in sentences(response)
+    assert not ThrottlePolicy.objects.exists()
+
+
+def test_a_preview_of_what_cannot_be_shows_why(administrator):
+    page = sentences(administrator.post(ADD, form(min_gap="0", _preview=1)))
+
+    assert "as fast as they answer" in page
+    assert "What this would touch" not in page
+
+
+# --- Whom it is for --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", [VIEWER, OPERATOR])
+def test_policies_are_changed_by_administrators(role):
+    policy = ThrottlePolicy.objects.create(name="gentle")
+    client = client_of(role)
+
+    assert client.post(ADD, form()).status_code == 403
+    assert client.post(change_of(policy), form()).status_code == 403
+    assert "Preview" not in sentences(client.get(change_of(policy)))
+
+
+@pytest.mark.parametrize("said", [form(holds_everywhere="on"), form({"pattern": "a.example", "denies": "on"})])
+def test_what_concerns_the_cluster_is_for_who_may_limit_it(said):
+    apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])
+
+    assert apprentice.post(ADD, said).status_code == 403
+    assert apprentice.post(ADD, said | {"_preview": 1}).status_code == 403
+    assert apprentice.post(ADD, form()).status_code == 302
+
+
+# --- Deleted, listed -------------------------------------------------------------------------------
+
+
+def test_a_policy_in_use_stays_and_names_its_users(administrator):
+    used, free = ThrottlePolicy.objects.create(name="used"), ThrottlePolicy.objects.create(name="free")
+    make_job("manual", policy=used)
+
+    page = sentences(administrator.get(f"{LIST}{used.pk}/delete/"))
+    administrator.post(f"{LIST}{used.pk}/delete/", {"post": "yes"})
+    administrator.post(f"{LIST}{free.pk}/delete/", {"post": "yes"})
+
+    assert "used cannot be deleted while it is used by: manual." in page
+    assert [policy.name for policy in ThrottlePolicy.objects.all()] == ["used"]
+
+
+def test_several_are_deleted_unless_one_is_in_use(administrator):
+    used, free = ThrottlePolicy.objects.create(name="used"), ThrottlePolicy.objects.create(name="free")
+    make_job("manual", policy=used)
+    action = {"action": "delete_selected", "post": "yes"}
+
+    refused = sentences(administrator.post(LIST, action | {"_selected_action": [used.pk, free.pk]}))
+    administrator.post(LIST, action | {"_selected_action": [free.pk]})
+
+    assert "used cannot be deleted" in refused
+    assert ThrottlePolicy.objects.get() == used
+
+
+def test_the_list_tells_what_policies_allow(administrator):
+    saved = policies.create(
+        name="gentle", starts=30, period="minute", total_open_requests=9, bytes_per_second=1_000, everywhere=True
+    )
+    ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job(policy=saved.policy))
+
+    page = sentences(administrator.get(LIST))
+
+    assert "2 at a time, one every 2 s, 1,000 bytes a second" in page
+    assert "9 at a time" in page
+    assert "of a one-shot" not in page
