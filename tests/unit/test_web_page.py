@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.connectors.repository.web.nesting import cut_where_too_deep
 from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
 
 
@@ -165,6 +164,11 @@ def test_every_text_is_a_page(html):
         pytest.param('<div " ' + " ".join(f"a{n}=1" for n in range(300_000)) + ">", id="attributes behind a quote"),
         pytest.param("<div>" * 5000 + "<header></header>" * 20_000, id="headers far down"),
         pytest.param("<nav>" * 100_000, id="what is no content"),
+        pytest.param("<template>" * 100_000, id="templates"),
+        pytest.param("<main><span>" + "<b>x" * 100_000, id="words far down"),
+        pytest.param("<svg>" + "<g>" * 100_000 + "</x>" * 100_000, id="ends of what was never open"),
+        pytest.param("<table><b>" * 50_000 + "x", id="tables in tables"),
+        pytest.param("<a><b><i><div>" * 25_000 + "</a></b></i>" * 25_000, id="ends in another order"),
     ],
 )
 def test_no_page_holds_up_the_process(html):
@@ -187,4 +191,18 @@ def test_no_page_holds_up_the_process(html):
     ],
 )
 def test_honest_pages_are_read_whole(html):
-    assert cut_where_too_deep(html) == html
+    assert read(html + "<a href=the-last>the last</a>").links[-1] == "the-last"
+
+
+def test_what_a_template_holds_is_not_there():
+    page = read("<template><a href=a>no</a><meta name=robots content=none></template><a href=b>yes</a>")
+
+    assert (page.links, page.text, page.wishes) == (["b"], "yes", RobotsWishes())
+
+
+def test_a_template_of_another_vocabulary_hides_nothing():
+    assert read("<math><template><a href=a>x</a></template></math>").links == ["a"]
+
+
+def test_a_main_part_inside_of_what_is_no_text_is_none():
+    assert read("<nav><main>a long list of links</main></nav>yes").text == "yes"

@@ -1,7 +1,7 @@
 """
 What one HTML page says: its title, its main text, its links, and whether it wants to be indexed.
 
-The tree is Lexbor's, which reads broken markup as browsers do. Links are taken from the whole page; text
+The tree is turbohtml's, which reads broken markup as browsers do (decision 0017). Links are taken from the whole page; text
 is that of the body without scripts, templates and what surrounds the content (nav, aside, a header or
 footer that belongs to the page and not to an article). If `main`, or else the only `article`, holds at
 least half of that text, it is the text. Every block element begins a line; blanks are folded.
@@ -12,29 +12,38 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
-
-from jobs.connectors.repository.web.nesting import cut_where_too_deep
+from turbohtml import Document, Element, Namespace, Node, Text, parse
 
 _MOST_TITLE: Final = 1000
 _MOST_LANGUAGE: Final = 35
 _MOST_LEVELS_UP: Final = 64
 
+_NAMES_OF_BLOCKS: Final = (
+    "address article blockquote br caption center dd details dialog dir div dl dt fieldset figcaption figure footer form h1 h2"
+    " h3 h4 h5 h6 header hgroup hr legend li main menu ol optgroup option p pre search section summary table tbody td tfoot th"
+    " thead tr ul body html"
+)
+_BLOCKS: Final = frozenset(_NAMES_OF_BLOCKS.split())
+
 # What an element is to the reader. One that surrounds or is no text counts by that only.
-_BLOCK, _LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
+_LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _TEMPLATE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
 _ROLES: Final = {
-    _BLOCK: "address blockquote br caption center dd details dialog dir div dl dt fieldset figcaption figure form h1 h2 h3"
-    " h4 h5 h6 hgroup hr legend li menu ol optgroup option p pre search section summary table tbody td tfoot th thead tr ul",
-    _LINK: "a area",
-    _LINK_ELEMENT: "link",
-    _FRAME: "iframe frame",
-    _META: "meta",
-    _BASE: "base",
-    _TITLE: "title",
-    _NO_TEXT: "script style template noscript textarea select object svg nav aside",
-    _HEAD_OR_FOOT: "header footer",
-    _CONTENT: "main article",
+    name: role
+    for role, names in {
+        _LINK: "a area",
+        _LINK_ELEMENT: "link",
+        _FRAME: "iframe frame",
+        _META: "meta",
+        _BASE: "base",
+        _TITLE: "title",
+        _TEMPLATE: "template",
+        _NO_TEXT: "script style noscript textarea select object svg nav aside",
+        _HEAD_OR_FOOT: "header footer",
+        _CONTENT: "main article",
+    }.items()
+    for name in names.split()
 }
+_ROLE_COUNT: Final = _CONTENT + 1
 
 # A separator that is a blank to str.split, so that one in the page does no harm.
 _BREAK: Final = "\x1e"
@@ -78,36 +87,40 @@ class Page:
 
 def read_page(html: str, *, token: str) -> Page:
     """Read a page for the crawler with this product token."""
-    tree = LexborHTMLParser(cut_where_too_deep(html))
-    root = tree.root
-    if root is None:
-        return Page(title="", description="", language="", text="", base=None, links=[], wishes=RobotsWishes())
-    found = _elements_of(root)
+    document = parse(html, positions=False)
+    found = _elements_of(document)
+    # What is in a template is not there until a script puts it there; in a picture the word means nothing.
+    if templates := [node for node in found[_TEMPLATE] if node.namespace is Namespace.HTML]:
+        _take_out(templates)
+        found = _elements_of(document)
     metas = _Metas()
     for node in found[_META]:
         metas.read(node, token=token.lower())
     title = next((node for node in found[_TITLE] if not _is_in_svg(node)), None)
+    root = document.root
     return Page(
-        title="" if title is None else _one_line(title.text()),
+        title="" if title is None else _one_line(title.text),
         description=metas.description,
-        language=(root.attributes.get("lang") or "").strip()[:_MOST_LANGUAGE],
+        language="" if root is None else (root.attr("lang") or "").strip()[:_MOST_LANGUAGE],
         base=_first_href(found[_BASE]),
         links=_links_in(found) + metas.refreshes,
         wishes=metas.wishes,
         # Last: it takes the tree apart.
-        text="" if tree.body is None else _main_text_of(tree.body, found),
+        text=_main_text_of(document.find("body"), found),
     )
 
 
-def _elements_of(root: LexborNode) -> list[list[LexborNode]]:
+def _elements_of(document: Document) -> list[list[Element]]:
     """The elements of the page that have a role, by role: all that the reader needs, in one walk."""
-    found: list[list[LexborNode]] = [[] for _ in _ROLES]
-    role_of = _ROLE_OF.get
-    for node in root.traverse():
-        role = role_of(node.tag_id)
-        if role is not None:
-            found[role].append(node)
+    found: list[list[Element]] = [[] for _ in range(_ROLE_COUNT)]
+    for node in document.iter_elements(_ROLES):
+        found[_ROLES[node.tag]].append(node)
     return found
+
+
+def _take_out(nodes: Iterable[Element]) -> None:
+    for node in nodes:
+        node.extract()
 
 
 def wishes_of_headers(values: Iterable[str], *, token: str) -> RobotsWishes:
@@ -133,75 +146,98 @@ class _Metas:
         self.wishes = RobotsWishes()
         self.refreshes: list[str] = []
 
-    def read(self, node: LexborNode, *, token: str) -> None:
-        attributes = node.attributes
-        content = attributes.get("content")
+    def read(self, node: Element, *, token: str) -> None:
+        content = node.attr("content")
         if not content:
             return
-        name = (attributes.get("name") or "").strip().lower()
+        name = (node.attr("name") or "").strip().lower()
         if name == "description":
             self.description = self.description or _one_line(content)
         elif name in {"robots", token}:
             self.wishes = self.wishes.with_directives(content.split(","))
-        elif (attributes.get("http-equiv") or "").strip().lower() == "refresh":
+        elif (node.attr("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content)
             if target is not None:
                 self.refreshes.append((target[1] or target[2] or target[3] or "").strip())
 
 
-def _links_in(found: list[list[LexborNode]]) -> list[str]:
-    # `attributes`, a dictionary, costs half of `attrs`, a view, on elements with the few that links have.
+def _links_in(found: list[list[Element]]) -> list[str]:
     links: list[str] = []
     for node in found[_LINK]:
-        attributes = node.attributes
-        href = attributes.get("href")
+        href = node.attr("href")
         if href:
-            relation = attributes.get("rel")
+            relation = node.attr("rel")
             if not relation or "nofollow" not in relation.lower().split():
                 links.append(href)
     for node in found[_LINK_ELEMENT]:
-        attributes = node.attributes
-        href = attributes.get("href")
-        if href and not _LINK_RELATIONS.isdisjoint((attributes.get("rel") or "").lower().split()):
+        href = node.attr("href")
+        if href and not _LINK_RELATIONS.isdisjoint((node.attr("rel") or "").lower().split()):
             links.append(href)
-    links.extend(source for node in found[_FRAME] if (source := node.attributes.get("src")))
+    links.extend(source for node in found[_FRAME] if (source := node.attr("src")))
     return links
 
 
-def _first_href(nodes: Iterable[LexborNode]) -> str | None:
+def _first_href(nodes: Iterable[Element]) -> str | None:
     """The href of the first element that has one: later ones do not count, whatever this one says."""
-    return next((href for node in nodes if (href := node.attributes.get("href")) is not None), None)
+    return next((href for node in nodes if (href := node.attr("href")) is not None), None)
 
 
-def _is_in_svg(node: LexborNode) -> bool:
-    parent = node.parent
-    return parent is not None and parent.tag == "svg"
+def _is_in_svg(node: Element) -> bool:
+    return isinstance(parent := node.parent, Element) and parent.tag == "svg"
 
 
-def _main_text_of(body: LexborNode, found: list[list[LexborNode]]) -> str:
-    contents = found[_CONTENT]
-    blocks = found[_BLOCK] + contents
-    for node in found[_NO_TEXT] + found[_FRAME] + found[_TITLE]:
-        node.remove()
-    for node in found[_HEAD_OR_FOOT]:
-        if _is_within_content(node):
-            blocks.append(node)
-        else:
-            node.remove()
-    # Before and after every block, so that the words of two do not grow together.
-    for node in blocks:
-        node.insert_before(_BREAK)
-        node.insert_after(_BREAK)
-    text = body.text()
-    main = _main_of(contents)
-    if main is not None:
-        main_text = main.text()
-        if 2 * len(main_text) >= len(text):
-            text = main_text
-    return _folded(text)
+def _main_text_of(body: Element | None, found: list[list[Element]]) -> str:
+    if body is None:
+        return ""
+    for role in (_NO_TEXT, _FRAME, _TITLE):
+        _take_out(found[role])
+    _take_out([node for node in found[_HEAD_OR_FOOT] if not _is_within_content(node)])
+    main = _main_of(found[_CONTENT])
+    if main is not None and body in main.ancestors:
+        text = _text_of(main)
+        if 2 * (len(text) - text.count(_BREAK)) >= len(body.text):
+            return _folded(text)
+    return _folded(_text_of(body))
 
 
-def _main_of(contents: list[LexborNode]) -> LexborNode | None:
+def _text_of(root: Element) -> str:
+    """
+    The text, with a break wherever a block begins or ends between two words.
+
+    One ended if the words before and after are not in the same innermost block.
+    """
+    pieces: list[str] = []
+    block: Node | None = None
+    has_begun = False
+    for node in root.descendants:
+        if type(node) is Text:
+            words = node.data
+            if words.isspace():
+                pieces.append(words)
+                continue
+            innermost: Node | None = node.parent
+            if type(innermost) is Element and innermost.tag not in _BLOCKS:
+                innermost = _block_around(innermost)
+            if has_begun or innermost is not block:
+                pieces.append(_BREAK)
+                has_begun, block = False, innermost
+            pieces.append(words)
+        elif type(node) is Element and node.tag in _BLOCKS:
+            has_begun = True
+    return "".join(pieces)
+
+
+def _block_around(node: Node) -> Node | None:
+    """The innermost block that it is in; on an absurd page, what is far enough up instead."""
+    around: Node | None = node
+    for _ in range(_MOST_LEVELS_UP):
+        if type(around) is not Element or around.tag in _BLOCKS:
+            break
+        around = around.parent
+    return around
+
+
+def _main_of(contents: list[Element]) -> Element | None:
     """The only `main`, else the only `article`."""
     for name in ("main", "article"):
         named = [node for node in contents if node.tag == name]
@@ -210,11 +246,11 @@ def _main_of(contents: list[LexborNode]) -> LexborNode | None:
     return None
 
 
-def _is_within_content(node: LexborNode) -> bool:
+def _is_within_content(node: Element) -> bool:
     """Whether it belongs to an article or the like. Looks some way up only, to cost little on any page."""
     parent = node.parent
     for _ in range(_MOST_LEVELS_UP):
-        if parent is None:
+        if not isinstance(parent, Element):
             return False
         if parent.tag in {"main", "article", "section"}:
             return True
@@ -232,12 +268,3 @@ def _folded(text: str) -> str:
     return "\n".join(
         [" ".join(line.split()) if "\n" in line or "  " in line or "\t" in line else line for line in lines]
     )
-
-
-def _roles_by_id() -> dict[int, int]:
-    """The role of each element by Lexbor's number of it: numbers are read at half the cost of names."""
-    tree = LexborHTMLParser("")
-    return {tree.create_node(name).tag_id: role for role, names in _ROLES.items() for name in names.split()}
-
-
-_ROLE_OF: Final = _roles_by_id()
