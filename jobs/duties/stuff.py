@@ -63,7 +63,9 @@ def stuff_groups(at: Pass) -> int:
     for group in work.may_leave:
         offered += _unless_lost(partial(stuff_outside, group=held[group], room=room), at)
     for group in work.to_process:
-        offered += _unless_lost(partial(stuff, group=held[group], room=room, workers=len(work.workers)), at)
+        offered += _unless_lost(
+            partial(stuff, group=held[group], room=room, workers=len(work.workers), keepers=work.workers), at
+        )
     for group in work.to_remove:
         offered += _unless_lost(partial(stuff_removals, group=held[group], room=room), at)
     # Workers that are busy come by themselves when they have room; those out of work have taken all there was.

@@ -71,12 +71,14 @@ class WorkerSettings:
     """
     What an operator may set of a worker. `capacity` is in documents, claimed and not yet flushed.
 
-    `pools` say how many documents it takes at once of each kind of removal, and `tells` whether it tells outputs.
+    `pools` say how many documents it takes at once of each kind of removal, `tells` whether it tells outputs, and
+    `keeps_strictly` whether it leaves the bins of others to them however busy they are.
     """
 
     capacity: int
     pools: Mapping[str, int]
     tells: bool
+    keeps_strictly: bool
     flush_after: dt.timedelta
     drain_timeout: dt.timedelta
     heartbeat: dt.timedelta
@@ -97,6 +99,7 @@ class WorkerSettings:
             capacity=effective[table.CLAIMED],
             pools=pools if is_shared else {},
             tells=effective[table.TELLS_OUTPUTS] or not is_shared,
+            keeps_strictly=effective[table.KEEPS_BINS_STRICTLY],
             flush_after=effective[table.FLUSH_AFTER],
             drain_timeout=effective[table.DRAIN_TIMEOUT],
             heartbeat=effective[table.HEARTBEAT_INTERVAL],
@@ -423,6 +426,7 @@ class Worker:
                 room=room,
                 idle=idle,
                 pools=self._settings.pools,
+                strict=self._settings.keeps_strictly,
                 now=self._clock.now(connection),
             )
         )

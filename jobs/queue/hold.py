@@ -115,10 +115,11 @@ SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS sc
 
 # The batches of an offer, with ids that were drawn before: an id is its documents' claim token.
 OFFER: Final[LiteralString] = """
-INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, kind, tag, state, documents, created_at)
-SELECT id, %(group)s, %(scope)s, %(manager)s, worker, %(kind)s, tag, 'available', documents, %(now)s
-  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_tags)s::text[], %(offer_documents)s::int[])
-       AS offered(id, worker, tag, documents)
+INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, preferred, kind, tag, state, documents, created_at)
+SELECT id, %(group)s, %(scope)s, %(manager)s, worker, preferred, %(kind)s, tag, 'available', documents, %(now)s
+  FROM unnest(%(offer_ids)s::bigint[], %(offer_workers)s::uuid[], %(offer_preferred)s::uuid[], %(offer_tags)s::text[],
+              %(offer_documents)s::int[])
+       AS offered(id, worker, preferred, tag, documents)
 """
 DRAW_IDS: Final[LiteralString] = "SELECT nextval('jobs_batch_id_seq') AS id FROM generate_series(1, %(count)s)"
 

@@ -11,6 +11,7 @@ import json
 import math
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -25,6 +26,7 @@ from jobs.queue.retrying import retried
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.transaction import implicit_transaction
 from jobs.throttling.bins import LOST_PLACE, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
+from jobs.throttling.keepers import prefer_keepers
 
 # Documents of one batch where a batch holds turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
@@ -213,10 +215,13 @@ def stuff(
     group: GroupHeld,
     room: int,
     workers: int,
+    keepers: Sequence[uuid.UUID] = (),
     now: dt.datetime,
 ) -> Stuffed:
     """
     Offer due documents of one group, about `room` of them at most, for `workers` live workers.
+
+    Each bin is kept by one of the `keepers`, who is preferred for its documents.
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -229,6 +234,8 @@ def stuff(
         turns, waiting = plan_turns(bins=bins, parents=parents, lanes=held.lanes, workers=workers, now=now)
         turns = _within(turns, room=room)
         chosen, ids = _choose(cursor, held, turns=turns, now=now)
+        kept = prefer_keepers([plan for plan, _ in chosen], bins=bins, workers=keepers)
+        chosen = [(plan, documents) for plan, (_, documents) in zip(kept, chosen, strict=True)]
         return _offer(cursor, held, turns=turns, chosen=chosen, ids=ids, waiting=waiting, now=now)
 
 
@@ -398,6 +405,7 @@ def _offer(
                 "offer_ids": ids,
                 "offer_tags": [pack[0][0].lane.tag for pack in packed],
                 "offer_workers": [pack[0][0].worker for pack in packed],
+                "offer_preferred": [pack[0][0].preferred for pack in packed],
                 "offer_documents": [sum(len(documents) for _, documents in pack) for pack in packed],
                 "hashes": [document.hash for _, _, documents in rows for document in documents],
                 "jobs": [document.job_id for _, _, documents in rows for document in documents],
@@ -457,12 +465,12 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
     New turns of one bin are for different workers, so they never share a batch.
     """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
-    filling: dict[tuple[uuid.UUID | None, int | None, str], list[tuple[TurnPlan, list[Any]]]] = {}
+    filling: dict[Any, list[tuple[TurnPlan, list[Any]]]] = {}
     for plan, documents in chosen:
         if documents[0].losses >= _SUSPECT_LOSSES and plan.together is None:
             packed.append([(plan, documents)])
             continue
-        goes_to = (plan.worker, plan.together, plan.lane.tag)
+        goes_to = (plan.worker, plan.preferred, plan.together, plan.lane.tag)
         batch = filling.get(goes_to)
         size = sum(len(some) for _, some in batch or ())
         is_open = plan.worker is None and plan.together is None

@@ -268,6 +268,7 @@ def _offer(
             "kind": kind.value,
             "offer_ids": ids,
             "offer_workers": [None] * len(ids),
+            "offer_preferred": [None] * len(ids),
             # What is removed is asked of no source.
             "offer_tags": [""] * len(ids),
             "offer_documents": [len(chunk) for chunk in chunks],

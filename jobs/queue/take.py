@@ -21,8 +21,10 @@ from nodes.fences import FenceRefused
 
 # How long a batch may be out before its worker is asked about it.
 _DEADLINE: Final = dt.timedelta(minutes=10)
+# How long the worker that keeps a bin has the first chance.
+_COURTESY: Final = dt.timedelta(milliseconds=250)
 
-# The batches that are kept for this worker, and of those for everybody its share: the oldest, as many as
+# The batches that are kept for this worker, or of bins that it keeps, and of others its share: the oldest, as many as
 # there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
 # turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked.
 _TAKE: Final[LiteralString] = """
@@ -30,14 +32,18 @@ WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
 ), kept AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
-     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id = %(worker)s
-       AND kind <> ALL(%(not_mine)s)
+     WHERE state = 'available' AND node_scope = (SELECT scope FROM node)
+       AND (worker_id = %(worker)s OR worker_id IS NULL AND preferred = %(worker)s) AND kind <> ALL(%(not_mine)s)
      ORDER BY id LIMIT 64
        FOR NO KEY UPDATE SKIP LOCKED
 ), open AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL
        AND kind <> ALL(%(not_mine)s) AND (tag = '' OR tag = ANY((SELECT tags FROM node)::text[]))
+       -- What another one keeps, if he does not come for it; where bins are kept strictly, if he is gone.
+       AND (preferred IS NULL OR preferred <> %(worker)s AND CASE WHEN %(strict)s
+            THEN NOT EXISTS (SELECT FROM nodes_node AS keeper WHERE keeper.id = preferred AND keeper.status = 'running')
+            ELSE created_at < %(now)s - %(courtesy)s END)
      ORDER BY id
      LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, (
                    SELECT count(*) FROM nodes_node AS other, node
@@ -185,12 +191,14 @@ def take(
     room: int,
     idle: bool,
     pools: Mapping[str, int] = MappingProxyType({}),
+    strict: bool = False,
     now: dt.datetime,
 ) -> Taken:
     """
     Take the oldest batches that fit into `room` documents; one at least when the worker is `idle`.
 
-    `pools` say of kinds of batches how many documents of the kind are taken at once; 0 is none.
+    `pools` say of kinds of batches how many documents of the kind are taken at once; 0 is none. A `strict` worker
+    takes nothing of bins that another one keeps while that one runs.
 
     Raises:
         FenceRefused: the worker was marked failed, or has stopped.
@@ -206,6 +214,8 @@ def take(
                 "pools": list(pools.values()),
                 "not_mine": [kind for kind, size in pools.items() if not size],
                 "deadline": _DEADLINE,
+                "strict": strict,
+                "courtesy": _COURTESY,
                 "now": now,
             },
         ).fetchall()

@@ -106,6 +106,14 @@ TELLS_OUTPUTS: Final = Setting(
     meaning="Whether a worker tells outputs of the ends of runs.",
     applies=Applies.AT_NEXT_START,
 )
+KEEPS_BINS_STRICTLY: Final = Setting(
+    path="worker.keeps_bins_strictly",
+    environment="CRAWLCTL_KEEPS_BINS_STRICTLY",
+    kind=Flag(),
+    default=False,
+    meaning="Whether a worker leaves the hosts that another one keeps alone even if that one is busy.",
+    applies=Applies.AT_ONCE,
+)
 FLUSH_AFTER: Final = Setting(
     path="worker.flush_after",
     environment="CRAWLCTL_FLUSH_AFTER",
@@ -275,6 +283,7 @@ TABLE: Final = Table(
         CLEANED_AT_ONCE,
         DELETED_AT_ONCE,
         TELLS_OUTPUTS,
+        KEEPS_BINS_STRICTLY,
         FLUSH_AFTER,
         DRAIN_TIMEOUT,
         USER_AGENT,

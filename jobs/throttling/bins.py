@@ -114,7 +114,8 @@ class TurnPlan:
     """
     What may be handed out from a lane: at most `documents`, at the pace of `limits`, and of its parents.
 
-    It is for `worker` if one is named; plans with one key in `together` are for one worker, whoever that is.
+    It is for `worker` if one is named; plans with one key in `together` are for one worker, whoever that is, and one
+    that is `preferred` has the first chance.
     """
 
     lane: LaneSeen
@@ -125,6 +126,7 @@ class TurnPlan:
     parents: tuple[ParentSeen, ...] = ()
     worker: uuid.UUID | None = None
     together: int | None = None
+    preferred: uuid.UUID | None = None
     # Its bin was asked too much of: a good answer brings it a step back.
     is_trial: bool = False
 

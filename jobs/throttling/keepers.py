@@ -1,0 +1,45 @@
+"""
+Which worker keeps a bin: so that its connections stay warm and names need not be asked for again. No I/O.
+
+By rendezvous (highest random weight: Thaler and Ravishankar 1998): who asks comes to the same answer without
+remembering any, and when a worker goes only its bins move.
+"""
+
+import uuid
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+import mmh3
+
+from jobs.throttling.bins import BinSeen, TurnPlan
+
+
+def keepers_of(bin_id: int, workers: Collection[uuid.UUID]) -> list[uuid.UUID]:
+    """These workers, the one that keeps the bin first, then who would if that one was gone, and so on."""
+    return sorted(workers, key=lambda worker: (-mmh3.hash64(worker.bytes + bin_id.to_bytes(8))[0], worker))
+
+
+def prefer_keepers(
+    plans: Iterable[TurnPlan], *, bins: Iterable[BinSeen], workers: Collection[uuid.UUID]
+) -> list[TurnPlan]:
+    """
+    Return the plans, each with the worker that had best have it, where that is not decided already.
+
+    Several turns of one bin go to several workers, in the order in which they keep it; what one worker must have
+    together goes to the keeper of the parent.
+    """
+    busy = {seen.id: {turn.worker for turn in seen.turns} for seen in bins}
+    kept: list[TurnPlan] = []
+    for plan in plans:
+        may = [worker for worker in workers if plan.lane.may_go_to(worker)]
+        if plan.worker is not None or not may:
+            kept.append(plan)
+        elif plan.together is not None:
+            kept.append(replace(plan, preferred=keepers_of(plan.together, may)[0]))
+        else:
+            ranked = keepers_of(plan.lane.bin_id, may)
+            at_work = busy.setdefault(plan.lane.bin_id, set())
+            keeper = next((worker for worker in ranked if worker not in at_work), ranked[0])
+            at_work.add(keeper)
+            kept.append(replace(plan, preferred=keeper))
+    return kept

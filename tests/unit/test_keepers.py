@@ -1,0 +1,78 @@
+"""Who keeps a bin: the same worker each time, and another one only if that is gone."""
+
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.throttling.bins import BinSeen, LaneSeen, OpenTurn, TurnPlan
+from jobs.throttling.keepers import keepers_of, prefer_keepers
+from jobs.throttling.limits import Limits
+
+WORKERS = [uuid.UUID(int=number) for number in range(1, 9)]
+LIMITS = Limits(4, 0.0)
+
+
+def keepers(bins, workers):
+    return {bin_id: keepers_of(bin_id, workers)[0] for bin_id in bins}
+
+
+def plan_of(bin_id, **facts):
+    lane = LaneSeen(id=bin_id, bin_id=bin_id, job_id=1, priority=5, served_at=None, **facts.pop("lane", {}))
+    return TurnPlan(lane, 10, 1, LIMITS, **facts)
+
+
+def seen(bin_id, *workers):
+    turns = [OpenTurn(number, worker, has_follower=False) for number, worker in enumerate(workers)]
+    usual = {"not_before": None, "back_off_until": None, "closed_at": None, "is_known": True, "open_requests": 0}
+    return BinSeen(bin_id, LIMITS, turns=turns, **usual)
+
+
+def prefer(*plans, bins=(), workers=tuple(WORKERS)):
+    return [plan.preferred for plan in prefer_keepers(plans, bins=bins, workers=workers)]
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 1 << 40))
+def test_the_order_in_which_workers_are_known_changes_nothing(random, bin_id):
+    shuffled = random.sample(WORKERS, len(WORKERS))
+
+    assert keepers_of(bin_id, shuffled) == keepers_of(bin_id, WORKERS)
+
+
+def test_when_a_worker_goes_only_its_bins_move():
+    before, after = keepers(range(1000), WORKERS), keepers(range(1000), WORKERS[1:])
+
+    assert {bin_id for bin_id in before if before[bin_id] != after[bin_id]} == {
+        bin_id for bin_id, worker in before.items() if worker == WORKERS[0]
+    }
+
+
+def test_bins_are_spread_over_the_workers():
+    shares = list(keepers(range(8000), WORKERS).values())
+
+    assert all(850 < shares.count(worker) < 1150 for worker in WORKERS)
+
+
+def test_several_turns_of_a_bin_go_to_several_workers_in_its_order():
+    assert prefer(plan_of(7), plan_of(7)) == keepers_of(7, WORKERS)[:2]
+
+
+def test_a_worker_that_serves_the_bin_already_gets_no_second_turn_while_another_has_none():
+    first, second, *_ = keepers_of(7, WORKERS)
+
+    assert prefer(plan_of(7), bins=[seen(7, first)]) == [second]
+
+
+def test_what_needs_a_tag_is_kept_by_one_that_has_it():
+    tagged = keepers_of(7, WORKERS)[-1]
+
+    assert prefer(plan_of(7, lane={"tag": "x", "workers": frozenset({tagged})})) == [tagged]
+
+
+def test_what_one_worker_must_have_together_goes_to_the_keeper_of_the_parent():
+    assert set(prefer(plan_of(1, together=99), plan_of(2, together=99))) == {keepers_of(99, WORKERS)[0]}
+
+
+def test_what_is_decided_already_is_left_so():
+    assert prefer(plan_of(7, worker=WORKERS[0])) == [None]
+    assert prefer(plan_of(7), workers=()) == [None]
