@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from jobs.queue.close import ClosedTurn
+from jobs.queue.close import ClosedTurn, Use
 from jobs.queue.take import Claimed, PaceTaken, TurnTaken
 from jobs.throttling.pace import Cadence
 
@@ -31,6 +31,9 @@ class PacedBin:
     # When the last request was let go or left, and how many have been let go that have not left.
     asked_at: float = float("-inf")
     leaving: int = 0
+    # Requests and bytes that no closed turn has told of.
+    starts: int = 0
+    bytes_read: int = 0
 
     def take_up(self, pace: PaceTaken, *, now: float) -> None:
         """Go on with the pace that a turn came with."""
@@ -55,10 +58,22 @@ class PacedBin:
     def count_request(self, *, now: float, has_turn: bool) -> None:
         """A request is let go; the next may follow after the gap. One that `has_turn` is counted already."""
         self.asked_at = now
+        self.starts += 1
         if has_turn:
             self.cadence.restart(now=now)
         else:
             self.cadence.start(now=now)
+
+    def count_bytes(self, size: int, *, expected: float) -> None:
+        """A request that was taken to read `expected` bytes has read `size`."""
+        self.bytes_read += size
+        self.cadence.read(size, expected=expected)
+
+    def take_use(self) -> Use:
+        """What was asked of the bin here since this was called last."""
+        use = Use(self.starts, self.bytes_read)
+        self.starts = self.bytes_read = 0
+        return use
 
     def count_left(self, *, now: float) -> None:
         """A request that was let go has left."""
@@ -207,7 +222,16 @@ class BinQueue:
                 self._leave_behind(turn)
             self.turns.remove(turn)
             parents = {paced.bin_id: _opens_at(paced) for paced in turn.parents}
-            closed.append(ClosedTurn(turn.id, _opens_at(self.paced), follows=turn.follows, parents=parents))
+            closed.append(
+                ClosedTurn(
+                    turn.id,
+                    _opens_at(self.paced),
+                    follows=turn.follows,
+                    parents=parents,
+                    use=self.paced.take_use(),
+                    uses_above={paced.bin_id: paced.take_use() for paced in turn.parents},
+                )
+            )
         return closed
 
     def _leave_behind(self, turn: OpenTurn) -> None:

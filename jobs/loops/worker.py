@@ -167,7 +167,7 @@ class _Pace:
 
     def bytes_read(self, count: int) -> None:
         for paced, expected in zip(self._paces, self._expected, strict=True):
-            paced.cadence.read(count, expected=expected)
+            paced.count_bytes(count, expected=expected)
 
 
 class Worker:

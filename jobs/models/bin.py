@@ -1,6 +1,7 @@
 """Bins: the units of politeness, one row each for all jobs, policies, managers and scopes."""
 
 from django.db import models
+from django.db.models.functions import Collate
 
 
 class Bin(models.Model):
@@ -11,7 +12,9 @@ class Bin(models.Model):
     `not_before` is the earliest moment of the next request start; `back_off_until` what the host
     itself asked for, and `back_off_level` how often in a row; `interval` its robots.txt's crawl-delay
     (seconds). `open_turns` and `open_requests` are what is handed out. `closed_at` is when a place last
-    became free. A bin that was stopped is asked for nothing until somebody lets it go on.
+    became free. A bin that was stopped is asked for nothing until somebody lets it go on. `starts` and
+    `bytes_read` count requests and what they read, as of then: they grow when a turn closes, with the row that this
+    changes anyway, so they show a rate and are no audit: what a worker did that was lost with it is not in them.
     """
 
     # What stands above bins of connectors: the address of a host, all bins of a policy together (by its id).
@@ -26,11 +29,15 @@ class Bin(models.Model):
     not_before = models.DateTimeField(null=True)
     back_off_until = models.DateTimeField(null=True)
     back_off_level = models.SmallIntegerField(default=0, db_default=0)
+    # When it was at level 0 last.
+    backing_off_since = models.DateTimeField(null=True)
     interval = models.FloatField(default=0.0)
     is_known = models.BooleanField(default=False)
     open_turns = models.IntegerField(default=0)
     open_requests = models.IntegerField(default=0)
     closed_at = models.DateTimeField(null=True)
+    starts = models.BigIntegerField(default=0, db_default=0)
+    bytes_read = models.BigIntegerField(default=0, db_default=0)
     # What holds where no policy says anything: requests open at once, seconds between two starts.
     usual_requests = models.IntegerField(default=2, db_default=2)
     usual_gap = models.FloatField(default=1.0, db_default=1.0)
@@ -40,6 +47,12 @@ class Bin(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
+        # None of them holds a column that stuffing or closing changes: their updates stay within the page of the row.
+        indexes = (
+            models.Index(Collate("name", "C"), name="bin_by_name"),
+            models.Index(fields=["id"], name="bin_stopped", condition=models.Q(stopped_at__isnull=False)),
+            models.Index(fields=["id"], name="bin_backing_off", condition=models.Q(back_off_level__gt=0)),
+        )
 
     def __str__(self) -> str:
         return self.name

@@ -9,7 +9,7 @@ import datetime as dt
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
@@ -18,17 +18,30 @@ from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
 
 
+class Use(NamedTuple):
+    """Requests that were started and bytes that were read."""
+
+    starts: int = 0
+    bytes_read: int = 0
+
+
+NOTHING: Final = Use()
+
+
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
     """
     `opens_at` is when the next request of its bin may start, on this process's monotonic clock; None when it made
     none. `parents` say the same of the bins above, by id. `follows` is the turn that it had its requests from.
+    `use` is what was asked of its bin, and `uses_above` of those above, that no turn which closed before has said.
     """
 
     id: int
     opens_at: float | None
     follows: int | None = None
     parents: Mapping[int, float | None] = field(default_factory=dict)
+    use: Use = NOTHING
+    uses_above: Mapping[int, Use] = field(default_factory=dict)
 
 
 # Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
@@ -38,7 +51,8 @@ class ClosedTurn:
 # is not the one in the snapshot are left for another statement, which sees both.
 _CLOSE: Final[LiteralString] = """
 WITH given AS (
-    SELECT * FROM unnest(%(turns)s::bigint[], %(opens)s::float[]) AS given(id, opens)
+    SELECT * FROM unnest(%(turns)s::bigint[], %(opens)s::float[], %(starts)s::int[], %(bytes)s::bigint[])
+           AS given(id, opens, starts, bytes)
 ), open AS MATERIALIZED (
     SELECT turn.id, turn.bin_id, turn.parents FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
 ), bins AS MATERIALIZED (
@@ -69,7 +83,7 @@ WITH given AS (
     UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
       FROM given
      WHERE turn.id = given.id AND turn.closed_at IS NULL AND turn.bin_id IN (SELECT id FROM unchanged)
-    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.opens
+    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.opens, given.starts, given.bytes
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
@@ -80,18 +94,22 @@ WITH given AS (
 ), freed AS (
     UPDATE jobs_bin AS bin
        SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
-           closed_at = clock_timestamp(),
+           closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
            not_before = greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.opens))
-      FROM (SELECT bin_id, sum(turns) AS turns, sum(requests) AS requests, max(opens) AS opens
-              FROM (SELECT bin_id, 1, requests, opens FROM closing
+      FROM (SELECT bin_id, sum(turns) AS turns, sum(requests) AS requests, max(opens) AS opens,
+                   sum(starts) AS starts, sum(bytes) AS bytes
+              FROM (SELECT bin_id, 1, requests, opens, starts, bytes FROM closing
                      UNION ALL
-                    SELECT above.id::bigint, 1, closing.requests, given.opens
+                    SELECT above.id::bigint, 1, closing.requests, given.opens,
+                           coalesce(given.starts, 0), coalesce(given.bytes, 0)
                       FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
-                      LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_opens)s::float[])
-                             AS given(turn, bin_id, opens) ON given.turn = closing.id AND given.bin_id = above.id::bigint
+                      LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_opens)s::float[],
+                                       %(above_starts)s::int[], %(above_bytes)s::bigint[])
+                             AS given(turn, bin_id, opens, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
                      UNION ALL
                     -- A turn with a follower has no parents.
-                    SELECT bin_id, 0, -requests, NULL FROM heirs) AS moved(bin_id, turns, requests, opens)
+                    SELECT bin_id, 0, -requests, NULL, 0, 0 FROM heirs)
+                   AS moved(bin_id, turns, requests, opens, starts, bytes)
              GROUP BY bin_id) AS freed
      WHERE bin.id = freed.bin_id
 )
@@ -103,6 +121,7 @@ SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM bins) - (SELECT count
 _BACK_OFF: Final[LiteralString] = """
 UPDATE jobs_bin
    SET back_off_level = reached.level,
+       backing_off_since = CASE WHEN back_off_level > 0 THEN backing_off_since ELSE clock_timestamp() END,
        back_off_until = greatest(back_off_until, clock_timestamp() + make_interval(secs => coalesce(
            %(asked)s::float, (%(curve)s::float[])[reached.level])))
   FROM (SELECT id, least(%(most_level)s, greatest(1, back_off_level
@@ -152,9 +171,17 @@ def close_turns(
                 {
                     "turns": [turn.id for turn in wave],
                     "opens": [_from_now(turn.opens_at) for turn in wave],
+                    "starts": [turn.use.starts for turn in wave],
+                    "bytes": [turn.use.bytes_read for turn in wave],
                     "below": [turn.id for turn in wave for _ in turn.parents],
                     "above": [above for turn in wave for above in turn.parents],
                     "above_opens": [_from_now(opens) for turn in wave for opens in turn.parents.values()],
+                    "above_starts": [
+                        turn.uses_above.get(above, NOTHING).starts for turn in wave for above in turn.parents
+                    ],
+                    "above_bytes": [
+                        turn.uses_above.get(above, NOTHING).bytes_read for turn in wave for above in turn.parents
+                    ],
                     "batches": list(batches),
                     "lanes": lanes,
                     "at": [at[lane] for lane in lanes],

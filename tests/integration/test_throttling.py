@@ -6,7 +6,7 @@ import pytest
 
 from jobs.models import Bin, BinLimit, ThrottlePolicy, ThrottleRule, Turn
 from jobs.queue import close
-from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.close import ClosedTurn, Use, close_turns
 from jobs.queue.limits import read_limits
 from jobs.queue.release import release_of_lost_workers
 from jobs.queue.stuff import stuff
@@ -159,6 +159,23 @@ def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manag
         "SELECT extract(epoch FROM not_before - clock_timestamp()) FROM jobs_bin WHERE id = %s", [total.pk]
     ).fetchone()[0]
     assert 4 < left <= 5
+
+
+def test_a_turn_that_closes_counts_what_was_asked_of_its_bin_and_of_those_above(connection, manager, worker):
+    running = crawl(manager, "a.example", "b.example", total_open_requests=9)
+    stuff_all(connection, running, workers=1)
+    turns = take_turns(connection, worker)
+    above = turns[0].parents[0].bin_id
+
+    closed = [
+        ClosedTurn(turn.id, None, parents={above: None}, use=Use(3, 500), uses_above={above: Use(3, 500)})
+        for turn in turns
+    ]
+    close_turns(connection, turns=closed, now=NOON)
+    close_turns(connection, turns=closed, now=NOON)
+
+    counted = {bin_.name: (bin_.starts, bin_.bytes_read) for bin_ in Bin.objects.all()}
+    assert counted == {"a.example": (3, 500), "b.example": (3, 500), str(running.seed.policy_id): (6, 1000)}
 
 
 def test_a_total_rate_is_kept_by_one_worker(connection, manager, worker):

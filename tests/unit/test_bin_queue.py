@@ -48,6 +48,22 @@ def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told()
     assert queue.next_start == 105.7
 
 
+def test_what_was_asked_of_a_bin_and_its_parents_is_told_once_by_the_turn_that_closes():
+    queue, parent = make_queue(), PacedBin(9)
+    queue.add(make_turn(1, "ab"), parents=(parent,), now=0.0)
+    for turn, _ in begin_all(queue):
+        for paced in queue.paces_of(turn):
+            paced.count_request(now=0.0, has_turn=True)
+            paced.count_bytes(1000, expected=0.0)
+        queue.end(turn)
+
+    (closed,) = queue.close_ended()
+
+    assert closed.use == closed.uses_above[9] == (2, 2000)
+    queue.add(make_turn(2, ""), parents=(parent,), now=1.0)
+    assert queue.close_ended()[0].use == (0, 0)
+
+
 def test_a_turn_is_closed_when_its_last_document_has_ended():
     queue = make_queue()
     queue.add(make_turn(1, "ab"), now=0.0)
