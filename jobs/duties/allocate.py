@@ -90,7 +90,7 @@ SELECT held.id FROM jobs_throttlegroup AS held
 
 def allocate_groups(at: Pass) -> int:
     """Let running seeds join their groups, and see to it that each group has an owner; returns how many changed."""
-    joined = _join_groups(at)
+    joined = join_groups(at)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         sight = look(at.connection, scope=at.scope, now=at.now)
@@ -128,7 +128,7 @@ def retire_groups(at: Pass) -> int:
     return 0
 
 
-def _join_groups(at: Pass) -> int:
+def join_groups(at: Pass) -> int:
     """Let running seeds join the groups of their policies; returns how many did."""
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)

@@ -23,7 +23,7 @@ from nodes.assignment.strategy import Strategy
 from nodes.assignment.weighted import weighted
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
-from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
+from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, item_sources_of
 from nodes.journal import record
 from nodes.lifecycle import NodeStatus
 
@@ -65,7 +65,7 @@ _LEAST_LOAD: Final = 0.1
 _LOCK: Final[LiteralString] = """
 SELECT held.id FROM jobs_throttlegroup AS held
   JOIN unnest(%(items)s::bigint[], %(epochs)s::bigint[]) AS seen(id, epoch) ON seen.id = held.id AND seen.epoch = held.epoch
- WHERE (held.state = 'releasing') = %(are_releasing)s
+ WHERE held.state = ANY(%(states)s)
  ORDER BY held.id
    FOR NO KEY UPDATE OF held
 """
@@ -146,13 +146,8 @@ def give(
     wanted = list(actions)
     given = {
         group
-        for are_releasing in (False, True)
-        for group in _write(
-            connection,
-            _GIVE,
-            [action for action in wanted if isinstance(action, TakeBack) == are_releasing],
-            are_releasing=are_releasing,
-        )
+        for kind, cause in ((Give, "give"), (TakeBack, "take_back"))
+        for group in _write(connection, _GIVE, [action for action in wanted if isinstance(action, kind)], cause=cause)
     }
     for owner, groups in _by_node(wanted, only=given).items():
         record(
@@ -171,7 +166,7 @@ def begin_moves(
 ) -> set[int]:
     """Ask owners to let groups go to others; returns which were asked for. In a transaction of the main."""
     wanted = list(actions)
-    begun = _write(connection, _RELEASE, wanted, are_releasing=False, now=now)
+    begun = _write(connection, _RELEASE, wanted, cause="release", now=now)
     by_owner: dict[uuid.UUID, list[Release]] = defaultdict(list)
     for action in wanted:
         if action.item in begun:
@@ -190,7 +185,7 @@ def begin_moves(
 
 def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, sight: Sight, scope: str) -> set[int]:
     """Let groups go into the hands of their new owners; returns which. In a transaction of the old owner."""
-    let_go = _write(connection, _GIVE, actions, are_releasing=True)
+    let_go = _write(connection, _GIVE, actions, cause="hand_over")
     if let_go:
         me = actions[0].owner
         moves = [
@@ -224,17 +219,17 @@ def _write(
     statement: LiteralString,
     actions: Sequence[Give | Release | TakeBack | LetGo],
     *,
-    are_releasing: bool,
+    cause: str,
     now: dt.datetime | None = None,
 ) -> set[int]:
-    """Lock the groups that are as they were seen, and write; returns which."""
+    """Lock the groups that are as they were seen, where they may be changed for this cause, and write; returns which."""
     if not actions:
         return set()
     facts = {
         "items": [action.item for action in actions],
         "epochs": [action.epoch for action in actions],
         "to": [action.to for action in actions],
-        "are_releasing": are_releasing,
+        "states": list(item_sources_of(cause)),
         "now": now,
     }
     locked = {row[0] for row in connection.execute(_LOCK, facts)}

@@ -5,17 +5,24 @@ A test holds the file against what this prints.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jobs.lifecycle import document, job
 from jobs.lifecycle.table import Transition
+from nodes import lifecycle
+from nodes.decisions import items
 
 _HEAD = """# Lifecycles
 
-Printed from `jobs/lifecycle/` by `python -m jobs.lifecycle.diagram`; do not edit.
+Printed from `jobs/lifecycle/` and its like in `nodes/` by `python -m jobs.lifecycle.diagram`; do not edit.
 """
+
+_OF_GROUPS = "All running seeds of one policy in one scope (`nodes/decisions/items.py`); the row names who owns them."
+_OF_NODES = (
+    "One run of one process (`nodes/lifecycle.py`). What has ended has ended for ever: the database sees to that."
+)
 
 
 def page() -> str:
@@ -31,6 +38,8 @@ def page() -> str:
             *_names(),
             "",
             *_section("Documents", document.TRANSITIONS.values(), _document_target),
+            *_plain_section("Throttle groups", _OF_GROUPS, items.ITEM_TRANSITIONS),
+            *_plain_section("Nodes", _OF_NODES, lifecycle.TRANSITIONS),
         )
     )
 
@@ -57,6 +66,30 @@ def _section(title: str, transitions: Iterable[Transition], target: Callable[[Tr
         ]
         guard = ", and ".join(part for part in (_sets(row.requires), row.guard) if part) or "always"
         yield f"| {row.name} | {', '.join(sorted(row.sources))} | {'; '.join(sets)} | {row.owner.value} | {guard} |"
+    yield ""
+
+
+def _plain_section(
+    title: str, words: str, transitions: Sequence[items.ItemTransition] | Sequence[lifecycle.NodeTransition]
+) -> Iterator[str]:
+    """The table of something that is in one state, and nothing more."""
+    yield f"## {title}"
+    yield ""
+    yield words
+    yield ""
+    yield "```mermaid"
+    yield "stateDiagram-v2"
+    for row in transitions:
+        for source in sorted(source or "absent" for source in row.sources):
+            if (target := row.target or "absent") != source:
+                yield f"    {source} --> {target}: {row.cause}"
+    yield "```"
+    yield ""
+    yield "| transition | from | to | by | when |"
+    yield "|---|---|---|---|---|"
+    for row in transitions:
+        sources = ", ".join(sorted(source or "absent" for source in row.sources))
+        yield f"| {row.cause} | {sources} | {row.target or 'absent'} | {row.by} | {row.guard} |"
     yield ""
 
 

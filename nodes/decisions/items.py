@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from nodes.lifecycle import NodeStatus
@@ -26,6 +27,82 @@ class ItemState(StrEnum):
     FREE = "free"
     OWNED = "owned"
     RELEASING = "releasing"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTransition:
+    """
+    One move that an item may make: why, from where, to where, by whom, and if what holds; None is that it is not there.
+
+    With each that changes its owner its epoch grows.
+    """
+
+    cause: str
+    sources: frozenset[ItemState | None]
+    target: ItemState | None
+    by: str
+    guard: str
+
+
+_MAIN: Final = "the main of its scope"
+_OWNER: Final = "the manager that owns it"
+
+ITEM_TRANSITIONS: Final = (
+    ItemTransition(
+        cause="open",
+        sources=frozenset({None}),
+        target=ItemState.FREE,
+        by=_MAIN,
+        guard="there is work that belongs to it",
+    ),
+    ItemTransition(
+        cause="give",
+        sources=frozenset({ItemState.FREE, ItemState.OWNED}),
+        target=ItemState.OWNED,
+        by=_MAIN,
+        guard="nobody owns it, or its owner has ended",
+    ),
+    ItemTransition(
+        cause="release",
+        sources=frozenset({ItemState.OWNED}),
+        target=ItemState.RELEASING,
+        by=_MAIN,
+        guard="its owner drains, a manager that holds nothing takes it for the balance, or an administrator wishes it",
+    ),
+    ItemTransition(
+        cause="hand_over",
+        sources=frozenset({ItemState.RELEASING}),
+        target=ItemState.OWNED,
+        by=_OWNER,
+        guard="nothing of it is offered any more, and the manager that it is bound for takes something",
+    ),
+    ItemTransition(
+        cause="let_go",
+        sources=frozenset({ItemState.RELEASING}),
+        target=ItemState.FREE,
+        by=_OWNER,
+        guard="nothing of it is offered any more, and nobody is there to take it",
+    ),
+    ItemTransition(
+        cause="take_back",
+        sources=frozenset({ItemState.RELEASING}),
+        target=ItemState.OWNED,
+        by=_MAIN,
+        guard="its owner has ended, or was asked to let it go longer ago than the timeout of nodes",
+    ),
+    ItemTransition(
+        cause="retire",
+        sources=frozenset(ItemState),
+        target=None,
+        by=_MAIN,
+        guard="there is no work any more that belongs to it",
+    ),
+)
+
+
+def item_sources_of(cause: str) -> frozenset[ItemState | None]:
+    """Return the states that the transition of this cause may start from."""
+    return next(transition.sources for transition in ITEM_TRANSITIONS if transition.cause == cause)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
-from nodes.decisions.items import ItemSeen, ItemState
+from nodes.decisions.items import ItemSeen, ItemState, item_sources_of
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.fences import FenceRefused, TermHeld
@@ -224,7 +224,7 @@ class Store:
         self.hold_term(term)
         row = self._lock_group(action.item)
         self.witness.acted(term)
-        if not _is_as_seen(row, action.epoch, is_releasing=False):
+        if not _is_as_seen(row, action.epoch, cause="give"):
             return False
         return self._hand_to(row, action.to)
 
@@ -232,7 +232,7 @@ class Store:
         self.hold_term(term)
         row = self._lock_group(action.item)
         self.witness.acted(term)
-        if not _is_as_seen(row, action.epoch, is_releasing=False):
+        if not _is_as_seen(row, action.epoch, cause="release"):
             return False
         row.state, row.destination, row.releasing_since = ItemState.RELEASING, action.to, self.clock()
         self.witness.moved(row.id, owner=row.owner, is_owned=False)
@@ -242,14 +242,14 @@ class Store:
         self.hold_term(term)
         row = self._lock_group(action.item)
         self.witness.acted(term)
-        if not _is_as_seen(row, action.epoch, is_releasing=True):
+        if not _is_as_seen(row, action.epoch, cause="take_back"):
             return False
         return self._hand_to(row, action.to)
 
     def let_go(self, *, action: LetGo) -> bool:
         self.hold_node(action.owner)
         row = self._lock_group(action.item)
-        if not _is_as_seen(row, action.epoch, is_releasing=True):
+        if not _is_as_seen(row, action.epoch, cause="hand_over"):
             return False
         return self._hand_to(row, action.to)
 
@@ -401,8 +401,8 @@ class Store:
         self.witness.became(node.id, before=before, now=status, verdict=verdict)
 
 
-def _is_as_seen(row: GroupRow, epoch: int, *, is_releasing: bool) -> bool:
-    return row.epoch == epoch and (row.state == ItemState.RELEASING) == is_releasing
+def _is_as_seen(row: GroupRow, epoch: int, *, cause: str) -> bool:
+    return row.epoch == epoch and row.state in item_sources_of(cause)
 
 
 def _moment(seconds: float) -> dt.datetime:
