@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,17 @@ from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
+from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.models.policy import MOST_BYTES, MOST_STARTS
 from jobs.terms import Terms
 
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0
 _MOST_NAME = 200
+_RATE = re.compile(rf"(\d{{1,9}})/({'|'.join(Period)})")
+_THROTTLING = ("connections_per_host", "delay", "rate", "bytes_per_second")
 
 
 class CrawlRefused(Exception):
@@ -45,6 +50,8 @@ class CrawlOptions:
     max_depth: int | None
     connections_per_host: int | None
     delay: float | None
+    rate: tuple[int, Period] | None
+    bytes_per_second: int | None
     user_agent: str | None
     allow_private_networks: bool | None
     robots_wait: float | None
@@ -58,7 +65,7 @@ class CrawlOptions:
         Read the command's options.
 
         Raises:
-            CrawlRefused: a number that cannot be meant.
+            CrawlRefused: a number, or a rate, that cannot be meant.
             InvalidJob: a name that no job can have.
         """
         if given["job"] is not None:
@@ -67,6 +74,7 @@ class CrawlOptions:
         _within("--max-depth", given["max_depth"], 0, 2**31 - 1)
         _within("--connections-per-host", given["connections_per_host"], 1, 1000)
         _within("--delay", given["delay"], 0, _MOST_SECONDS)
+        _within("--bytes-per-second", given["bytes_per_second"], 1, MOST_BYTES)
         _within("--robots-wait", given["robots_wait"], 0, _MOST_SECONDS)
         return cls(
             urls=tuple(given["urls"]),
@@ -77,6 +85,8 @@ class CrawlOptions:
             max_depth=given["max_depth"],
             connections_per_host=given["connections_per_host"],
             delay=given["delay"],
+            rate=None if given["rate"] is None else _read_rate(given["rate"]),
+            bytes_per_second=given["bytes_per_second"],
             user_agent=given["user_agent"],
             allow_private_networks=given["allow_private_networks"],
             robots_wait=given["robots_wait"],
@@ -103,13 +113,13 @@ class CrawlOptions:
     def changes_something(self) -> bool:
         """Whether anything but the job's name was given."""
         return bool(
-            self.urls
-            or self.specification
-            or self.outputs
-            or self.max_documents is not None
-            or self.connections_per_host is not None
-            or self.delay is not None
+            self.urls or self.specification or self.outputs or self.max_documents is not None or self.throttling
         )
+
+    @property
+    def throttling(self) -> list[str]:
+        """The options about how hosts are asked that were given, by their names."""
+        return [name for name in _THROTTLING if getattr(self, name) is not None]
 
 
 def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]) -> Job:
@@ -222,7 +232,7 @@ def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryConnecti
     known = {field.name for field in kind.specification.fields}
     given = [name for name in options.specification if name not in known]
     if kind is not WEB:
-        given += [name for name in ("connections_per_host", "delay") if getattr(options, name) is not None]
+        given += options.throttling
     if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise CrawlRefused(f"{names}: that is for the web; {to.name} is a {str(kind.label).lower()}.")
@@ -268,7 +278,7 @@ def _outputs(given: Sequence[str]) -> list[OutputConnection]:
 
 
 def _set_policy(job: Job, options: CrawlOptions) -> None:
-    """A policy of the job's own, from --connections-per-host and --delay."""
+    """A policy of the job's own, from --connections-per-host, --delay, --rate and --bytes-per-second."""
     policy = ThrottlePolicy.objects.filter(private_to=job).first()
     if policy is None:
         if job.seeds.filter(policy__isnull=False).exists():
@@ -278,6 +288,12 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
         policy.open_requests = options.connections_per_host
     if options.delay is not None:
         policy.min_gap, policy.spares_loopback = options.delay, False
+    if options.rate is not None:
+        (policy.starts, policy.period), policy.spares_loopback = options.rate, False
+        # Who says a rate alone means that rate, and not the usual gap where that is longer.
+        policy.min_gap = options.delay or 0.0
+    if options.bytes_per_second is not None:
+        policy.bytes_per_second = options.bytes_per_second
     policy.save()
     job.seeds.filter(policy=None).update(policy=policy)
 
@@ -286,6 +302,17 @@ def _name_after(url: str, *, now: dt.datetime) -> str:
     """The name of a job that was given none: everybody who may look at jobs reads it, so no password is in it."""
     shown = "".join(character if character.isprintable() else "?" for character in typed_without_userinfo(url.strip()))
     return f"{shown[:120]} {now:%Y-%m-%d %H:%M:%S.%f}"
+
+
+def _read_rate(text: str) -> tuple[int, Period]:
+    """Starts in a period, such as `30/minute`."""
+    said = _RATE.fullmatch(text)
+    if said is None:
+        periods = ", ".join(Period)
+        raise CrawlRefused(f"--rate is {text!r}: write starts in a period, like 30/minute; there are {periods}.")
+    starts = int(said[1])
+    _within("--rate", starts, 1, MOST_STARTS)
+    return starts, Period(said[2])
 
 
 def _within(name: str, value: float | None, least: float, most: float) -> None:

@@ -151,9 +151,10 @@ class _Limited:
 
 
 def _names(bins: "QuerySet[Any, Any]") -> list[str]:
-    """The names of these bins, at most one more than are looked at."""
+    """The names of these bins, at most one more than are looked at; not of what stands above them."""
     chosen = bins[: LOOKED_AT + 1]
-    return sorted(set(Bin.objects.filter(pk__in=chosen).values_list("name", flat=True)))
+    hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
+    return sorted(set(hosts.values_list("name", flat=True)))
 
 
 def _seeds(policy_id: int | None) -> Counted:

@@ -43,6 +43,15 @@ def test_starts_keep_their_distance_when_their_worker_is_killed_between(machine,
     assert_paced(everything(site), gap=0.15)
 
 
+def test_a_rate_is_a_distance_between_starts(machine, serve):
+    site = serve(pages=15, traps=0)
+
+    crawl = machine.crawl(site.start_url, "--rate", "400/minute", "--workers", 1)
+
+    assert crawl.counts["indexed"] == 15
+    assert_paced(everything(site), gap=0.15)
+
+
 def test_two_crawls_that_know_nothing_of_each_other_keep_the_distance_between_them(machine, serve):
     site = serve(pages=15, traps=0)
 

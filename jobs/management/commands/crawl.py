@@ -45,6 +45,8 @@ class Command(BaseCommand):
         how.add_argument(
             "--delay", type=float, metavar="SECONDS", help="between starts to one host (1; 0 for loopback addresses)"
         )
+        how.add_argument("--rate", metavar="N/PERIOD", help="starts to one host, evenly spread, like 30/minute")
+        how.add_argument("--bytes-per-second", type=int, metavar="N", help="what one host sends, at most")
         how.add_argument("--workers", type=int, metavar="N", help="worker processes (by cores)")
         how.add_argument("--user-agent", metavar="TEXT", help="how the crawler names itself; robots.txt is read for it")
         how.add_argument(
