@@ -84,7 +84,7 @@ def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
 def connect(
     dsn: str,
     *,
-    node_id: UUID,
+    node_id: UUID | str,
     purpose: str,
     timeout: dt.timedelta,
     gives_up: GivesUp = lambda _waited: False,
@@ -112,7 +112,7 @@ def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
     return timeout / 2 if purpose == "beat" else 3 * timeout + _WAY
 
 
-def session_of_node(*, node_id: UUID, purpose: str, timeout: dt.timedelta, options: str = "") -> dict[str, Any]:
+def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta, options: str = "") -> dict[str, Any]:
     """
     The parameters of a node's session, for libpq, behind `options` that were given for it.
 

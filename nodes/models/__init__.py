@@ -1,9 +1,21 @@
-"""Nodes, their main, their journal, and what is wished of them."""
+"""Nodes, their main, their journal, what is wished of them, and what they coordinate."""
 
+from nodes.models.coordination import CoordinationCluster, CoordinationMember, ItemLock, WorkPool, WorkShare
 from nodes.models.event import NodeEvent
 from nodes.models.node import Node
 from nodes.models.request import ClusterRequest
 from nodes.models.settings import SettingsVersion
 from nodes.models.term import MainTerm
 
-__all__ = ["ClusterRequest", "MainTerm", "Node", "NodeEvent", "SettingsVersion"]
+__all__ = [
+    "ClusterRequest",
+    "CoordinationCluster",
+    "CoordinationMember",
+    "ItemLock",
+    "MainTerm",
+    "Node",
+    "NodeEvent",
+    "SettingsVersion",
+    "WorkPool",
+    "WorkShare",
+]

@@ -1,0 +1,46 @@
+"""Names of nodes, jobs and items: what they may be made of, since they become paths, rows and labels of metrics."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_PATTERN: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_MOST: Final = 120
+# They are made of what names are made of, and mean something else in a path.
+_TAKEN: Final = frozenset({".", ".."})
+
+
+class BadName(ValueError):
+    """Something has a name that it cannot have."""
+
+    def __init__(self, what: str, name: object) -> None:
+        self.what, self.name = what, name
+        super().__init__(
+            f"the {what} {str(name)[:_MOST]!r} cannot be: it must be of 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
+            f"and '-', and neither '.' nor '..'"
+        )
+
+
+def checked(what: str, name: str) -> str:
+    """
+    Return the name of this (a node, a job, an item) as it is.
+
+    Raises:
+        BadName: it cannot be one.
+    """
+    if not _PATTERN.fullmatch(name) or len(name) > _MOST or name in _TAKEN:
+        raise BadName(what, name)
+    return name
+
+
+def checked_pools(pools: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """
+    Return the pools of jobs, each as a set.
+
+    Raises:
+        BadName: a job or an item has a name that cannot be.
+    """
+    return {
+        checked("job", job): frozenset(checked(f"item of job {job}", item) for item in items)
+        for job, items in pools.items()
+    }

@@ -1,0 +1,865 @@
+"""
+The store of coordination in ZooKeeper, for those who trust an ensemble already.
+
+The tree is DJM's (`paths`), and so are its transactions: each reads the versions of what it rests on, and counts up
+those of what it changes, so of two that rest on the same sight the second is refused. Beyond it, a plan of
+the main also checks the versions of all that it was made from, that its members are there, and its own term.
+Between changes a cluster writes nothing but locks.
+
+Reading is made honest by a sync before it. Membership is an ephemeral node, and the main is whose latch
+is the oldest; but no session is trusted for what kazoo says of it. A beat is a sync, the leader's own word that
+the session lives, and our deadline runs from before it was asked (`TrustWindow`). A member that beats no more ends his
+own session: kazoo would keep it alive for a process whose work hangs.
+
+The term is counted in a node. A ZooKeeper that was wiped, or restored from an old backup, has an old number there, or
+none. So a new term is higher than what the node says, than what this process ever saw, and than the floor, where there
+is one; and a member that knows a higher one writes that down, upon which the main of a lower one has to take office anew.
+
+The lease of a lock runs from the server's time of its last change to the server's time of now, which who asks for the lock of
+another learns by writing to the root. The clocks of an ensemble's servers have to agree to within a fraction of a lease;
+those of nodes need not.
+"""
+
+import datetime as dt
+import json
+import logging
+import socket
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from uuid import UUID, uuid4
+
+from nodes.assignment.pools import Shares, WorkItem
+from nodes.coordination.names import checked, checked_pools
+from nodes.coordination.paths import Tree, item_of_lock
+from nodes.coordination.port import (
+    ClusterState,
+    Floor,
+    ItemLock,
+    LockSeen,
+    NotMain,
+    NotMember,
+    Office,
+    Outdated,
+    Refused,
+    Unreachable,
+)
+from nodes.coordination.zookeeper_session import (
+    Absent,
+    Address,
+    Check,
+    Conflict,
+    Create,
+    Delete,
+    Operation,
+    Session,
+    Set,
+    Stat,
+)
+from nodes.trust import Clock, TrustWindow, seconds_since_boot
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+# What stands in the root of ours, so that nobody works in a tree of something else.
+_MARK: Final = b"crawlctl coordination"
+
+# Operations of one transaction: the paths of so many stay well below what a server reads at once (1 MB).
+_AT_ONCE: Final = 1000
+
+# How often a transaction that was overtaken is made from a fresh sight. As many as DJM gives its registrations.
+_TRIES: Final = 10
+
+# A read of many nodes that finds one gone, and one of the versions changed, begins anew.
+_LOOKS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Versions:
+    """What a sight rested on: versions, and who had which items below which nodes, so that these can be removed."""
+
+    pools: int
+    workers: int
+    assignments: int
+    term: int
+    available: Mapping[str, frozenset[str]]
+    assigned: Mapping[str, Mapping[str, frozenset[str]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Term:
+    """What is written of the main: its number, who has it, and the latch under which it was taken."""
+
+    term: int
+    main: str = ""
+    latch: str = ""
+
+    @classmethod
+    def parse(cls, data: bytes) -> "_Term":
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(data)
+            return cls(term=int(said["term"]), main=str(said["main"]), latch=str(said["latch"]))
+        return cls(term=0)
+
+    def data(self) -> bytes:
+        return json.dumps({"term": self.term, "main": self.main, "latch": self.latch}).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lease:
+    """
+    What is written in a lock: DJM's fields, by its names, and ours. A lock that was given back is empty.
+
+    `since` is the server's time in milliseconds; it is not known before the lock was written for the first time.
+    """
+
+    token: str
+    node: str
+    seconds: float
+    note: str = ""
+    host: str = ""
+    since: int | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> "_Lease | None":
+        """Return what was written, or None where it is no lock of ours."""
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(data)
+            lease = cls(
+                token=str(said["uuid"]),
+                node=str(said["node"]),
+                seconds=float(said["lease"]),
+                note=str(said["metadata"]),
+                host=str(said["hostname"]),
+                since=None if said["since"] is None else int(said["since"]),
+            )
+            return lease if 0 <= lease.seconds < _LONGEST else None
+        return None
+
+    @classmethod
+    def is_of(cls, token: UUID, data: bytes) -> bool:
+        """Whether this was written under a token."""
+        lease = cls.parse(data)
+        return lease is not None and lease.token == token.hex
+
+    def data(self) -> bytes:
+        expires_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
+        said = {
+            "uuid": self.token,
+            # For people who look, by this node's clock; nobody decides by it.
+            "expirationTimestamp": int(expires_at.timestamp() * 1000),
+            "metadata": self.note,
+            "hostname": self.host,
+            "node": self.node,
+            "lease": self.seconds,
+            "since": self.since,
+        }
+        return json.dumps(said).encode()
+
+
+_LONGEST: Final = 10 * 365 * 24 * 3600
+
+
+class ZooKeeperCoordination:
+    """One node's way to a cluster whose state is in ZooKeeper (the contract is `port.Coordination`)."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        cluster: str,
+        node: str,
+        timeout: dt.timedelta,
+        floor: Floor | None = None,
+        clock: Clock = seconds_since_boot,
+    ) -> None:
+        """
+        `timeout` is that of the session: the silence after which the others hold the node for gone.
+
+        Raises:
+            BadName: the cluster or the node has a name that cannot be.
+        """
+        self._address = address
+        self._cluster = checked("cluster", cluster)
+        self._node = checked("node", node)
+        self._tree = Tree(f"{address.root}/{cluster}")
+        self._timeout = timeout
+        self._clock = clock
+        self._floor = floor
+        self._trust = TrustWindow(timeout=timeout, clock=clock)
+        self._beaten_at = clock()
+        self._office: Office | None = None
+        # The highest term that was ever seen from here, whatever became of ZooKeeper since.
+        self._known = 0
+        # Asked for, and not answered: by item the token under which it may be mine.
+        self._doubtful: dict[WorkItem, UUID] = {}
+        self._wake: Callable[[], None] | None = None
+        # Guards the session, on which one thing is done at a time.
+        self._lock = threading.RLock()
+        self._session: Session | None = None
+        # The session in which the node has joined.
+        self._joined: Session | None = None
+        self._closing = threading.Event()
+        self._guarding: threading.Thread | None = None
+
+    @property
+    def node(self) -> str:
+        return self._node
+
+    @property
+    def office(self) -> Office | None:
+        return self._office if self._trust.may_begin else None
+
+    @property
+    def is_member(self) -> bool:
+        return self._trust.may_begin
+
+    def connect(self) -> None:
+        with self._asking():
+            pass
+
+    def close(self) -> None:
+        self._closing.set()
+        self._trust.revoke()
+        self._office = None
+        with self._lock:
+            self._drop()
+        if self._guarding is not None:
+            self._guarding.join()
+
+    # --- Membership ------------------------------------------------------------------------------
+
+    def join(self, pools: Mapping[str, Collection[str]]) -> None:
+        wanted = checked_pools(pools)
+        began_at = self._clock()
+        with self._asking() as session:
+            self._again(lambda: self._join(session, wanted))
+            self._joined = session
+            self._office = None
+            self._beaten_at = began_at
+            self._trust.renew(began_at=began_at)
+
+    def _join(self, session: Session, pools: Mapping[str, frozenset[str]]) -> None:
+        tree = self._tree
+        session.sync(tree.root)
+        guards = [self._counting(session, tree.pool_version), self._counting(session, tree.worker_version)]
+        # Who joins anew gives up the office that he had, or that somebody before him had under his name.
+        operations: list[Operation] = [Delete(tree.latch(latch)) for latch in self._latches_of_my_name(session)]
+        if session.stat(tree.member(self._node)) is not None:
+            operations.append(Delete(tree.member(self._node)))
+        operations += self._removal(session, self._node)
+        operations.append(Create(tree.member(self._node), ephemeral=True))
+        operations += [
+            Create(tree.worker(self._node)),
+            Create(tree.available(self._node)),
+            Create(tree.assigned(self._node)),
+        ]
+        operations += [Create(tree.available(self._node, job)) for job in sorted(pools)]
+        for job, items in sorted(pools.items()):
+            operations += self._difference(session, job, items)
+        self._commit(session, guards, operations)
+
+    def beat(self) -> None:
+        began_at = self._clock()
+        with self._asking() as session:
+            session.sync(self._tree.root)
+            mine = session.stat(self._tree.member(self._node))
+            if session is not self._joined or mine is None or mine.session != session.id:
+                raise self._is_no_member()
+            self._beaten_at = began_at
+            self._trust.renew(began_at=began_at)
+
+    def leave(self) -> None:
+        self._trust.revoke()
+        self._office = None
+        with self._asking() as session:
+            if session is not self._joined:
+                return
+            self._joined = None
+            self._again(lambda: self._leave(session))
+
+    def _leave(self, session: Session) -> None:
+        tree = self._tree
+        session.sync(tree.root)
+        guards = [self._counting(session, tree.worker_version)]
+        operations = self._removal(session, self._node)
+        mine = session.stat(tree.member(self._node))
+        if mine is None or mine.session != session.id:
+            return
+        latch = self._latch(session.children(tree.latches), session)
+        operations.append(Delete(tree.member(self._node)))
+        operations += [] if latch is None else [Delete(tree.latch(latch))]
+        self._commit(session, guards, operations)
+
+    def change_pool(self, job: str, items: Collection[str]) -> bool:
+        wanted = checked_pools({job: items})[job]
+        with self._asking() as session:
+            return self._again(lambda: self._change_pool(session, job, wanted))
+
+    def _change_pool(self, session: Session, job: str, items: frozenset[str]) -> bool:
+        tree = self._tree
+        session.sync(tree.root)
+        guards = [self._counting(session, tree.pool_version)]
+        operations = self._difference(session, job, items)
+        if not operations:
+            return False
+        if session is not self._joined or session.stat(tree.available(self._node, job)) is None:
+            raise self._is_no_member(job)
+        needs = [Check(tree.available(self._node, job)), Check(tree.member(self._node))]
+        self._commit(session, guards, operations, needs=needs)
+        return True
+
+    def mine(self) -> Mapping[str, frozenset[str]]:
+        tree = self._tree
+        with self._asking() as session:
+            session.sync(tree.root)
+            try:
+                jobs = sorted(session.children(tree.assigned(self._node)))
+                shares = session.children_of([tree.assigned(self._node, job) for job in jobs])
+            except Absent:
+                raise self._is_no_member() from None
+            if session is not self._joined:
+                raise self._is_no_member()
+        return {job: items for job, items in zip(jobs, shares, strict=True) if items}
+
+    # --- The main --------------------------------------------------------------------------------
+
+    def campaign(self) -> Office | None:
+        tree = self._tree
+        with self._asking() as session:
+            session.sync(tree.root)
+            if session is not self._joined:
+                raise self._is_no_member()
+            latches = session.children(tree.latches)
+            latch = self._latch(latches, session)
+            if latch is None:
+                path, _stat = session.create(
+                    f"{tree.latches}/{session.token}-", self._node.encode(), ephemeral=True, numbered=True
+                )
+                latch = path.rpartition("/")[2]
+                latches = session.children(tree.latches)
+            data, stat = session.get(tree.term)
+            written = _Term.parse(data)
+            self._office = None
+            if min(latches, key=_place) != latch:
+                self._tell_of_a_higher_term(session, written, stat)
+            elif written.latch == latch and written.term >= self._known:
+                self._office = Office(main=self._node, term=written.term)
+            else:
+                self._take_office(session, latch=latch, written=written, stat=stat)
+            self._known = max(self._known, written.term, self._office.term if self._office else 0)
+        return self.office
+
+    def _take_office(self, session: Session, *, latch: str, written: _Term, stat: Stat) -> None:
+        floor = self._floor
+        term = max(written.term, self._known, 0 if floor is None else floor.read()) + 1
+        if floor is not None and not floor.note(term):
+            # Somebody else was faster. There is a next time.
+            return
+        taken = _Term(term=term, main=self._node, latch=latch)
+        with suppress(Conflict):
+            session.commit([Check(self._tree.latch(latch)), Set(self._tree.term, stat.version, taken.data())])
+            self._office = Office(main=self._node, term=term)
+
+    def _tell_of_a_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
+        """Have a main whose term is not the highest that there was take office anew."""
+        if written.term < self._known:
+            with suppress(Conflict):
+                session.set(self._tree.term, _Term(term=self._known).data(), version=stat.version)
+
+    def resign(self) -> None:
+        self._office = None
+        with self._asking() as session:
+            latch = self._latch(session.children(self._tree.latches), session)
+            if latch is not None:
+                with suppress(Absent):
+                    session.delete(self._tree.latch(latch))
+
+    def look(self) -> ClusterState:
+        with self._asking() as session:
+            for _again in range(_LOOKS):
+                with suppress(Absent):
+                    return self._look(session)
+        raise Unreachable(f"the cluster {self._cluster} changes faster than it can be read")
+
+    def _look(self, session: Session) -> ClusterState:
+        tree = self._tree
+        session.sync(tree.root)
+        data, term = session.get(tree.term)
+        written = _Term.parse(data)
+        self._known = max(self._known, written.term)
+        versions = [
+            session.get(path)[1].version for path in (tree.pool_version, tree.worker_version, tree.assignment_version)
+        ]
+        alive, workers, pools, latches = session.children_of([tree.alive, tree.workers, tree.pools, tree.latches])
+        nodes, jobs = sorted(workers), sorted(pools)
+        below = session.children_of(
+            [
+                *(tree.pool(job) for job in jobs),
+                *(tree.available(node) for node in nodes),
+                *(tree.assigned(node) for node in nodes),
+            ]
+        )
+        items = dict(zip(jobs, below, strict=False))
+        available = dict(zip(nodes, below[len(jobs) :], strict=False))
+        assigned_jobs = [
+            (node, job)
+            for node, held in zip(nodes, below[len(jobs) + len(nodes) :], strict=True)
+            for job in sorted(held)
+        ]
+        held = session.children_of([tree.assigned(node, job) for node, job in assigned_jobs])
+        assigned: dict[str, dict[str, frozenset[str]]] = {node: {} for node in nodes}
+        for (node, job), names in zip(assigned_jobs, held, strict=True):
+            assigned[node][job] = names
+        return ClusterState(
+            members={node: available[node] for node in nodes if node in alive},
+            gone=frozenset(nodes) - alive,
+            pools=items,
+            shares={
+                WorkItem(job, item): node
+                for node, by_job in assigned.items()
+                for job, names in by_job.items()
+                for item in names
+            },
+            main=written.main if written.latch in latches else None,
+            term=written.term,
+            versions=_Versions(
+                pools=versions[0],
+                workers=versions[1],
+                assignments=versions[2],
+                term=term.version,
+                available=available,
+                assigned=assigned,
+            ),
+        )
+
+    def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
+        versions = seen.versions
+        assert isinstance(versions, _Versions)
+        seen.must_know(shares)
+        tree = self._tree
+        wanted: dict[str, dict[str, set[str]]] = {node: defaultdict(set) for node in seen.members}
+        for item, node in shares.items():
+            wanted[node][item.job].add(item.item)
+        less: list[Operation] = []
+        more: list[Operation] = []
+        changed = 0
+        for node in sorted(seen.gone):
+            less += _removal_of(tree, node, versions.available[node], versions.assigned[node])
+        for node in sorted(seen.members):
+            has = versions.assigned[node]
+            for job, items in sorted(has.items()):
+                less += [Delete(tree.assigned(node, job, item)) for item in sorted(items - wanted[node][job])]
+            for job, items_wanted in sorted(wanted[node].items()):
+                new = sorted(items_wanted - has.get(job, frozenset()))
+                more += [Create(tree.assigned(node, job))] if new and job not in has else []
+                more += [Create(tree.assigned(node, job, item)) for item in new]
+                changed += len(new)
+        if less or more:
+            with self._asking() as session:
+                guards = [Set(tree.assignment_version, versions.assignments)]
+                if seen.gone:
+                    guards.append(Set(tree.worker_version, versions.workers))
+                needs = [Check(tree.member(node)) for node in sorted(seen.members)]
+                self._commit_as_main(session, guards, [*less, *more], seen=seen, office=office, needs=needs)
+        return changed
+
+    def forget_idle(self, *, seen: ClusterState, office: Office) -> frozenset[str]:
+        versions, tree = seen.versions, self._tree
+        assert isinstance(versions, _Versions)
+        idle = seen.idle_jobs
+        operations: list[Operation] = []
+        for job in sorted(idle):
+            operations += [Delete(tree.pool(job, item)) for item in sorted(seen.pools[job])]
+            operations.append(Delete(tree.pool(job)))
+        with self._asking() as session:
+            if operations:
+                guards = [Set(tree.pool_version, versions.pools)]
+                self._commit_as_main(session, guards, operations, seen=seen, office=office)
+            self._forget_locks(session, seen=seen)
+        return idle
+
+    def _forget_locks(self, session: Session, *, seen: ClusterState) -> None:
+        """Remove the nodes of locks that nobody has, of items that no pool has any more."""
+        tree = self._tree
+        counting = self._counting(session, tree.all_locks)
+        strange = self._all_locks(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))
+        if strange:
+            now = self._server_time(session)
+            free = [
+                Delete(tree.lock(item), stat.version)
+                for item, data, stat in strange
+                if _is_free(item, data, stat, now=now)
+            ]
+            if free:
+                # Where somebody takes one just now, there is a next time.
+                with suppress(Conflict):
+                    self._commit(session, [counting], [*free])
+
+    def _commit_as_main(
+        self,
+        session: Session,
+        guards: list[Set],
+        operations: list[Operation],
+        *,
+        seen: ClusterState,
+        office: Office,
+        needs: Iterable[Check] = (),
+    ) -> None:
+        """Commit what was decided upon a sight, if all that it rested on is as it was, and the office still mine."""
+        versions, tree = seen.versions, self._tree
+        assert isinstance(versions, _Versions)
+        latch = self._latch(session.children(tree.latches), session)
+        rests_on = {tree.pool_version: versions.pools, tree.worker_version: versions.workers, tree.term: versions.term}
+        for guard in guards:
+            rests_on.pop(guard.path, None)
+        checks = [Check(path, version) for path, version in rests_on.items()]
+        if latch is None or office != self._office:
+            raise NotMain(f"term {office.term} is over: the main is {seen.main or 'nobody'} in term {seen.term}")
+        if (seen.main, seen.term) != (office.main, office.term):
+            raise Outdated("the main has changed since it was looked; look again")
+        try:
+            self._commit(session, guards, operations, needs=[*checks, Check(tree.latch(latch)), *needs])
+        except Conflict:
+            written = _Term.parse(session.get(tree.term)[0])
+            if (written.term, written.latch) != (office.term, latch) or session.stat(tree.latch(latch)) is None:
+                self._office = None
+                raise NotMain(
+                    f"term {office.term} is over: the main is {written.main or 'nobody'} in term {written.term}"
+                ) from None
+            raise Outdated("members, pools or shares have changed since they were looked at; look again") from None
+
+    # --- Locks -----------------------------------------------------------------------------------
+
+    def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
+        checked("job", item.job)
+        checked("item", item.item)
+        with self._asking() as session:
+            token = self._doubtful.pop(item, None) or uuid4()
+            try:
+                return self._again(lambda: self._acquire(session, item, token, lease=lease, note=note))
+            except Unreachable:
+                self._doubtful[item] = token
+                raise
+
+    def _acquire(
+        self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
+    ) -> ItemLock | LockSeen:
+        path = self._tree.lock(item)
+        mine = self._lease(token, lease=lease, note=note)
+        whole = self._whole_locks(session)
+        began_at = self._clock()
+        if session.stat(path) is None:
+            stat = self._make_lock(session, item, mine)
+        else:
+            data, there = session.get(path)
+            seen = None if _Lease.is_of(token, data) else self._lock_seen(session, item, data, there)
+            if seen is not None and not seen.has_expired:
+                return seen
+            began_at = self._clock()
+            session.commit([whole, Set(path, there.version, mine.data())])
+            data, stat = session.get(path)
+            if not _Lease.is_of(token, data):
+                raise Conflict("taken over by another at once")
+        return ItemLock(
+            item=item,
+            token=token,
+            since=_moment(stat.changed_at),
+            held_until=began_at + lease.total_seconds(),
+            note=note,
+        )
+
+    def _make_lock(self, session: Session, item: WorkItem, lease: _Lease) -> Stat:
+        try:
+            return session.create(self._tree.lock(item), lease.data())[1]
+        except Absent:
+            with suppress(Conflict):
+                session.create(self._tree.locks(item.job))
+            raise
+
+    def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
+        began_at = self._clock()
+        longer = self._lease(lock.token, lease=lease, note=lock.note, since=lock.since)
+        if not self._change_lock(lock, longer.data()):
+            return None
+        held_until = began_at + lease.total_seconds()
+        return ItemLock(item=lock.item, token=lock.token, since=lock.since, held_until=held_until, note=lock.note)
+
+    def release(self, lock: ItemLock) -> bool:
+        return self._change_lock(lock, b"")
+
+    def _change_lock(self, lock: ItemLock, data: bytes) -> bool:
+        """Write other data; returns whether the lock was still mine."""
+        with self._asking() as session:
+            return self._again(lambda: self._change_lock_once(session, lock, data))
+
+    def _change_lock_once(self, session: Session, lock: ItemLock, data: bytes) -> bool:
+        path = self._tree.lock(lock.item)
+        whole = self._whole_locks(session)
+        try:
+            written, stat = session.get(path)
+        except Absent:
+            return False
+        if not _Lease.is_of(lock.token, written):
+            return False
+        session.commit([whole, Set(path, stat.version, data)])
+        return True
+
+    def _whole_locks(self, session: Session) -> Check:
+        """
+        What makes sure that no lock is removed between what is read after this and what is written.
+
+        A node that is removed and made again begins its versions anew: it would be taken for what it was before.
+        So a lock that is given back stays, empty; and who does remove some counts up the version of `locks`.
+        """
+        return Check(self._tree.all_locks, session.get(self._tree.all_locks)[1].version)
+
+    def lock_of(self, item: WorkItem) -> LockSeen | None:
+        with self._asking() as session:
+            session.sync(self._tree.root)
+            try:
+                data, stat = session.get(self._tree.lock(item))
+            except Absent:
+                return None
+            return self._lock_seen(session, item, data, stat)
+
+    def locks(self) -> tuple[LockSeen, ...]:
+        with self._asking() as session:
+            session.sync(self._tree.root)
+            now = self._server_time(session)
+            there = self._all_locks(session)
+            seen = [_lock_seen(item, data, stat, now=now) for item, data, stat in there]
+        return tuple(sorted((lock for lock in seen if lock is not None), key=lambda lock: lock.item))
+
+    def _all_locks(
+        self, session: Session, *, wanted: Callable[[WorkItem], bool] = lambda _item: True
+    ) -> list[tuple[WorkItem, bytes, Stat]]:
+        """The nodes of all wanted locks, also of those that were given back."""
+        tree = self._tree
+        jobs = sorted(session.children(tree.all_locks))
+        names = zip(jobs, session.children_of([tree.locks(job) for job in jobs]), strict=True)
+        items = [
+            WorkItem(job, item) for job, of_job in names for name in sorted(of_job) if (item := item_of_lock(name))
+        ]
+        asked = [item for item in items if wanted(item)]
+        found = session.get_of([tree.lock(item) for item in asked])
+        return [(item, *there) for item, there in zip(asked, found, strict=True) if there is not None]
+
+    def _lock_seen(self, session: Session, item: WorkItem, data: bytes, stat: Stat) -> LockSeen | None:
+        """What stands in a lock; None where it was given back."""
+        return _lock_seen(item, data, stat, now=self._server_time(session)) if data else None
+
+    def _lease(self, token: UUID, *, lease: dt.timedelta, note: str, since: dt.datetime | None = None) -> _Lease:
+        return _Lease(
+            token=token.hex,
+            node=self._node,
+            seconds=lease.total_seconds(),
+            note=note,
+            host=socket.gethostname(),
+            since=None if since is None else round(since.timestamp() * 1000),
+        )
+
+    def _server_time(self, session: Session) -> int:
+        """The server's time in milliseconds, which it tells of each write."""
+        return session.set(self._tree.root, _MARK).changed_at
+
+    # --- Watches ---------------------------------------------------------------------------------
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        with self._asking() as session:
+            self._wake = wake
+            self._set_watches(session)
+
+    def _set_watches(self, session: Session) -> None:
+        """Every change of pools, members and shares counts up a version, so nothing deeper needs to be watched."""
+        wake, tree = self._wake, self._tree
+        if wake is not None:
+            for path in (tree.pool_version, tree.worker_version, tree.assignment_version, tree.term):
+                session.watch(path, wake, children=False)()
+            for path in (tree.alive, tree.latches):
+                session.watch(path, wake, children=True)()
+            wake()
+
+    # --- Sessions --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _asking(self) -> Iterator[Session]:
+        """The session, for one thing."""
+        with self._lock:
+            if self._closing.is_set():
+                raise Unreachable(f"node {self._node} has closed its connection")
+            if self._session is not None and self._session.is_over:
+                self._drop()
+            if self._session is None:
+                self._session = self._open()
+            yield self._session
+
+    def _open(self) -> Session:
+        session = Session(address=self._address, timeout=self._timeout, clock=self._clock)
+        try:
+            self._make_tree(session)
+        except BaseException:
+            session.end()
+            raise
+        if self._guarding is None:
+            self._guarding = threading.Thread(target=self._guard, name=f"guard of {self._node}", daemon=True)
+            self._guarding.start()
+        session.reconnected = self._set_watches
+        self._set_watches(session)
+        return session
+
+    def _make_tree(self, session: Session) -> None:
+        """Make what a cluster needs, where there is nothing; elsewhere it has to be ours."""
+        parts = self._tree.root.split("/")[1:]
+        for depth in range(1, len(parts)):
+            self._make(session, "/" + "/".join(parts[:depth]))
+        self._make(session, self._tree.root, _MARK)
+        data, _stat = session.get(self._tree.root)
+        if data != _MARK:
+            found = (
+                f"{data[:40]!r}"
+                if data
+                else ", ".join(sorted(session.children(self._tree.root))[:3]) or "nothing of ours"
+            )
+            raise Refused(
+                f"{self._tree.root} in ZooKeeper is in use by something else: it holds {found}; choose another path"
+            )
+        for path in self._tree.folders:
+            self._make(session, path)
+
+    def _make(self, session: Session, path: str, data: bytes = b"") -> None:
+        if session.stat(path) is None:
+            with suppress(Conflict):
+                session.create(path, data)
+
+    def _drop(self) -> None:
+        """Throw the session away; a node that was a member has to join again."""
+        if self._session is not None:
+            self._session.end()
+        self._session = self._joined = None
+        self._office = None
+
+    def _guard(self) -> None:
+        """End sessions that nobody should trust: of a member that beats no more, or without a connection for too long."""
+        longest = self._timeout.total_seconds()
+        while not self._closing.wait(longest / 8):
+            session = self._session
+            if session is None:
+                continue
+            is_silent = session is self._joined and self._clock() - self._beaten_at > longest
+            if is_silent or session.away_for > longest:
+                logger.warning(
+                    "node %s ends its session with ZooKeeper: %s",
+                    self._node,
+                    "it does not beat" if is_silent else "no answer",
+                )
+                # Not under the lock: whoever hangs may hold it.
+                session.end()
+
+    # --- Steps that several of the above share ---------------------------------------------------
+
+    def _again(self, step: Callable[[], _T]) -> _T:
+        """Do something from a fresh sight for as long as others are faster."""
+        for _try in range(_TRIES):
+            with suppress(Conflict, Absent):
+                return step()
+        raise Unreachable(f"the cluster {self._cluster} changed {_TRIES} times while it was written to")
+
+    def _counting(self, session: Session, path: str) -> Set:
+        """What counts a version up, if it is what it is now."""
+        return Set(path, session.get(path)[1].version)
+
+    def _commit(
+        self, session: Session, guards: list[Set], operations: list[Operation], *, needs: Iterable[Check] = ()
+    ) -> None:
+        """
+        Commit in as few transactions as can be, all of which count up the guards and check what is needed.
+
+        What comes first in `operations` is done first, so where one is overtaken in the middle nothing is assigned twice.
+        """
+        checks = list(needs)
+        for done, first in enumerate(range(0, max(1, len(operations)), _AT_ONCE)):
+            counting = [Set(guard.path, guard.version + done, guard.data) for guard in guards]
+            session.commit([*counting, *checks, *operations[first : first + _AT_ONCE]])
+
+    def _removal(self, session: Session, node: str) -> list[Operation]:
+        """What removes a worker with all that is below it; nothing where there is none."""
+        tree = self._tree
+        if session.stat(tree.worker(node)) is None:
+            return []
+        available, jobs = session.children_of([tree.available(node), tree.assigned(node)])
+        held = session.children_of([tree.assigned(node, job) for job in sorted(jobs)])
+        return _removal_of(tree, node, available, dict(zip(sorted(jobs), held, strict=True)))
+
+    def _difference(self, session: Session, job: str, items: frozenset[str]) -> list[Operation]:
+        """What makes the pool of a job into these items."""
+        path, operations = self._tree.pool(job), list[Operation]()
+        try:
+            there = session.children(path)
+        except Absent:
+            there = frozenset()
+            operations.append(Create(path))
+        operations += [Delete(self._tree.pool(job, item)) for item in sorted(there - items)]
+        operations += [Create(self._tree.pool(job, item)) for item in sorted(items - there)]
+        return operations
+
+    def _latch(self, latches: Iterable[str], session: Session) -> str | None:
+        """The latch of a session, also of one whose answer was lost."""
+        return next((latch for latch in sorted(latches, key=_place) if latch.startswith(session.token)), None)
+
+    def _latches_of_my_name(self, session: Session) -> list[str]:
+        latches = sorted(session.children(self._tree.latches))
+        names = session.get_of([self._tree.latch(latch) for latch in latches])
+        return [latch for latch, name in zip(latches, names, strict=True) if name and name[0] == self._node.encode()]
+
+    def _is_no_member(self, job: str = "") -> NotMember:
+        self._trust.revoke()
+        self._office = None
+        able = f" that can do {job}" if job else ""
+        return NotMember(f"node {self._node} is no member of cluster {self._cluster}{able}: it has to join again")
+
+
+def _removal_of(
+    tree: Tree, node: str, available: Iterable[str], assigned: Mapping[str, Iterable[str]]
+) -> list[Operation]:
+    items = [tree.assigned(node, job, item) for job, names in sorted(assigned.items()) for item in sorted(names)]
+    jobs = [tree.assigned(node, job) for job in sorted(assigned)]
+    able = [tree.available(node, job) for job in sorted(available)]
+    return [
+        Delete(path) for path in (*items, *jobs, *able, tree.assigned(node), tree.available(node), tree.worker(node))
+    ]
+
+
+def _place(latch: str) -> str:
+    """ZooKeeper numbers them with ten digits."""
+    return latch[-10:]
+
+
+def _lock_seen(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> LockSeen | None:
+    if not data:
+        return None
+    lease = _Lease.parse(data)
+    if lease is None:
+        return LockSeen(item=item, holder="", since=_moment(stat.changed_at), remaining=dt.timedelta())
+    remaining = dt.timedelta(seconds=lease.seconds, milliseconds=stat.changed_at - now)
+    return LockSeen(
+        item=item,
+        holder=lease.node,
+        since=_moment(stat.changed_at if lease.since is None else lease.since),
+        remaining=max(remaining, dt.timedelta()),
+        note=lease.note,
+        host=lease.host,
+    )
+
+
+def _is_free(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> bool:
+    lock = _lock_seen(item, data, stat, now=now)
+    return lock is None or lock.has_expired
+
+
+def _moment(milliseconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, tz=dt.UTC)

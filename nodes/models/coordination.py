@@ -1,0 +1,112 @@
+"""
+What the coordination store `database` keeps. Rows are written by `nodes.coordination.database` over plain connections.
+
+Nothing here is a foreign key: a cluster is a name, and so are nodes, jobs and items.
+"""
+
+import datetime as dt
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+
+# No lease ends later; what would be later is no moment at all.
+_LATEST = dt.datetime(9000, 1, 1, tzinfo=dt.UTC)
+
+
+class CoordinationCluster(models.Model):
+    """
+    A circle of nodes that share jobs: who is main, and the versions of what the main decides upon.
+
+    `term` only grows. The row is locked by whoever changes members, pools, shares or the main, before all others.
+    """
+
+    name = models.TextField(primary_key=True)
+    term = models.BigIntegerField(default=0, db_default=0)
+    main = models.TextField(_("who is main; empty: nobody"), default="", db_default="")
+    main_instance = models.UUIDField(null=True)
+    since = models.DateTimeField(_("when the main took office or left it"), db_default=Now())
+    pool_version = models.BigIntegerField(default=0, db_default=0)
+    worker_version = models.BigIntegerField(default=0, db_default=0)
+    assignment_version = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return f"{self.name}, term {self.term}"
+
+
+class CoordinationMember(models.Model):
+    """A node of a cluster, for as long as it beats; `instance` tells the process that has the name from any before it."""
+
+    pk = models.CompositePrimaryKey("cluster", "node")
+    cluster = models.TextField()
+    node = models.TextField()
+    instance = models.UUIDField()
+    jobs = ArrayField(models.TextField(), verbose_name=_("jobs that it can do"))
+    beaten_at = models.DateTimeField()
+    steady_since = models.DateTimeField(_("since when it has beaten without a gap"))
+    timeout_seconds = models.FloatField(_("silence after which it is gone"))
+
+    class Meta:
+        ordering = ("cluster", "node")
+
+    def __str__(self) -> str:
+        return self.node
+
+
+class WorkPool(models.Model):
+    """The items of a job."""
+
+    pk = models.CompositePrimaryKey("cluster", "job")
+    cluster = models.TextField()
+    job = models.TextField()
+    items = ArrayField(models.TextField())
+
+    class Meta:
+        ordering = ("cluster", "job")
+
+    def __str__(self) -> str:
+        return self.job
+
+
+class WorkShare(models.Model):
+    """Which node is to do an item."""
+
+    pk = models.CompositePrimaryKey("cluster", "job", "item")
+    cluster = models.TextField()
+    job = models.TextField()
+    item = models.TextField()
+    node = models.TextField()
+
+    class Meta:
+        ordering = ("cluster", "job", "item")
+        indexes = (models.Index(fields=["cluster", "node"], name="work_share_by_node"),)
+
+    def __str__(self) -> str:
+        return f"{self.job}/{self.item}"
+
+
+class ItemLock(models.Model):
+    """Who has an item in hand, since when, and until when nobody else may have it. `token` is the holder's alone."""
+
+    pk = models.CompositePrimaryKey("cluster", "job", "item")
+    cluster = models.TextField()
+    job = models.TextField()
+    item = models.TextField()
+    node = models.TextField()
+    token = models.UUIDField()
+    since = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    note = models.TextField(default="", db_default="")
+    host = models.TextField(default="", db_default="")
+
+    class Meta:
+        ordering = ("cluster", "job", "item")
+        constraints = (models.CheckConstraint(condition=Q(expires_at__lt=_LATEST), name="item_lock_ends"),)
+
+    def __str__(self) -> str:
+        return f"{self.job}/{self.item}"

@@ -1,0 +1,180 @@
+"""A cluster for tests of coordination, in either store: nodes with lines that can be cut, and a server that can be ended."""
+
+import datetime as dt
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+
+from nodes.coordination.database import DatabaseCoordination
+from nodes.coordination.port import NotMember, Unreachable
+from nodes.coordination.zookeeper import ZooKeeperCoordination
+from nodes.coordination.zookeeper_session import Address
+from tests.proxy import Proxy
+from tests.zookeeper import ZooKeeper
+
+# Long enough for a machine that is busy, short enough to be waited for.
+TIMEOUT = dt.timedelta(seconds=2)
+JOB = "reports"
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory):
+    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper") / "server")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["database", "zookeeper"])
+def bench(request, dsn, zookeeper):
+    """A bench for each of the stores: what is tested with it holds of both."""
+    made = DatabaseBench(dsn) if request.param == "database" else ZooKeeperBench(zookeeper)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def zookeeper_bench(zookeeper):
+    made = ZooKeeperBench(zookeeper)
+    yield made
+    made.close()
+
+
+class Bench:
+    """Nodes of one cluster. All of them end with the test."""
+
+    def __init__(self):
+        self.cluster = f"cluster-{uuid4().hex[:8]}"
+        self._made = []
+        self._beating = []
+        self._proxies = {}
+
+    def node(self, name, *, joins=None, beats=False, timeout=TIMEOUT, **facts):
+        """A node that is connected by a line of its own; a member where it `joins` with pools, for as long as it `beats`."""
+        self._proxies[name] = self._proxy()
+        node = self._open(name, self._proxies[name], timeout, **facts)
+        self._made.append(node)
+        node.connect()
+        if joins is not None:
+            node.join(joins)
+        if beats:
+            self.let_beat(node)
+        return node
+
+    def let_beat(self, node):
+        beating = Beating(node)
+        self._beating.append(beating)
+        return beating
+
+    def silence(self, node):
+        """The node beats no more: its work hangs, and nothing else."""
+        for beating in self._beating:
+            if beating.node is node:
+                beating.stop()
+
+    def cut(self, node):
+        self._proxies[node.node].cut()
+
+    def heal(self, node):
+        self._proxies[node.node].heal()
+
+    def proxy(self, node):
+        return self._proxies[node.node]
+
+    def freeze(self):
+        """The server stops in its tracks."""
+        for proxy in self._proxies.values():
+            proxy.cut()
+
+    def thaw(self):
+        for proxy in self._proxies.values():
+            proxy.heal()
+
+    def restart(self):
+        """The server ends, and all connections with it; then it is there again with what it had."""
+        for proxy in self._proxies.values():
+            proxy.cut(refuses=True)
+            proxy.kill()
+        for proxy in self._proxies.values():
+            proxy.heal()
+
+    def close(self):
+        self.thaw()
+        for beating in self._beating:
+            beating.stop()
+        with ThreadPoolExecutor(max(1, len(self._made))) as pool:
+            list(pool.map(lambda node: node.close(), self._made))
+        for proxy in self._proxies.values():
+            proxy.__exit__()
+
+
+class DatabaseBench(Bench):
+    """In the tests' PostgreSQL. What befalls a server is made in front of it: others use it too."""
+
+    # What the question for a lock has in it.
+    asks_for_a_lock = b"INSERT INTO nodes_itemlock"
+
+    def __init__(self, dsn):
+        super().__init__()
+        self._dsn = dsn
+
+    def _proxy(self):
+        return Proxy.of_database(self._dsn)
+
+    def _open(self, name, proxy, timeout):
+        return DatabaseCoordination(dsn=proxy.dsn(self._dsn), cluster=self.cluster, node=name, timeout=timeout)
+
+
+class ZooKeeperBench(Bench):
+    """In a ZooKeeper of the tests' own."""
+
+    asks_for_a_lock = b"work-share-"
+
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+        self.root = f"/tests/{uuid4().hex[:8]}"
+
+    def _proxy(self):
+        return Proxy(("127.0.0.1", self.server.port))
+
+    def _open(self, name, proxy, timeout, *, credentials="", floor=None):
+        address = Address(hosts=f"127.0.0.1:{proxy.port}", root=self.root, credentials=credentials)
+        return ZooKeeperCoordination(address=address, cluster=self.cluster, node=name, timeout=timeout, floor=floor)
+
+    def freeze(self):
+        self.server.freeze()
+
+    def thaw(self):
+        super().thaw()
+        self.server.thaw()
+
+    def restart(self):
+        self.server.stop()
+        self.server.start()
+
+
+class Beating:
+    """Beats for a node, and has it join no more: `ended` is set when it is a member no longer."""
+
+    def __init__(self, node):
+        self.node = node
+        self.ended = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self):
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self):
+        while not self._stopping.wait(TIMEOUT.total_seconds() / 10):
+            try:
+                self.node.beat()
+            except Unreachable:
+                continue
+            except NotMember:
+                self.ended.set()
+                return

@@ -1,0 +1,621 @@
+"""Members, pools, the main, who does what, and watches, in both stores."""
+
+import threading
+import time
+
+import pytest
+
+from nodes.assignment.pools import StrategyRefused, WorkItem, share_out
+from nodes.assignment.spread import evenly_spread
+from nodes.coordination.names import BadName
+from nodes.coordination.port import CoordinationError, NotMain, NotMember, Outdated, Unreachable
+from tests.cluster import wait_until
+from tests.integration.coordination.conftest import TIMEOUT
+
+POOLS = {"reports": ["north", "south"], "mails": ["all"]}
+NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south"), WorkItem("mails", "all")
+
+
+def as_main(node):
+    """The node becomes main; returns its office and the cluster as it sees it."""
+    office = node.campaign()
+    assert office is not None
+    return office, node.look()
+
+
+def rebalance(node):
+    """What a main does: look, share out, write. Returns how many items changed hands."""
+    office, seen = as_main(node)
+    return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+
+
+def patiently(call):
+    """The call again and again for as long as the store does not answer."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return call()
+        except Unreachable:
+            assert time.monotonic() < deadline
+
+
+def come_back(node):
+    """The node is a member again: still, or anew."""
+    try:
+        patiently(node.beat)
+    except NotMember:
+        patiently(lambda: node.join(POOLS))
+
+
+def is_gone(node, *, seen_by):
+    return node.node not in seen_by.look().members
+
+
+# --- Members -------------------------------------------------------------------------------------
+
+
+def test_who_joins_is_seen_with_what_he_can_do_and_the_items_of_that(bench):
+    a = bench.node("a", joins=POOLS)
+
+    seen = bench.node("watcher").look()
+
+    assert seen.members == {"a": {"reports", "mails"}}
+    assert seen.pools == {"reports": {"north", "south"}, "mails": {"all"}}
+    assert (seen.shares, seen.gone, seen.main, seen.term) == ({}, frozenset(), None, 0)
+    assert a.is_member
+    assert a.mine() == {}
+
+
+def test_who_has_not_joined_is_no_member(bench):
+    stranger = bench.node("a")
+
+    for call in (stranger.beat, stranger.mine, stranger.campaign):
+        with pytest.raises(NotMember, match="node a is no member of cluster"):
+            call()
+    assert not stranger.is_member
+
+
+@pytest.mark.parametrize(
+    "pools", [{"a job": ["all"]}, {"reports": ["../north"]}, {"reports": [""]}, {"x" * 121: ["all"]}, {".": ["all"]}]
+)
+def test_a_name_that_cannot_be_is_refused_and_nothing_changes(bench, pools):
+    a = bench.node("a")
+
+    with pytest.raises(BadName, match="of 1 to 120 characters"):
+        a.join({"mails": ["all"], **pools})
+
+    assert a.look().members == {}
+    assert a.look().pools == {}
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "ä", "x" * 121])
+def test_a_node_cannot_have_any_name(bench, name):
+    with pytest.raises(BadName, match=r"the node '.*' cannot be"):
+        bench.node(name)
+
+
+def test_a_pool_may_be_empty(bench):
+    assert bench.node("a", joins={"reports": []}).look().pools == {"reports": frozenset()}
+
+
+def test_a_member_that_beats_stays_one(bench):
+    a = bench.node("a", joins=POOLS, beats=True)
+    until = time.monotonic() + 1.5 * TIMEOUT.total_seconds()
+
+    wait_until(lambda: time.monotonic() > until)
+
+    assert a.is_member
+    assert not is_gone(a, seen_by=bench.node("watcher"))
+
+
+def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_them(bench):
+    a = bench.node("a", joins=POOLS)
+    b = bench.node("b", joins=POOLS, beats=True)
+
+    # It knows earlier whatever happens in between: nobody sees a member go that takes itself for one.
+    wait_until(lambda: not a.is_member)
+    wait_until(lambda: is_gone(a, seen_by=b))
+
+    assert not is_gone(b, seen_by=b)
+
+
+def test_a_member_that_is_cut_off_is_gone_for_the_others_and_knows_it_before_them(bench):
+    a = bench.node("a", joins=POOLS, beats=True)
+    b = bench.node("b", joins=POOLS, beats=True)
+    bench.cut(a)
+
+    wait_until(lambda: not a.is_member)
+    wait_until(lambda: is_gone(a, seen_by=b))
+
+    bench.heal(a)
+    bench.silence(a)
+    patiently(lambda: a.join(POOLS))
+    assert not is_gone(a, seen_by=b)
+
+
+def test_a_member_that_is_cut_off_for_a_moment_stays_one(bench):
+    a = bench.node("a", joins=POOLS, beats=True)
+    watcher = bench.node("watcher")
+
+    bench.cut(a)
+    until = time.monotonic() + TIMEOUT.total_seconds() / 5
+    wait_until(lambda: time.monotonic() > until)
+    bench.heal(a)
+
+    patiently(a.beat)
+    assert a.is_member
+    assert not is_gone(a, seen_by=watcher)
+
+
+def test_who_leaves_is_gone_at_once_and_what_he_had_is_nobodys(bench):
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins={})
+    rebalance(a)
+    assert len(a.look().shares) == 3
+
+    a.leave()
+
+    seen = b.look()
+    assert (set(seen.members), seen.gone, seen.shares) == ({"b"}, frozenset(), {})
+    with pytest.raises(NotMember):
+        a.beat()
+
+
+def test_who_joins_again_does_nothing_until_he_is_told(bench):
+    a = bench.node("a", joins=POOLS)
+    rebalance(a)
+
+    a.join({"reports": ["north"]})
+
+    assert a.mine() == {}
+    assert a.look().members == {"a": {"reports"}}
+
+
+def test_of_two_processes_of_one_name_the_later_has_it(bench):
+    former = bench.node("a", joins=POOLS)
+    former.campaign()
+
+    later = bench.node("a", joins={"mails": ["all"]})
+
+    with pytest.raises(NotMember):
+        former.beat()
+    assert not former.is_member
+    assert former.office is None
+    assert later.campaign() is not None
+    assert later.look().members == {"a": {"mails"}}
+
+
+def test_clusters_know_nothing_of_each_other(bench):
+    bench.node("a", joins=POOLS)
+    bench.cluster = f"{bench.cluster}-other"
+
+    assert bench.node("b", joins={}).look().members == {"b": frozenset()}
+
+
+# --- Pools ---------------------------------------------------------------------------------------
+
+
+def test_a_pool_that_changes_is_seen(bench):
+    a = bench.node("a", joins=POOLS)
+
+    assert a.change_pool("reports", ["south", "west"])
+
+    assert bench.node("watcher").look().pools["reports"] == {"south", "west"}
+
+
+def test_a_pool_that_is_the_same_is_not_written(bench):
+    a = bench.node("a", joins=POOLS)
+    office, seen = as_main(a)
+
+    assert not a.change_pool("reports", ["south", "north", "south"])
+
+    # What rests on the sight from before still holds.
+    a.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+
+
+def test_only_who_can_do_a_job_changes_its_pool(bench):
+    a = bench.node("a", joins={"mails": ["all"]})
+    bench.node("b", joins=POOLS)
+
+    with pytest.raises(NotMember, match="that can do reports"):
+        a.change_pool("reports", ["west"])
+
+    assert a.look().pools["reports"] == {"north", "south"}
+
+
+def test_the_pool_of_a_job_is_what_was_said_of_it_last(bench):
+    a = bench.node("a", joins={"reports": ["north"]})
+
+    bench.node("b", joins={"reports": ["south", "west"]})
+
+    assert a.look().pools == {"reports": {"south", "west"}}
+
+
+def test_items_with_bad_names_change_no_pool(bench):
+    a = bench.node("a", joins=POOLS)
+
+    with pytest.raises(BadName, match="the item of job reports 'no/rth' cannot be"):
+        a.change_pool("reports", ["west", "no/rth"])
+
+    assert a.look().pools["reports"] == {"north", "south"}
+
+
+def test_pools_of_jobs_that_nobody_can_do_are_forgotten_and_others_stay(bench):
+    a, b = bench.node("a", joins={"mails": ["all"]}), bench.node("b", joins=POOLS)
+    b.leave()
+    office, seen = as_main(a)
+
+    assert a.forget_idle(seen=seen, office=office) == {"reports"}
+
+    assert a.look().pools == {"mails": {"all"}}
+    seen = a.look()
+    assert a.forget_idle(seen=seen, office=office) == frozenset()
+
+
+def test_free_locks_of_items_that_are_no_more_are_forgotten_and_held_ones_stay(bench):
+    a = bench.node("a", joins=POOLS)
+    old = [a.acquire(WorkItem("reports", item), lease=TIMEOUT * 30) for item in ("yesterday", "today")]
+    kept = a.acquire(NORTH, lease=TIMEOUT * 30)
+    a.release(old[0])
+    office, seen = as_main(a)
+
+    a.forget_idle(seen=seen, office=office)
+
+    assert [lock.item for lock in a.locks()] == [NORTH, ("reports", "today")]
+    assert all(a.release(lock) for lock in (old[1], kept))
+    assert a.acquire(WorkItem("reports", "yesterday"), lease=TIMEOUT).note == ""
+
+
+# --- The main ------------------------------------------------------------------------------------
+
+
+def test_of_three_that_would_be_main_one_is(bench):
+    nodes = [bench.node(name, joins={}) for name in "abc"]
+
+    offices = [node.campaign() for node in nodes]
+
+    assert [office for office in offices if office] == [node.office for node in nodes if node.office]
+    (office,) = (office for office in offices if office)
+    assert office.term == 1
+    assert [(node.look().main, node.look().term) for node in nodes] == [(office.main, 1)] * 3
+
+
+def test_of_many_that_would_be_main_at_once_one_is(bench):
+    nodes = [bench.node(f"node-{number}", joins={}) for number in range(5)]
+    together = threading.Barrier(5)
+
+    def campaign(node):
+        together.wait()
+        node.campaign()
+
+    threads = [threading.Thread(target=campaign, args=[node]) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sum(node.office is not None for node in nodes) <= 1
+    for node in nodes:
+        node.campaign()
+    assert sum(node.office is not None for node in nodes) == 1
+
+
+def test_who_is_main_stays_it_in_the_same_term(bench):
+    a, b = bench.node("a", joins={}), bench.node("b", joins={})
+    office = a.campaign()
+
+    assert b.campaign() is None
+    assert a.campaign() == office
+
+
+@pytest.mark.parametrize("way_out", ["resign", "leave"])
+def test_who_leaves_his_office_is_followed_at_once_in_a_higher_term(bench, way_out):
+    a, b = bench.node("a", joins={}), bench.node("b", joins={})
+    former = a.campaign()
+    b.campaign()
+
+    getattr(a, way_out)()
+
+    assert a.office is None
+    assert b.look().main is None
+    assert b.campaign().term > former.term
+
+
+@pytest.mark.parametrize("fault", ["silence", "cut"])
+def test_a_main_that_is_lost_is_followed_and_never_are_there_two(bench, fault):
+    a, b = bench.node("a", joins={}, beats=True), bench.node("b", joins={}, beats=True)
+    former = a.campaign()
+    b.campaign()
+
+    getattr(bench, fault)(a)
+
+    def is_followed():
+        b.campaign()
+        offices = [a.office, b.office]
+        assert None in offices, f"both are main: {offices}"
+        return b.office is not None
+
+    wait_until(is_followed)
+    assert b.office.term > former.term
+
+
+def test_a_main_that_was_lost_comes_back_as_a_member_like_others(bench):
+    a, b = bench.node("a", joins={}, beats=True), bench.node("b", joins={}, beats=True)
+    a.campaign()
+    bench.cut(a)
+    wait_until(lambda: b.campaign() is not None)
+    bench.silence(a)
+    bench.heal(a)
+
+    patiently(lambda: a.join({}))
+
+    assert a.campaign() is None
+    assert a.look().main == "b"
+    assert b.campaign() is not None
+
+
+# --- Who does what -------------------------------------------------------------------------------
+
+
+def test_what_the_main_writes_is_what_the_members_read(bench):
+    a, b = bench.node("a", joins={"reports": ["north", "south"]}), bench.node("b", joins=POOLS)
+    office, seen = as_main(a)
+
+    assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, office=office) == 3
+
+    assert a.mine() == {"reports": {"north"}}
+    assert b.mine() == {"reports": {"south"}, "mails": {"all"}}
+    assert a.look().shares == {NORTH: "a", SOUTH: "b", MAILS: "b"}
+
+
+def test_only_what_changes_is_written(bench):
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
+    office, seen = as_main(a)
+    a.assign({NORTH: "a", SOUTH: "a", MAILS: "b"}, seen=seen, office=office)
+
+    seen = a.look()
+    assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, office=office) == 1
+
+    assert a.mine() == {"reports": {"north"}}
+    assert b.mine() == {"reports": {"south"}, "mails": {"all"}}
+
+
+def test_a_plan_that_changes_nothing_writes_nothing(bench):
+    a = bench.node("a", joins=POOLS)
+    rebalance(a)
+    office, seen = as_main(a)
+
+    assert rebalance(a) == 0
+
+    # What rests on the sight from before still holds.
+    assert a.assign({NORTH: "a"}, seen=seen, office=office) == 0
+    assert a.look().shares == {NORTH: "a"}
+
+
+def test_items_that_are_no_more_are_taken_from_those_who_do_them(bench):
+    a = bench.node("a", joins=POOLS)
+    rebalance(a)
+
+    a.change_pool("reports", ["north"])
+    rebalance(a)
+
+    assert a.mine() == {"reports": {"north"}, "mails": {"all"}}
+
+
+def _joins(bench, a):
+    bench.node("late", joins=POOLS)
+
+
+def _pool(bench, a):
+    a.change_pool("reports", ["west"])
+
+
+def _plan(bench, a):
+    rebalance(a)
+
+
+@pytest.mark.parametrize("change", [_joins, _pool, _plan])
+def test_a_plan_made_from_an_old_sight_is_refused_and_changes_nothing(bench, change):
+    a = bench.node("a", joins=POOLS)
+    office, seen = as_main(a)
+    change(bench, a)
+    before = a.look().shares
+
+    with pytest.raises(Outdated):
+        a.assign({NORTH: "a", SOUTH: "a"}, seen=seen, office=office)
+
+    assert a.look().shares == before
+
+
+def test_a_plan_that_names_a_member_that_has_left_is_refused(bench):
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
+    office, seen = as_main(a)
+    b.leave()
+
+    with pytest.raises(Outdated):
+        a.assign({NORTH: "b"}, seen=seen, office=office)
+
+
+def test_a_plan_that_names_a_stranger_is_refused(bench):
+    a = bench.node("a", joins=POOLS)
+    office, seen = as_main(a)
+
+    with pytest.raises(ValueError, match="reports/north cannot be done by nobody, which is no member"):
+        a.assign({NORTH: "nobody"}, seen=seen, office=office)
+
+
+def test_a_strategy_that_loses_items_changes_nothing(bench):
+    a = bench.node("a", joins=POOLS)
+    rebalance(a)
+    before = a.look()
+
+    with pytest.raises(StrategyRefused, match="placed mails/all, reports/north, reports/south nowhere"):
+        share_out(lambda situation, placed: {}, before.situation())
+
+    assert a.look().shares == before.shares
+
+
+def test_who_is_main_no_more_writes_nothing(bench):
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
+    office, seen = as_main(a)
+    a.resign()
+    b.campaign()
+
+    with pytest.raises(NotMain, match="term 1 is over"):
+        a.assign({NORTH: "a"}, seen=seen, office=office)
+    with pytest.raises((NotMain, Outdated)):
+        a.assign({NORTH: "a"}, seen=a.look(), office=office)
+
+    assert b.look().shares == {}
+
+
+def test_a_main_that_woke_up_too_late_writes_nothing(bench):
+    a, b = bench.node("a", joins=POOLS, beats=True), bench.node("b", joins=POOLS, beats=True)
+    office, seen = as_main(a)
+    bench.silence(a)
+    wait_until(lambda: b.campaign() is not None)
+
+    with pytest.raises(CoordinationError):
+        patiently(lambda: a.assign({NORTH: "a"}, seen=seen, office=office))
+
+    assert b.look().shares == {}
+
+
+def test_what_a_lost_member_did_goes_to_others_and_he_is_forgotten(bench):
+    a, b = bench.node("a", joins=POOLS, beats=True), bench.node("b", joins=POOLS)
+    office, seen = as_main(a)
+    a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, office=office)
+    wait_until(lambda: is_gone(b, seen_by=a))
+    assert a.look().gone == {"b"}
+
+    assert rebalance(a) == 2
+
+    seen = a.look()
+    assert (set(seen.shares.values()), set(seen.members), seen.gone) == ({"a"}, {"a"}, frozenset())
+    with pytest.raises(NotMember):
+        patiently(b.beat)
+
+
+def test_a_job_that_is_disabled_is_given_to_nobody(bench):
+    seen = bench.node("a", joins=POOLS).look()
+
+    shares = share_out(evenly_spread, seen.situation(disabled={"reports"}))
+
+    assert shares == {MAILS: "a"}
+
+
+def test_thousands_of_items_change_hands_and_none_is_ever_at_two_nodes(bench):
+    pools = {f"job-{job}": [f"item-{item}" for item in range(300)] for job in range(8)}
+    a = bench.node("a", joins=pools, beats=True)
+    assert rebalance(a) == 2400
+
+    b = bench.node("b", joins=pools, beats=True)
+    assert rebalance(a) == 1200
+
+    of_a, of_b = a.mine(), b.mine()
+    assert all(not of_a[job] & of_b[job] for job in pools)
+    assert sum(map(len, of_a.values())) == sum(map(len, of_b.values())) == 1200
+
+
+# --- Watches -------------------------------------------------------------------------------------
+
+
+class Woken:
+    """What a watch calls."""
+
+    def __init__(self, node):
+        self._calls = 0
+        node.watch(self._count)
+        wait_until(lambda: self._calls > 0)
+
+    def _count(self):
+        self._calls += 1
+
+    def by(self, change):
+        """Make a change, and wait until it was told."""
+        self._settle()
+        before = self._calls
+        change()
+        wait_until(lambda: self._calls > before)
+
+    def _settle(self):
+        while True:
+            before = self._calls
+            time.sleep(0.1)
+            if before == self._calls:
+                return
+
+
+def test_whatever_may_call_for_another_plan_wakes_who_watches(bench):
+    woken = Woken(bench.node("watcher"))
+    a = bench.node("a")
+
+    woken.by(lambda: a.join(POOLS))
+    woken.by(lambda: a.change_pool("reports", ["west"]))
+    woken.by(a.campaign)
+    woken.by(lambda: rebalance(a))
+    woken.by(a.resign)
+    woken.by(a.leave)
+
+
+def test_who_watches_is_woken_after_a_restart_of_the_server_and_from_then_on(bench):
+    watcher = bench.node("watcher")
+    woken = Woken(watcher)
+    a = bench.node("a")
+
+    def restart():
+        bench.restart()
+        patiently(watcher.look)
+
+    woken.by(restart)
+
+    woken.by(lambda: patiently(lambda: a.join(POOLS)))
+
+
+# --- What breaks ---------------------------------------------------------------------------------
+
+
+def test_a_cluster_lives_through_a_restart_of_the_server(bench):
+    a, b = bench.node("a", joins=POOLS, beats=True), bench.node("b", joins=POOLS, beats=True)
+    rebalance(a)
+    shares, term = a.look().shares, a.office.term
+
+    bench.restart()
+
+    assert patiently(bench.node("watcher").look).shares == shares
+    for node in (a, b):
+        come_back(node)
+    wait_until(lambda: a.campaign() is not None or b.campaign() is not None)
+    assert b.look().term >= term
+
+
+def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
+    a, b = bench.node("a", joins={}, beats=True), bench.node("b", joins={}, beats=True)
+    former = a.campaign()
+    bench.freeze()
+
+    wait_until(lambda: a.office is None and not a.is_member and not b.is_member)
+
+    bench.thaw()
+    for node in (a, b):
+        bench.silence(node)
+        patiently(lambda node=node: node.join({}))
+        bench.let_beat(node)
+
+    def there_is_a_main():
+        for node in (a, b):
+            patiently(node.campaign)
+        offices = [node.office for node in (a, b) if node.office]
+        assert len(offices) < 2
+        return bool(offices)
+
+    wait_until(there_is_a_main)
+    assert patiently(a.look).term > former.term
+
+
+def test_a_closed_node_asks_nothing_any_more(bench):
+    a = bench.node("a", joins={}, beats=False)
+
+    a.close()
+
+    assert not a.is_member
+    assert a.office is None

@@ -1,0 +1,382 @@
+"""Locks of items, in both stores: one holder at a time, for as long as a lease, whatever breaks."""
+
+import datetime as dt
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.names import BadName
+from nodes.coordination.port import ItemLock, LockSeen, Unreachable
+from tests.cluster import wait_until
+
+ITEM = WorkItem("reports", "north")
+OTHER_ITEM = WorkItem("reports", "south")
+LONG = dt.timedelta(seconds=60)
+SHORT = dt.timedelta(seconds=0.4)
+
+
+@pytest.fixture
+def a(bench):
+    return bench.node("a")
+
+
+@pytest.fixture
+def b(bench):
+    return bench.node("b")
+
+
+def take(node, item=ITEM, *, lease=LONG, note=""):
+    lock = node.acquire(item, lease=lease, note=note)
+    assert isinstance(lock, ItemLock), f"it is held: {lock}"
+    return lock
+
+
+def wait_for_the_end_of(lock, seen_by):
+    """Until the lease is over for those who do not hold it."""
+    wait_until(lambda: seen_by.lock_of(lock.item).has_expired)
+
+
+# --- Taking and giving back ----------------------------------------------------------------------
+
+
+def test_a_free_lock_is_taken(a):
+    lock = take(a)
+
+    assert LONG * 0.9 < lock.remaining() <= LONG
+
+
+def test_a_lock_that_is_held_is_not_taken_and_says_who_has_it_since_when_and_what_for(a, b):
+    mine = take(a, note="run 7")
+
+    seen = b.acquire(ITEM, lease=LONG)
+
+    assert isinstance(seen, LockSeen)
+    assert (seen.item, seen.holder, seen.note, seen.since) == (ITEM, "a", "run 7", mine.since)
+    assert seen.host
+    assert LONG * 0.9 < seen.remaining <= LONG
+
+
+def test_a_node_does_not_take_a_second_time_what_it_holds(a):
+    take(a)
+
+    assert isinstance(a.acquire(ITEM, lease=LONG), LockSeen)
+
+
+def test_a_lock_that_was_given_back_can_be_taken(a, b):
+    assert a.release(take(a))
+
+    take(b)
+
+
+def test_a_lock_that_was_given_back_cannot_be_given_back_again(a):
+    lock = take(a)
+    a.release(lock)
+
+    assert not a.release(lock)
+
+
+def test_a_lock_that_was_given_back_cannot_be_prolonged(a):
+    lock = take(a)
+    a.release(lock)
+
+    assert a.prolong(lock, lease=LONG) is None
+    assert a.lock_of(ITEM) is None
+
+
+def test_what_was_given_back_and_taken_by_another_is_not_mine_to_give_back(a, b):
+    lock = take(a)
+    a.release(lock)
+    take(b)
+
+    assert not a.release(lock)
+    assert a.lock_of(ITEM).holder == "b"
+
+
+def test_items_of_the_same_name_in_other_jobs_have_locks_of_their_own(a, b):
+    take(a, WorkItem("reports", "all"))
+
+    take(b, WorkItem("mails", "all"))
+
+
+def test_another_cluster_has_locks_of_its_own(bench, a):
+    take(a)
+    bench.cluster = f"{bench.cluster}-other"
+
+    take(bench.node("c"))
+
+
+def test_a_lock_that_nobody_took_is_none(a):
+    assert a.lock_of(ITEM) is None
+    assert a.locks() == ()
+
+
+def test_all_locks_are_listed_in_the_order_of_their_items(a, b):
+    take(b, OTHER_ITEM)
+    take(a)
+    take(a, WorkItem("mails", "all"))
+
+    assert [(lock.item, lock.holder) for lock in b.locks()] == [
+        (("mails", "all"), "a"),
+        (ITEM, "a"),
+        (OTHER_ITEM, "b"),
+    ]
+
+
+@pytest.mark.parametrize("item", [WorkItem("reports", "a/b"), WorkItem("reports", ".."), WorkItem("", "all")])
+def test_a_lock_of_what_has_no_name_is_refused(a, item):
+    with pytest.raises(BadName, match=r"it must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
+        a.acquire(item, lease=LONG)
+
+
+# --- Leases --------------------------------------------------------------------------------------
+
+
+def test_a_lock_whose_lease_is_over_is_taken_by_another(a, b):
+    wait_for_the_end_of(take(a, lease=SHORT), seen_by=b)
+
+    take(b)
+
+    assert a.lock_of(ITEM).holder == "b"
+
+
+def test_a_lock_whose_lease_is_over_is_taken_by_the_same_node_anew(a):
+    first = take(a, lease=SHORT)
+    wait_for_the_end_of(first, seen_by=a)
+
+    assert take(a).token != first.token
+
+
+def test_the_holder_lets_go_before_another_can_have_it(a, b):
+    mine = take(a, lease=SHORT)
+
+    wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
+
+    assert mine.remaining() == dt.timedelta()
+
+
+def test_a_lock_that_another_took_over_cannot_be_prolonged(a, b):
+    lost = take(a, lease=SHORT)
+    wait_for_the_end_of(lost, seen_by=b)
+    take(b)
+
+    assert a.prolong(lost, lease=LONG) is None
+    assert a.lock_of(ITEM).holder == "b"
+
+
+def test_a_lock_that_another_took_over_and_let_expire_cannot_be_prolonged_either(a, b):
+    lost = take(a, lease=SHORT)
+    wait_for_the_end_of(lost, seen_by=b)
+    wait_for_the_end_of(take(b, lease=SHORT), seen_by=a)
+
+    assert a.prolong(lost, lease=LONG) is None
+
+
+def test_a_lock_that_another_took_over_cannot_be_given_back(a, b):
+    lost = take(a, lease=SHORT)
+    wait_for_the_end_of(lost, seen_by=b)
+    take(b)
+
+    assert not a.release(lost)
+    assert a.lock_of(ITEM).holder == "b"
+
+
+def test_a_lock_that_is_prolonged_outlives_its_first_lease(a, b):
+    first = take(a, lease=SHORT)
+
+    longer = a.prolong(first, lease=LONG)
+
+    wait_until(lambda: first.remaining() == dt.timedelta())
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+    assert longer.remaining() > LONG / 2
+
+
+def test_a_lock_that_is_prolonged_is_held_since_it_was_taken(a, b):
+    first = take(a, note="run 7")
+
+    longer = a.prolong(first, lease=2 * LONG)
+
+    seen = b.lock_of(ITEM)
+    assert (longer.since, longer.token, longer.note) == (first.since, first.token, first.note)
+    assert (seen.since, seen.note) == (first.since, first.note)
+    assert seen.remaining > LONG
+
+
+def test_a_lock_that_is_taken_over_is_held_since_then(a, b):
+    first = take(a, lease=SHORT)
+    wait_for_the_end_of(first, seen_by=b)
+
+    second = take(b)
+
+    assert second.since - first.since >= SHORT
+    assert a.lock_of(ITEM).since == second.since
+
+
+def test_a_lock_whose_lease_is_over_can_be_prolonged_if_nobody_took_it(a, b):
+    lock = take(a, lease=SHORT)
+    wait_for_the_end_of(lock, seen_by=b)
+
+    assert a.prolong(lock, lease=LONG) is not None
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+
+
+def test_a_lock_whose_lease_is_over_can_be_given_back_if_nobody_took_it(a, b):
+    lock = take(a, lease=SHORT)
+    wait_for_the_end_of(lock, seen_by=b)
+
+    assert a.release(lock)
+    assert b.lock_of(ITEM) is None
+
+
+def test_a_lease_can_be_made_shorter(a, b):
+    lock = take(a)
+
+    a.prolong(lock, lease=SHORT)
+
+    wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
+
+
+# --- Many at once --------------------------------------------------------------------------------
+
+
+def test_of_many_who_ask_at_once_one_gets_it(bench):
+    nodes = [bench.node(f"node-{number}") for number in range(6)]
+
+    assert len(winners(nodes)) == 1
+
+
+def test_of_many_who_would_take_it_over_at_once_one_gets_it(bench, a):
+    nodes = [bench.node(f"node-{number}") for number in range(6)]
+    wait_for_the_end_of(take(a, lease=SHORT), seen_by=nodes[0])
+
+    assert len(winners(nodes)) == 1
+
+
+def test_of_threads_of_one_node_that_ask_at_once_one_gets_it(a):
+    assert len(winners([a] * 6)) == 1
+
+
+def winners(nodes):
+    """All of them ask at the same moment; returns the locks that were given."""
+    together = threading.Barrier(len(nodes))
+
+    def ask(node):
+        together.wait()
+        return node.acquire(ITEM, lease=LONG)
+
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        return [lock for lock in pool.map(ask, nodes) if isinstance(lock, ItemLock)]
+
+
+def test_thirty_locks_are_held_prolonged_and_given_back_side_by_side(a, b):
+    items = [WorkItem("reports", f"part-{number}") for number in range(30)]
+
+    def life(number):
+        node, item = (a, b)[number % 2], items[number]
+        lock = node.prolong(take(node, item), lease=LONG)
+        return node.lock_of(item).holder == node.node and node.release(lock)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(life, range(30)))
+    assert a.locks() == ()
+
+
+# --- What breaks ---------------------------------------------------------------------------------
+
+
+def test_a_holder_who_is_cut_off_keeps_the_lock_until_its_lease_is_over(bench, a, b):
+    mine = take(a, lease=dt.timedelta(seconds=1.5))
+    bench.cut(a)
+
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+    wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
+    assert mine.remaining() == dt.timedelta()
+
+
+def test_a_holder_who_is_cut_off_cannot_prolong_and_hears_so_when_he_is_back(bench, a, b):
+    mine = take(a, lease=SHORT)
+    bench.cut(a)
+
+    with pytest.raises(Unreachable):
+        a.prolong(mine, lease=LONG)
+
+    wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
+    bench.heal(a)
+    wait_until(lambda: is_reachable(a))
+    assert a.prolong(mine, lease=LONG) is None
+
+
+def is_reachable(node):
+    try:
+        node.lock_of(ITEM)
+    except Unreachable:
+        return False
+    return True
+
+
+def test_a_holder_who_is_cut_off_for_less_than_his_lease_still_has_it(bench, a, b):
+    mine = take(a)
+    bench.cut(a)
+    with pytest.raises(Unreachable):
+        a.lock_of(ITEM)
+    bench.heal(a)
+
+    wait_until(lambda: is_reachable(a))
+
+    assert a.prolong(mine, lease=LONG) is not None
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+
+
+def test_a_lock_outlives_a_restart_of_the_server(bench, a, b):
+    mine = take(a)
+
+    bench.restart()
+
+    wait_until(lambda: is_reachable(a) and is_reachable(b))
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+    assert a.release(mine)
+
+
+def test_a_server_that_is_frozen_gives_no_lock_and_takes_none(bench, a, b):
+    mine = take(a)
+    bench.freeze()
+
+    for node in (a, b):
+        with pytest.raises(Unreachable):
+            node.acquire(OTHER_ITEM, lease=LONG)
+
+    bench.thaw()
+    wait_until(lambda: is_reachable(a) and is_reachable(b))
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+    assert a.prolong(mine, lease=LONG) is not None
+
+
+def test_a_holder_who_leaves_the_cluster_keeps_the_lock_until_its_lease_is_over(bench, b):
+    leaving = bench.node("c", joins={"reports": ["north"]}, beats=True)
+    take(leaving)
+
+    leaving.leave()
+
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+
+
+def test_a_holder_who_ends_keeps_the_lock_until_its_lease_is_over(bench, a, b):
+    take(a, lease=dt.timedelta(seconds=1.5))
+    a.close()
+
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+    wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
+
+
+def test_a_lock_whose_answer_was_lost_is_mine_when_i_ask_again(bench, a, b):
+    lost = bench.proxy(a).lose_answer(bench.asks_for_a_lock)
+    with pytest.raises(Unreachable):
+        a.acquire(ITEM, lease=LONG)
+    lost.result(10)
+    wait_until(lambda: is_reachable(a))
+
+    mine = take(a)
+
+    assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
+    assert a.release(mine)

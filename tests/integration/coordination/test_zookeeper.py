@@ -1,0 +1,290 @@
+"""What is ZooKeeper's own: the tree, quiet, credentials, and what is left after a server that lost what it knew."""
+
+import datetime as dt
+import json
+import time
+
+import pytest
+
+from nodes.assignment.pools import WorkItem, share_out
+from nodes.assignment.spread import evenly_spread
+from nodes.coordination.database import DatabaseFloor
+from nodes.coordination.paths import Tree
+from nodes.coordination.port import ItemLock, NotMember, Refused, Unreachable
+from nodes.coordination.zookeeper_session import Address, Session
+from tests.cluster import wait_until
+from tests.integration.coordination.conftest import TIMEOUT
+from tests.integration.coordination.test_clusters import POOLS, come_back, patiently, rebalance
+
+LONG = dt.timedelta(seconds=60)
+NORTH = WorkItem("reports", "north")
+
+
+@pytest.fixture
+def bench(zookeeper_bench):
+    return zookeeper_bench
+
+
+@pytest.fixture
+def session(bench):
+    """A session that is nobody's, to look behind the scenes."""
+    made = Session(address=Address(hosts=f"127.0.0.1:{bench.server.port}", root=bench.root), timeout=TIMEOUT)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def tree(bench):
+    return Tree(f"{bench.root}/{bench.cluster}")
+
+
+# --- The tree ------------------------------------------------------------------------------------
+
+
+def test_the_tree_is_djms(bench, session, tree):
+    a = bench.node("a", joins=POOLS)
+    rebalance(a)
+    a.acquire(NORTH, lease=LONG, note="run 7")
+
+    assert session.children(tree.root) == {
+        "alive", "leader-latch", "locks", "main-term", "work-pool", "work-pool-version", "worker-assignment-version",
+        "worker-version", "workers",
+    }  # fmt: skip
+    assert session.stat(f"{tree.root}/alive/a").session != 0
+    assert session.children(f"{tree.root}/workers/a/available") == {"reports", "mails"}
+    assert session.children(f"{tree.root}/workers/a/assigned/reports") == {"north", "south"}
+    assert session.children(f"{tree.root}/work-pool/reports") == {"north", "south"}
+    lock, _stat = session.get(f"{tree.root}/locks/reports/work-share-north.lock")
+    assert {"uuid", "expirationTimestamp", "metadata", "hostname"} < json.loads(lock).keys()
+
+
+def test_each_transaction_counts_up_the_versions_of_what_it_changes(bench, session, tree):
+    a = bench.node("a")
+
+    def counted(change):
+        paths = (tree.pool_version, tree.worker_version, tree.assignment_version)
+        before = [session.get(path)[1].version for path in paths]
+        change()
+        session.sync(tree.root)
+        return tuple(session.get(path)[1].version - old for path, old in zip(paths, before, strict=True))
+
+    assert counted(lambda: a.join(POOLS)) == (1, 1, 0)
+    assert counted(lambda: a.change_pool("reports", ["north"])) == (1, 0, 0)
+    assert counted(lambda: a.change_pool("reports", ["north"])) == (0, 0, 0)
+    assert counted(lambda: rebalance(a)) == (0, 0, 1)
+    assert counted(lambda: rebalance(a)) == (0, 0, 0)
+    assert counted(a.leave) == (0, 1, 0)
+
+
+def test_a_calm_cluster_writes_nothing(bench):
+    nodes = [bench.node(name, joins=POOLS, beats=True) for name in "abc"]
+    for node in nodes:
+        node.campaign()
+    rebalance(nodes[0])
+    writes, until = bench.server.writes(), time.monotonic() + 1
+
+    while time.monotonic() < until:
+        for node in nodes:
+            node.campaign()
+            node.mine()
+        rebalance(nodes[0])
+        nodes[0].forget_idle(seen=nodes[0].look(), office=nodes[0].office)
+
+    assert bench.server.writes() == writes
+
+
+# --- Who may -------------------------------------------------------------------------------------
+
+
+def test_with_credentials_nobody_else_reads_or_writes_the_tree(bench):
+    a = bench.node("a", joins=POOLS, credentials="crawl:secret")
+    rebalance(a)
+    a.acquire(NORTH, lease=LONG)
+
+    for credentials in ("", "crawl:guess", "other:secret"):
+        with pytest.raises(Refused, match="refuses us: NoAuthError; look at the credentials"):
+            bench.node("b", credentials=credentials)
+    assert bench.node("c", joins=POOLS, credentials="crawl:secret").look().members.keys() == {"a", "c"}
+
+
+def test_a_path_that_something_else_uses_is_left_alone(bench, session, tree):
+    for path in ("/tests", bench.root):
+        if session.stat(path) is None:
+            session.create(path)
+    session.create(tree.root, b"brokers of a message queue")
+
+    with pytest.raises(
+        Refused, match=f"{tree.root} in ZooKeeper is in use by something else: it holds b'brokers of a message"
+    ):
+        bench.node("a")
+
+    assert session.children(tree.root) == frozenset()
+
+
+def test_a_session_that_is_granted_for_less_than_is_trusted_is_refused(bench):
+    with pytest.raises(
+        Refused, match="grants sessions of 60 s at most, and 100 s are asked for: lower the timeout, or raise"
+    ):
+        bench.node("a", timeout=dt.timedelta(seconds=100))
+
+
+def test_where_there_is_no_zookeeper_one_hears_so_within_the_timeout(bench):
+    a = bench.node("a", joins={})
+    bench.proxy(a).cut(refuses=True)
+    bench.proxy(a).kill()
+    began_at = time.monotonic()
+
+    with pytest.raises(Unreachable, match=r"ZooKeeper at 127\.0\.0\.1:"):
+        a.look()
+
+    assert time.monotonic() - began_at < 3 * TIMEOUT.total_seconds()
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "root"),
+    [
+        ("zk1:2181,zk2:2181", "zk1:2181,zk2:2181", "/crawlctl"),
+        ("zk1:2181,zk2:2181/teams/search/", "zk1:2181,zk2:2181", "/teams/search"),
+        ("zk1", "zk1", "/crawlctl"),
+    ],
+)
+def test_an_address_says_hosts_and_a_path(text, hosts, root):
+    assert Address.parse(text) == Address(hosts=hosts, root=root)
+
+
+# --- What lost its memory ------------------------------------------------------------------------
+
+
+def reach_term(node, term):
+    while (office := node.campaign()).term < term:
+        node.resign()
+    return office
+
+
+def lose_memory(bench, backup=None):
+    bench.server.stop()
+    bench.server.restore(backup)
+    bench.server.start()
+
+
+def test_terms_grow_over_a_server_that_was_wiped(bench):
+    a = bench.node("a", joins=POOLS, beats=True)
+    former = reach_term(a, 3)
+
+    lose_memory(bench)
+    wait_until(lambda: a.office is None)
+    come_back(a)
+
+    assert a.campaign().term > former.term
+    assert a.look().members == {"a": {"reports", "mails"}}
+
+
+def test_terms_grow_over_a_server_that_was_restored_from_an_old_backup(bench, tmp_path):
+    a = bench.node("a", joins=POOLS, beats=True)
+    a.campaign()
+    bench.server.stop()
+    bench.server.copy_to(tmp_path / "backup")
+    bench.server.start()
+    come_back(a)
+    former = reach_term(a, 5)
+
+    lose_memory(bench, tmp_path / "backup")
+    wait_until(lambda: a.office is None)
+    come_back(a)
+    wait_until(lambda: patiently(a.campaign) is not None)
+
+    assert a.office.term > former.term
+
+
+def test_a_main_that_never_heard_of_higher_terms_takes_office_anew_when_somebody_did(bench):
+    a = bench.node("a", joins=POOLS, beats=True)
+    former = reach_term(a, 3)
+    lose_memory(bench)
+    newcomer = bench.node("newcomer", joins=POOLS, beats=True)
+    assert newcomer.campaign().term == 1
+    bench.silence(a)
+
+    come_back(a)
+    assert a.campaign() is None
+
+    assert newcomer.campaign().term > former.term
+    assert rebalance(newcomer) == 3
+
+
+def test_with_a_floor_no_term_is_given_twice_whatever_was_lost_and_whoever_is_new(bench, dsn):
+    def floor():
+        return DatabaseFloor(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
+
+    a = bench.node("a", joins=POOLS, beats=True, floor=floor())
+    former = reach_term(a, 3)
+    bench.silence(a)
+    lose_memory(bench)
+
+    newcomer = bench.node("newcomer", joins=POOLS, floor=floor())
+
+    assert newcomer.campaign().term > former.term
+    assert floor().read() == newcomer.office.term
+
+
+def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_path):
+    a = bench.node("a", joins=POOLS, beats=True)
+    rebalance(a)
+    bench.server.stop()
+    bench.server.copy_to(tmp_path / "backup")
+    bench.server.start()
+    bench.silence(a)
+
+    lose_memory(bench, tmp_path / "backup")
+    b = bench.node("b", joins=POOLS, beats=True)
+    wait_until(lambda: b.look().gone == {"a"})
+    wait_until(lambda: b.campaign() is not None)
+
+    seen = b.look()
+    assert b.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=b.office) == 3
+    with pytest.raises(NotMember):
+        patiently(a.beat)
+
+
+# --- Locks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xff\x00",
+        b"held",
+        b"{}",
+        b"[1]",
+        b'{"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": null, "lease": 1e99}',
+    ],
+)
+def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garbage):
+    a = bench.node("a")
+    session.create(tree.locks("reports"))
+    session.create(tree.lock(NORTH), garbage)
+
+    seen = a.lock_of(NORTH)
+    assert (seen.holder, seen.has_expired) == ("", True)
+
+    assert isinstance(a.acquire(NORTH, lease=LONG), ItemLock)
+    assert a.lock_of(NORTH).holder == "a"
+
+
+def test_a_lock_that_was_made_anew_is_not_taken_for_the_one_that_had_expired(bench, session, tree):
+    a = bench.node("a")
+    expired = a.acquire(NORTH, lease=dt.timedelta(0))
+    # What another reads now would be as true of the lock that follows, if versions began anew.
+    _data, stat = session.get(tree.lock(NORTH))
+    a.release(expired)
+    a.acquire(NORTH, lease=LONG)
+
+    assert session.get(tree.lock(NORTH))[1].version > stat.version
+
+
+def test_what_a_nodes_clock_said_of_the_end_of_a_lease_counts_for_nothing(bench, session, tree):
+    a, b = bench.node("a"), bench.node("b")
+    a.acquire(NORTH, lease=LONG)
+    written = json.loads(session.get(tree.lock(NORTH))[0])
+    session.set(tree.lock(NORTH), json.dumps({**written, "expirationTimestamp": 0}).encode())
+
+    assert not b.acquire(NORTH, lease=LONG).has_expired
