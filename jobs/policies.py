@@ -15,6 +15,7 @@ from jobs import channels
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.policy_checks import RuleWanted, check, is_everything, is_unlimited
 from jobs.queries.policy_preview import Preview, read_preview
+from jobs.queue.addresses import put_below_addresses
 from jobs.queue.policies import read_policies
 from jobs.throttling.policies import PolicyTerms
 
@@ -258,6 +259,9 @@ def _store(
             ThrottleRule(policy=policy, position=position, **{**asdict(rule), "days": list(rule.days)})
             for position, rule in enumerate(after)
         )
+    if policy.per_address:
+        with connection.cursor() as cursor:
+            put_below_addresses(cursor)
     _tell_nodes()
     policy.refresh_from_db()
     return PolicySaved(policy, checked.warnings)

@@ -214,7 +214,9 @@ class Writer:
             is_told = has_news[id(one.job.runtime)](identifier)
             if is_told or lane_id in self._unknown_lanes:
                 delay = one.job.connector.interval_of(identifier)
-                close.know(connection, lane_id=lane_id, interval=delay or (0.0 if is_told else None))
+                interval = delay or (0.0 if is_told else None)
+                address = one.job.runtime.address_of(identifier)
+                close.know(connection, lane_id=lane_id, interval=interval, address=address)
                 self._unknown_lanes.discard(lane_id)
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:

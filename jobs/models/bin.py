@@ -23,6 +23,8 @@ class Bin(models.Model):
 
     namespace = models.CharField(max_length=20)
     name = models.TextField()
+    # Of its host, as far as that was asked: the least of several.
+    address = models.CharField(max_length=64, default="", db_default="")
     parent = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="children"
     )

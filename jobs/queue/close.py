@@ -13,6 +13,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
+from jobs.queue.addresses import put_below_addresses
 from jobs.queue.retrying import retried
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
@@ -138,9 +139,10 @@ UPDATE jobs_bin SET back_off_level = back_off_level - 1
 # The request that told of the interval is the first that it counts from, and its own turn did not know it.
 _KNOWN: Final[LiteralString] = """
 UPDATE jobs_bin
-   SET is_known = true, "interval" = coalesce(%(interval)s, "interval"),
+   SET is_known = true, "interval" = coalesce(%(interval)s, "interval"), address = coalesce(%(address)s, address),
        not_before = greatest(not_before, clock_timestamp() + make_interval(secs => coalesce(%(interval)s, 0)))
  WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
+RETURNING id
 """
 
 
@@ -224,10 +226,14 @@ def calm(connection: psycopg.Connection[Any], *, lane_id: int) -> None:
     connection.execute(_CALM, {"lane": lane_id})
 
 
-def know(connection: psycopg.Connection[Any], *, lane_id: int, interval: float | None) -> None:
+def know(
+    connection: psycopg.Connection[Any], *, lane_id: int, interval: float | None, address: str | None = None
+) -> None:
     """
     The host of this lane's bin has been asked for its robots.txt: it may be given several documents at once.
 
-    `interval` is the crawl-delay that it asks for, in seconds; None leaves what it said before.
+    `interval` is the crawl-delay that it asks for, in seconds, and `address` where it is; None leaves what was known.
     """
-    connection.execute(_KNOWN, {"lane": lane_id, "interval": interval})
+    row = connection.execute(_KNOWN, {"lane": lane_id, "interval": interval, "address": address}).fetchone()
+    if address and row is not None:
+        put_below_addresses(connection.cursor(), bins=[row[0]])

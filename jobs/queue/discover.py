@@ -18,6 +18,7 @@ from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Scan
 from jobs.queue import hop_limits, hops
+from jobs.queue.addresses import put_below_addresses
 from jobs.queue.hold import GroupHeld
 from jobs.queue.hops import HopGraph
 from jobs.queue.order import FRESH
@@ -52,7 +53,7 @@ SELECT DISTINCT limited.id, seed.job_id, seed.policy_id
 ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
 """
 _FIND_LANES: Final[LiteralString] = """
-SELECT lane.id, lane.seed_id, bin.name
+SELECT lane.id, lane.seed_id, bin.id AS bin_id, bin.name, bin.address <> '' AS is_known
   FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
   JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
   JOIN jobs_lane AS lane ON lane.seed_id = named.seed_id AND lane.bin_id = bin.id
@@ -76,7 +77,10 @@ def open_lanes(
     with connection.transaction(), named_rows(connection) as cursor:
         for statement in (_OPEN_BINS, _OPEN_LANES, _LIMIT_BINS):
             cursor.execute(statement, facts)
-        return {(row.seed_id, row.name): row.id for row in cursor.execute(_FIND_LANES, facts)}
+        rows = cursor.execute(_FIND_LANES, facts).fetchall()
+        if known := {row.bin_id for row in rows if row.is_known}:
+            put_below_addresses(cursor, bins=sorted(known))
+        return {(row.seed_id, row.name): row.id for row in rows}
 
 
 # Seeds are written once a run, so one statement serves both: new ones are pending, known ones revive.

@@ -11,6 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.models import Bin
+from jobs.queue.addresses import put_below_addresses
 from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling.bins import is_limited
@@ -64,6 +65,8 @@ def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
     cursor.execute(_BIND, facts)
     if before is not None:
         cursor.execute(_UNBIND, facts)
+    cursor.execute("SELECT bin_id FROM jobs_lane WHERE seed_id = %(seed)s", facts)
+    put_below_addresses(cursor, bins=[bin_id for (bin_id,) in cursor.fetchall()])
 
 
 class Terms:

@@ -4,10 +4,11 @@ import time
 
 import pytest
 
+from jobs import policies
 from jobs.models import Bin, BinLimit, ThrottlePolicy, ThrottleRule, Turn
 from jobs.queue import close
 from jobs.queue.close import ClosedTurn, Use, close_turns
-from jobs.queue.limits import read_limits
+from jobs.queue.limits import read_limits, rebind_bins
 from jobs.queue.release import release_of_lost_workers
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
@@ -206,6 +207,50 @@ def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
         requests[turn.bin] = requests.get(turn.bin, 0) + turn.requests
     assert requests.pop("c.example") == 2
     assert sum(requests.values()) == 2
+
+
+def know(connection, running, host, address):
+    lane = running.seed.lanes.get(bin__name=host)
+    close.know(connection, lane_id=lane.pk, interval=None, address=address)
+
+
+def parent_of(host):
+    parent = Bin.objects.get(name=host).parent
+    return parent and (parent.namespace, parent.name)
+
+
+def test_a_host_stands_below_its_address_once_that_is_known_if_a_policy_holds_for_addresses(connection, manager):
+    gentle = crawl(manager, "a.example", "b.example", per_address=True, min_gap=2.0)
+    quick = crawl(manager, "c.example")
+    for running, host in ((gentle, "a.example"), (gentle, "b.example"), (quick, "c.example")):
+        know(connection, running, host, "192.0.2.1")
+
+    assert parent_of("a.example") == parent_of("b.example") == (Bin.ADDRESS, "192.0.2.1")
+    assert parent_of("c.example") is None
+    assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 2.0
+
+
+def test_hosts_that_were_known_before_stand_below_their_address_when_a_policy_says_so(connection, manager):
+    running = crawl(manager, "a.example")
+    know(connection, running, "a.example", "192.0.2.1")
+    assert parent_of("a.example") is None
+
+    policies.change(running.seed.policy_id, per_address=True, everywhere=True)
+
+    assert parent_of("a.example") == (Bin.ADDRESS, "192.0.2.1")
+
+
+def test_a_seed_that_gets_another_policy_takes_the_limits_of_the_first_from_the_address(connection, manager):
+    running = crawl(manager, "a.example", per_address=True, min_gap=9.0)
+    know(connection, running, "a.example", "192.0.2.1")
+    slow, quick = running.seed.policy, make_policy(min_gap=0.5, per_address=True)
+
+    with connection.cursor() as cursor:
+        running.seed.policy = quick
+        running.seed.save()
+        rebind_bins(cursor, seed_id=running.seed.pk, before=slow.pk)
+
+    assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 0.5
 
 
 def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worker):

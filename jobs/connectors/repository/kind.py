@@ -155,6 +155,10 @@ class Runtime(abc.ABC):
         """
         return _is_about_nothing
 
+    def address_of(self, identifier: str) -> str | None:
+        """The network address that the document's source was asked at, if it has one."""
+        return None
+
     async def close(self) -> None:
         """Let go of what is open."""
         return

@@ -129,6 +129,10 @@ class Fetcher:
     ) -> None:
         await self.close()
 
+    def address_of(self, host: str) -> str | None:
+        """Where a host was asked, if that is known."""
+        return self._resolver.address_of(host) if isinstance(self._resolver, ThreadedNames) else None
+
     async def close(self) -> None:
         self._is_closed = True
         await self._exchange.close()

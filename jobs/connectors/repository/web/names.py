@@ -7,16 +7,19 @@ those of a pool before it exits, and a look-up that hangs would keep a stopped w
 """
 
 import asyncio
+import contextlib
 import errno
 import queue
 import socket
 import threading
 from concurrent.futures import Future
+from ipaddress import ip_address
 from typing import Final
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 _MOST_THREADS: Final = 32
+_MOST_ADDRESSES: Final = 100_000
 
 _Rows = list[ResolveResult]
 
@@ -28,6 +31,14 @@ class ThreadedNames(AbstractResolver):
         self._wanted: queue.SimpleQueue[tuple[Future[_Rows], str, int, int] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
+        # What was found last: of several addresses the least, so that it is one each time.
+        self._addresses: dict[str, str] = {}
+
+    def address_of(self, host: str) -> str | None:
+        """Where a host is that was asked for, or is an address itself."""
+        with contextlib.suppress(ValueError):
+            return str(ip_address(host))
+        return self._addresses.get(host)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -40,6 +51,9 @@ class ThreadedNames(AbstractResolver):
         rows = await asyncio.wrap_future(found)
         if not rows:
             raise OSError(errno.EADDRNOTAVAIL, "the name has no address")
+        if len(self._addresses) >= _MOST_ADDRESSES:
+            self._addresses.clear()
+        self._addresses[host] = min(row["host"] for row in rows)
         return rows
 
     async def close(self) -> None:

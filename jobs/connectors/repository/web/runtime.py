@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -63,6 +64,11 @@ class WebRuntime(Runtime):
     @property
     def has_news(self) -> bool:
         return self.robots.has_fetched or bool(self._to_store)
+
+    def address_of(self, identifier: str) -> str | None:
+        host = urlsplit(identifier).hostname or ""
+        found = (fetcher.address_of(host) for fetcher in self._fetchers.values())
+        return next((address for address in found if address is not None), None)
 
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         self._to_store |= self.robots.take_fetched()
