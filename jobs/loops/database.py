@@ -22,6 +22,7 @@ from django.db import connection as django_connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from jobs.queue.arrays import QuickListDumper
 from nodes.connections import connect, patience_of_node, session_of_node
 from nodes.effort import Effort
 
@@ -130,6 +131,7 @@ class WorkConnection:
                         timeout=self._timeout,
                         gives_up=self._gives_up,
                     )
+                    self._connection.adapters.register_dumper(list, QuickListDumper)
                 done = work(self._connection)
             except _LOST as raised:
                 error = self._look_at(raised)

@@ -194,10 +194,10 @@ class Writer:
         """The (seed, bin name) that are named and not known here, by the kind of their bins."""
         absent: dict[BinKind, set[tuple[int, str]]] = {}
         for one in ended:
-            seed = one.claimed.seed_id
-            for named in one.outcome.references or ():
-                if (seed, named.bin) not in self._lanes:
-                    absent.setdefault(one.job.bins, set()).add((seed, named.bin))
+            named = {reference.bin for reference in one.outcome.references or ()}
+            lanes = {(one.claimed.seed_id, name) for name in named}
+            if not lanes <= self._lanes.keys():
+                absent.setdefault(one.job.bins, set()).update(lanes - self._lanes.keys())
         return absent
 
     def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:

@@ -358,7 +358,11 @@ def _references(
         if outcome.references is None:
             unread[result.claimed.document.hash, result.job.id] = result
             continue
+        is_redirect = outcome.code == "REDIRECT"
         for named in outcome.references:
+            # Nearly all of them: the way through `add` would be most of a flush.
+            if not is_redirect and is_known(result.job, named.hash, named.depth):
+                continue
             lane = result.lanes.get((result.claimed.seed_id, named.bin))
             add(
                 result.job,
@@ -367,7 +371,7 @@ def _references(
                 redirects=named.redirects,
                 identifier=named.identifier,
                 lane=lane,
-                is_target=outcome.code == "REDIRECT",
+                is_target=is_redirect,
             )
     if unread:
         facts = {"hashes": [key for key, _ in unread], "jobs": [job for _, job in unread]}

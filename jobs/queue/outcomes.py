@@ -7,8 +7,8 @@ that they name; `parameters` hands the result to the one statement that writes i
 
 import datetime as dt
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.lifecycle.document import Action, Stage
@@ -66,8 +66,7 @@ class Named:
     is_target: bool
 
 
-@dataclass(frozen=True, slots=True)
-class New:
+class New(NamedTuple):
     hash: str
     job_id: int
     lane_id: int
@@ -78,8 +77,7 @@ class New:
     stage: int
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(NamedTuple):
     hash: str
     job_id: int
     stage: int
@@ -91,8 +89,7 @@ class Again:
     unconditional: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(NamedTuple):
     hash: str
     job_id: int
     stage: int
@@ -125,35 +122,38 @@ class NextLook:
 NO_NEXT_LOOK: Final = NextLook()
 
 
-_FIELDS: Final[dict[str, tuple[type[Any], tuple[str, ...]]]] = {
-    "new": (New, ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")),
-    "ref": (
-        Again,
-        ("hashes", "jobs", "stages", "runs", "depths", "redirects", "rescans", "revived", "unconditional"),
-    ),
-    "own": (
-        Own,
-        (
-            "hashes",
-            "jobs",
-            "stages",
-            "runs",
-            "outcomes",
-            "codes",
-            "versions",
-            "validators",
-            "indexed",
-            "depths",
-            "check_times",
-            "retried",
-            "requested",
-            "given_back",
-            "actions",
-            "changed_at",
-            "originated_at",
-        ),
-    ),
-}
+# Of the rows of each kind, how the statement calls their columns.
+_NEW_COLUMNS: Final = ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")
+_AGAIN_COLUMNS: Final = (
+    "hashes",
+    "jobs",
+    "stages",
+    "runs",
+    "depths",
+    "redirects",
+    "rescans",
+    "revived",
+    "unconditional",
+)
+_OWN_COLUMNS: Final = (
+    "hashes",
+    "jobs",
+    "stages",
+    "runs",
+    "outcomes",
+    "codes",
+    "versions",
+    "validators",
+    "indexed",
+    "depths",
+    "check_times",
+    "retried",
+    "requested",
+    "given_back",
+    "actions",
+    "changed_at",
+    "originated_at",
+)
 
 
 def give_up(results: Sequence[Result]) -> tuple[list[Result], dict[int, str]]:
@@ -390,7 +390,7 @@ class FlushPlan:
         own = self.own[index]
         if own.stage != Stage.DONE:
             return
-        self.own[index] = replace(own, stage=int(Stage.PENDING), depth=named.depth, validators="")
+        self.own[index] = own._replace(stage=int(Stage.PENDING), depth=named.depth, validators="")
         job = ended.job
         self.count(job.id, row.lane_id, job.run_no, "stage", Stage.DONE, own.outcome, own.code, -1)
         self.count(job.id, row.lane_id, job.run_no, "stage", Stage.PENDING, 0, "", 1)
@@ -425,10 +425,12 @@ class FlushPlan:
     def parameters(self) -> dict[str, Any]:
         """The gathered rows by column, as the statement wants them."""
         facts: dict[str, Any] = {"now": self.now}
-        for prefix, rows in (("new", self.new), ("ref", self.again), ("own", self.own)):
-            kind, columns = _FIELDS[prefix]
-            for name, column in zip((f.name for f in fields(kind)), columns, strict=True):
-                facts[f"{prefix}_{column}"] = [getattr(row, name) for row in rows]
+        for prefix, names, rows in (
+            ("new", _NEW_COLUMNS, self.new),
+            ("ref", _AGAIN_COLUMNS, self.again),
+            ("own", _OWN_COLUMNS, self.own),
+        ):
+            facts |= columns_of(rows, tuple(f"{prefix}_{name}" for name in names))
         facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_targets", "link_redirects"))
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
         moved = [(*key, amount) for key, amount in self.counts.items() if amount]

@@ -41,6 +41,8 @@ class LinkTable:
         self._capacity = capacity
         self._young: dict[str, _Table] = {}
         self._old: dict[str, _Table] = {}
+        # Of those that were met at other depths before: the same document, by depth and hash.
+        self._at_depths: dict[int, dict[str, Reference]] = {}
         self._size = 0
 
     def references(self, hrefs: Iterable[str], *, base: str, depth: int) -> dict[str, Reference]:
@@ -51,6 +53,7 @@ class LinkTable:
         """
         self._rotate_if_full()
         anywhere, at_origin, in_directory = self._tables_of(base)
+        nearby = self._at_depths.setdefault(depth, {})
         found: dict[str, Reference] = {}
         for href in hrefs:
             if "#" in href:
@@ -69,7 +72,7 @@ class LinkTable:
                     reference = table[href] = self._recall_or_resolve(key, href, base=base, depth=depth)
                     self._size += 1
                 if reference is not None and reference.depth != depth:
-                    reference = table[href] = _at_depth(reference, depth)
+                    reference = nearby.get(reference.hash) or self._at_depth(reference, depth)
             if reference is not None:
                 found[reference.hash] = reference
         return found
@@ -104,16 +107,21 @@ class LinkTable:
             return None
         return Reference(hash=hash_of(url), identifier=url, bin=bin_of(url), depth=depth, redirects=0)
 
+    def _at_depth(self, reference: Reference, depth: int) -> Reference:
+        deeper = Reference(
+            hash=reference.hash, identifier=reference.identifier, bin=reference.bin, depth=depth, redirects=0
+        )
+        self._at_depths[depth][reference.hash] = deeper
+        self._size += 1
+        return deeper
+
     def _rotate_if_full(self) -> None:
         if self._size >= self._capacity:
             self._old, self._young, self._size = self._young, {}, 0
+            self._at_depths.clear()
 
 
 def _without_fragment(href: str) -> str:
     """The address without its fragment, unless a blank comes before it: that is part of the path until then."""
     end = href.index("#")
     return href[:end] if end and href[end - 1] > " " else href
-
-
-def _at_depth(reference: Reference, depth: int) -> Reference:
-    return Reference(hash=reference.hash, identifier=reference.identifier, bin=reference.bin, depth=depth, redirects=0)
