@@ -88,7 +88,7 @@ class Terms:
         stale = [
             id_
             for id_, version in versions.items()
-            if (known := cls._known.get(id_)) is None or known.version < version
+            if (known := cls._known.get(id_)) is None or known.version != version
         ]
         if stale:
             if len(cls._known) > _KEPT:

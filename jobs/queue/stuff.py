@@ -69,11 +69,13 @@ SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.clos
         LIMIT 1) AS rival ON true
  WHERE bin.id = ANY(%(bins)s)
 """
-# Of each policy with limits of all its bins together, the bin that stands for them; then those that nobody holds.
-# Locks: Bin by id, skipping what is locked.
+# Of each policy with limits of all its bins together, the bin that stands for them. Locks: the rows that it inserts; and
+# Bin by id, skipping what is locked.
 _MAKE_TOTALS: Final[LiteralString] = """
 INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
-SELECT 'policy', id::text, 0, true, 0, 0 FROM unnest(%(policies)s::bigint[]) AS policy(id) ORDER BY id
+SELECT 'policy', name, 0, true, 0, 0 FROM unnest(%(names)s::text[]) AS policy(name)
+ WHERE NOT EXISTS (SELECT FROM jobs_bin AS made WHERE made.namespace = 'policy' AND made.name = policy.name)
+ ORDER BY name
 ON CONFLICT (namespace, name) DO NOTHING
 """
 _HOLD_TOTALS: Final[LiteralString] = """
@@ -245,12 +247,14 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     rows = cursor.execute(_BINS, {**asked, "bins": held.bins}).fetchall()
     terms = Terms.read(cursor, rows, now=now)
     if totals := terms.totals(held.policy):
-        cursor.execute(_MAKE_TOTALS, {"policies": totals})
-        locked = [row.id for row in cursor.execute(_HOLD_TOTALS, {"names": [str(policy) for policy in totals]})]
+        names = {"names": [str(policy) for policy in totals]}
+        locked = cursor.execute(_HOLD_TOTALS, names).fetchall()
+        if len(locked) < len(totals) and cursor.execute(_MAKE_TOTALS, names).rowcount:
+            locked = cursor.execute(_HOLD_TOTALS, names).fetchall()
         if len(locked) < len(totals):
-            # Somebody else gives of what limits us all: he wakes us.
+            # Somebody else gives of what limits us all just now.
             return [], []
-        rows += cursor.execute(_BINS, {**asked, "bins": locked}).fetchall()
+        rows += cursor.execute(_BINS, {**asked, "bins": [row.id for row in locked]}).fetchall()
     bins: list[BinSeen] = []
     parents: list[ParentSeen] = []
     for row in rows:

@@ -47,10 +47,10 @@ IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
 
 
 class FetchFailed(Exception):
-    """The request did not give a whole response. `code` is the document's result code; so much was read."""
+    """The request did not give a whole response. `code` is the document's result code."""
 
-    def __init__(self, code: str, detail: str, bytes_read: int = 0) -> None:
-        self.code, self.detail, self.bytes_read = code, detail, bytes_read
+    def __init__(self, code: str, detail: str) -> None:
+        self.code, self.detail = code, detail
         super().__init__(f"{code}: {detail}" if detail else code)
 
 
@@ -147,11 +147,13 @@ class Fetcher:
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
         on_sent: Callable[[], None] | None = None,
+        on_read: Callable[[int], None] | None = None,
     ) -> Response:
         """
         Ask for a canonical address, or send it a form. With `most_bytes`, a longer body is cut there and is no error.
 
-        `on_sent` is called when the request goes out: a connection may have had to be made before.
+        `on_sent` is called when the request goes out: a connection may have had to be made before. `on_read` is told, once
+        it is over, how many bytes of a body came, whatever became of it.
 
         Raises:
             FetchFailed
@@ -166,11 +168,13 @@ class Fetcher:
                     form=None if form is None else urlencode(form).encode(),
                     on_sent=on_sent,
                 )
+                body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline)
                 try:
-                    body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline)
                     return await body.read(is_wanted, most_bytes=most_bytes)
                 finally:
                     answer.give_back()
+                    if on_read is not None:
+                        on_read(body.wire)
         except TimeoutError as error:
             if timer.expired() and _is_before(timer.when(), deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
@@ -196,7 +200,8 @@ class _Body:
         self._timer = timer
         self._deadline = deadline
         self._begun = asyncio.get_running_loop().time()
-        self._wire = 0
+        # Bytes that have come of it.
+        self.wire = 0
 
     async def read(self, is_wanted: IsWanted, *, most_bytes: int | None) -> Response:
         answer = self._answer
@@ -213,7 +218,7 @@ class _Body:
             headers=answer.headers,
             robots_tags=answer.all_of("X-Robots-Tag"),
             body=body,
-            bytes_read=self._wire,
+            bytes_read=self.wire,
             whole=whole,
             set_cookies=answer.all_of("Set-Cookie"),
         )
@@ -238,7 +243,7 @@ class _Body:
                     return b"".join(pieces)[:most_bytes], False
                 _check_size(size, limit)
             # What decodes to nothing may not go on for ever either.
-            _check_size(self._wire, limit)
+            _check_size(self.wire, limit)
         if decoder is not None:
             decoder.finish()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), True
@@ -247,7 +252,7 @@ class _Body:
         """What has come over the wire since the last call, b"" at the end."""
         content = self._answer.content
         raw: bytes = await content.readany()
-        self._wire += len(raw)
+        self.wire += len(raw)
         if not content.at_eof():
             self._keep_pace()
         return raw
@@ -255,7 +260,7 @@ class _Body:
     def _keep_pace(self) -> None:
         """Let the timer end the request when the average rate since the headers falls below the least."""
         limits = self._limits
-        too_slow_at = self._begun + max(limits.least_rate_after, self._wire / limits.least_rate)
+        too_slow_at = self._begun + max(limits.least_rate_after, self.wire / limits.least_rate)
         self._timer.reschedule(min(self._deadline, too_slow_at))
 
     async def _discard(self) -> None:

@@ -44,15 +44,13 @@ class RecordedFetches:
                 most_bytes=most_bytes,
                 form=form,
                 on_sent=self._pace.request_sent,
+                on_read=self._pace.bytes_read,
             )
         except FetchFailed as failure:
-            if failure.bytes_read:
-                self._pace.bytes_read(failure.bytes_read)
             self._record(url, began, code=failure.code, description=failure.detail)
             raise
         finally:
             self._pace.request_sent()
-        self._pace.bytes_read(response.bytes_read)
         self._record(url, began, code=str(response.status), size=response.bytes_read)
         return response
 
