@@ -16,7 +16,7 @@ from jobs.queue.order import FIRST_FRESH, RECHECKED
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
-# Cheap first: a lane that may hand something out, or a batch that is out, and nothing is at an end.
+# Each state of a batch has an index of its own: asked for both at once, all batches of the last minutes are read.
 JOBS_AT_REST: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at,
@@ -27,7 +27,10 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
    AND (job.phase IN ('active', 'shutting_down', 'deleting') OR job.stop_request <> 'none')
    AND NOT EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
-        WHERE batch.node_scope = %(scope)s AND batch.state IN ('available', 'sent'))
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'available')
+   AND NOT EXISTS (
+       SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'sent')
 """
 # Walks the job's lanes, one probe of an index each. What waits behind a gate is in no index of a lane.
 _LEFT: Final[LiteralString] = """

@@ -14,11 +14,13 @@ from nodes.lifecycle import CLUSTER_SCOPE
 # How long one may look at what became of a node.
 _REMEMBERED: Final = dt.timedelta(days=14)
 
+# The oldest have the lowest numbers. Locks: the batches that it deletes.
 _FORGET_BATCHES = """
 WITH old AS (
     SELECT id FROM jobs_batch
-     WHERE state IN ('done', 'released') AND node_scope = %(scope)s AND created_at < %(now)s - interval '10 minutes'
-     ORDER BY id LIMIT 2000 FOR UPDATE SKIP LOCKED
+     WHERE id IN (SELECT id FROM jobs_batch ORDER BY id LIMIT 2000)
+       AND state IN ('done', 'released') AND node_scope = %(scope)s AND created_at < %(now)s - interval '10 minutes'
+     ORDER BY id FOR UPDATE SKIP LOCKED
 ), turns AS (
     DELETE FROM jobs_turn WHERE batch_id IN (SELECT id FROM old)
 )

@@ -88,6 +88,12 @@ class QueueItem(models.Model):
                 condition=Q(stage=Stage.HOPCOUNT_REMOVED, indexed_before=True),
             ),
             models.Index(fields=["batch"], name="document_claimed", condition=Q(batch__isnull=False)),
+            # What people look for, and of most crawls the smallest part: listed in the order of keys.
+            models.Index(
+                fields=["hash", "job"],
+                name="document_amiss",
+                condition=Q(outcome__in=[Outcome.FAILED, Outcome.EXCLUDED]),
+            ),
         )
         constraints = (
             models.CheckConstraint(

@@ -37,7 +37,11 @@ class NodeEvent(models.Model):
 
     class Meta:
         ordering = ("-at", "-id")
-        indexes = (models.Index(fields=["scope", "-at"], name="node_event_by_scope"),)
+        indexes = (
+            models.Index(fields=["scope", "-at"], name="node_event_by_scope"),
+            # Few of many: who has been main.
+            models.Index(fields=["scope", "-at"], name="node_event_of_election", condition=models.Q(kind="elected")),
+        )
 
     def __str__(self) -> str:
         return self.message

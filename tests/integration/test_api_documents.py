@@ -92,6 +92,7 @@ def test_filters_narrow_the_list_together(viewer):
     make_documents(job, 2, host="b.test", outcome=Outcome.FAILED, result_code="404")
     make_documents(job, 2, host="c.test", outcome=Outcome.FAILED, result_code="500")
     make_documents(other, 2, host="a.test", stage=Stage.PENDING, outcome=Outcome.NONE, result_code="")
+    CounterDelta.objects.create(job_id=other.pk, lane_id=0, run_no=0, measure="stage", amount=2)
     for lane_id in QueueItem.objects.filter(result_code="404").values_list("lane_id", flat=True).distinct():
         CounterDelta.objects.create(
             job_id=job.pk, lane_id=lane_id, run_no=0, measure="stage", stage=2, outcome=3, code="404", amount=1

@@ -1,0 +1,219 @@
+"""
+A queue with as many documents as wanted, in some shape, made by a few statements; and one manager and one worker who
+move them as daemons do, a step at a time.
+"""
+
+import datetime as dt
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from jobs.connectors.repository.base import Reference
+from jobs.loops.loop import calls
+from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.models import Job
+from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.counters import fold
+from jobs.queue.flush import Flushed, flush
+from jobs.queue.hold import GroupHeld, Stuffed
+from jobs.queue.outcomes import JobFacts, Result
+from jobs.queue.stuff import stuff
+from jobs.queue.take import Taken, take
+from jobs.queue.wake import sweep_lanes
+from tests.cluster import elect_main, register_node, seconds
+from tests.factories import facts_of, make_group, make_job, make_outcome, make_policy
+
+_JOBS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """
+    How the documents of a queue lie: in so many bins, evenly but for a share that the first has. A share of the bins
+    may not be asked again for an hour; a share of the documents is not due for a day; a share of the jobs is paused.
+    """
+
+    bins: int = 1_000
+    in_one_bin: float = 0.0
+    throttled: float = 0.0
+    waiting: float = 0.0
+    paused: float = 0.0
+
+
+EVEN: Final = Shape()
+
+_BINS: Final = """
+INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap, open_turns, open_requests, not_before)
+SELECT 'web', 'h' || n || '.example', 0, true, 2, 1, 0, 0,
+       CASE WHEN n > %(open)s THEN clock_timestamp() + interval '1 hour' END
+  FROM generate_series(1, %(bins)s) AS n
+"""
+# One lane for each bin: bins are dealt out to the seeds in turn.
+_LANES: Final = """
+INSERT INTO jobs_lane (seed_id, bin_id, head, ready_at)
+SELECT (%(seeds)s::bigint[])[1 + row_number() OVER (ORDER BY id) %% %(count)s], id, 0,
+       coalesce(not_before, clock_timestamp())
+  FROM jobs_bin
+"""
+_LIMITS: Final = """
+INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
+SELECT lane.bin_id, seed.job_id, seed.policy_id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+"""
+_DOCUMENTS: Final = """
+INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, check_time,
+                            action, depth, redirects)
+SELECT md5(n::text)::uuid, seed.job_id, lane.id, 'http://' || bin.name || '/path/to/page-' || n || '.html', 0, false, false, 1,
+       CASE WHEN (n / %(bins)s) %% 10 >= 10 * %(waiting)s THEN (1::bigint << 56) + n END,
+       CASE WHEN (n / %(bins)s) %% 10 < 10 * %(waiting)s THEN clock_timestamp() + interval '1 day' + n * interval '1 ms' END, 0, 1, 0
+  FROM generate_series(1, %(documents)s) AS n
+  JOIN (SELECT *, row_number() OVER (ORDER BY id) AS place FROM jobs_lane) AS lane
+    ON lane.place = CASE WHEN (n / %(bins)s) %% 10 < 10 * %(in_one)s THEN 1 ELSE 1 + n %% %(bins)s END
+  JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+"""
+_COUNTERS: Final = """
+INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM jobs_queueitem GROUP BY job_id, lane_id, run_no, stage
+"""
+_KEY: Final = """
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'jobs_queueitem'::regclass AND contype = 'p'
+"""
+_INDEXES: Final = """
+SELECT class.relname, pg_get_indexdef(index.indexrelid)
+  FROM pg_index AS index JOIN pg_class AS class ON class.oid = index.indexrelid
+ WHERE index.indrelid = 'jobs_queueitem'::regclass AND NOT index.indisunique
+"""
+_NUMBER: Final = "SELECT setval('jobs_document_number', %(documents)s + 1)"
+_ASK: Final = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
+
+
+class FilledQueue:
+    """The queue of a few jobs of one policy, a group of one manager; nobody else is at work."""
+
+    def __init__(self, connection: psycopg.Connection[Any], *, documents: int, shape: Shape = EVEN) -> None:
+        self.connection, self.documents, self.shape = connection, documents, shape
+        self.manager = register_node(connection, "manager")
+        self.worker = register_node(connection, "worker", capacity=256)
+        self._term = elect_main(connection, self.manager)
+        self._fresh = itertools.count(1)
+        self._known = itertools.cycle(range(1, documents + 1, max(1, documents // 9_973)))
+        self._make()
+
+    def now(self) -> dt.datetime:
+        row = self.connection.execute("SELECT clock_timestamp()").fetchone()
+        assert row is not None
+        moment: dt.datetime = row[0]
+        return moment
+
+    def stuff(self, room: int) -> Stuffed:
+        return stuff(self.connection, manager=self.manager.id, group=self.group, room=room, workers=1, now=self.now())
+
+    def take(self, room: int) -> Taken:
+        return take(self.connection, worker=self.worker.id, room=room, idle=True, now=self.now())
+
+    def results_of(self, taken: Taken, *, new: int, known: int) -> list[Result]:
+        """Each document was read, and names so many that are new, and so many that are there."""
+        return [
+            Result(
+                claimed,
+                self.facts[claimed.job_id],
+                make_outcome(claimed, names=[*self._new(new), *self._old(known)]),
+                {(claimed.seed_id, "here"): claimed.lane_id},
+            )
+            for turn in taken.turns
+            for claimed in turn.documents
+        ]
+
+    def flush(self, results: Sequence[Result]) -> Flushed:
+        return flush(self.connection, worker=self.worker.id, results=results, now=self.now())
+
+    def close(self, taken: Taken, flushed: Flushed) -> None:
+        close_turns(
+            self.connection,
+            # As if they had made no request: the bins are free at once.
+            turns=[ClosedTurn(turn.id, None, turn.follows) for turn in taken.turns],
+            batches=sorted({turn.batch_id for turn in taken.turns}),
+            filled=flushed.lanes,
+            now=self.now(),
+        )
+
+    def sweep(self) -> int:
+        return sweep_lanes(self.connection, groups=[self.group.id], within=seconds(60), now=self.now())
+
+    def ask(self) -> None:
+        """What a manager asks in each pass: which of its duties are called for."""
+        facts = {"me": self.manager.id, "scope": self.manager.scope, "now": self.now()}
+        self.connection.execute(_ASK, facts)
+
+    def cycle(self, documents: int) -> None:
+        """Let so many documents go the whole way; each names one that is new."""
+        done = 0
+        while done < documents:
+            self.stuff(2_000)
+            taken = self.take(2_000)
+            if not taken.documents:
+                raise RuntimeError(f"nothing was handed out any more after {done} documents")
+            self.close(taken, self.flush(self.results_of(taken, new=1, known=0)))
+            while fold(self.connection, term=self._term):
+                pass
+            done += taken.documents
+
+    def _new(self, count: int) -> Iterator[Reference]:
+        return (_reference(f"new {next(self._fresh)}") for _ in range(count))
+
+    def _old(self, count: int) -> Iterator[Reference]:
+        return (_reference(str(next(self._known))) for _ in range(count))
+
+    def _make(self) -> None:
+        policy = make_policy(open_requests=2, min_gap=0.5)
+        jobs = [make_job(policy=policy) for _ in range(_JOBS)]
+        paused = round(self.shape.paused * _JOBS)
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(phase="active", run_no=1, started_at=self.now())
+        Job.objects.filter(pk__in=[job.pk for job in jobs[_JOBS - paused :]]).update(pause="paused")
+        seeds = [job.seeds.get() for job in jobs]
+        for seed in seeds:
+            self.group: GroupHeld = make_group(seed, owner=self.manager)
+        self.facts: dict[int, JobFacts] = {job.pk: facts_of(Job.objects.get(pk=job.pk)) for job in jobs}
+        shape = self.shape
+        facts = {
+            "bins": shape.bins,
+            "open": round(shape.bins * (1 - shape.throttled)),
+            "seeds": [seed.pk for seed in seeds],
+            "count": _JOBS,
+            "documents": self.documents,
+            "waiting": shape.waiting,
+            "in_one": shape.in_one_bin,
+        }
+        for statement in (_BINS, _LANES, _LIMITS):
+            self.connection.execute(statement, facts)
+        self.connection.execute("ANALYZE jobs_lane, jobs_bin, jobs_seed")
+        # Indexes are made in one go, which is quicker than row by row.
+        ((key, definition),) = self.connection.execute(_KEY).fetchall()
+        indexes = self.connection.execute(_INDEXES).fetchall()
+        self.connection.execute(f'ALTER TABLE jobs_queueitem DROP CONSTRAINT "{key}"')
+        for name, _ in indexes:
+            self.connection.execute(f'DROP INDEX "{name}"')
+        self.connection.execute(_DOCUMENTS, facts)
+        self.connection.execute(f'ALTER TABLE jobs_queueitem ADD CONSTRAINT "{key}" {_as_if_grown(definition)}')
+        for _, index in indexes:
+            self.connection.execute(_as_if_grown(index))
+        self.connection.execute(_COUNTERS)
+        self.connection.execute(_NUMBER, facts)
+        self.connection.execute("VACUUM ANALYZE")
+
+
+def _as_if_grown(definition: str) -> str:
+    """An index that is made as full as one that grew, row by row in any order; but for one that says it already."""
+    if "fillfactor" in definition:
+        return definition
+    head, where, condition = definition.partition(" WHERE ")
+    return f"{head} WITH (fillfactor = 70){where}{condition}"
+
+
+def _reference(name: str) -> Reference:
+    """What stands under this name: a number is one of the documents that the queue was filled with."""
+    key = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+    return Reference(key, f"http://here.example/path/to/page-{name}.html", "here", 1, 0)
