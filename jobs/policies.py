@@ -106,6 +106,15 @@ class PolicySaved:
     warnings: Sequence[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A policy before (None: there was none) and after what was wanted of it."""
+
+    before: PolicyTerms | None
+    after: PolicyTerms
+    warnings: Sequence[str]
+
+
 def create(
     *,
     rules: Sequence[RuleWanted] = (),
@@ -121,7 +130,9 @@ def create(
         PolicyNotAllowed: it concerns every bin, or denies some.
     """
     with transaction.atomic():
-        return _store(ThrottlePolicy(), None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        _put_in_force(saved.policy)
+    return saved
 
 
 def change(
@@ -141,11 +152,32 @@ def change(
         PolicyUnknown: there is no such policy.
     """
     with transaction.atomic():
-        policy = ThrottlePolicy.objects.select_for_update(no_key=True).filter(pk=policy_id).first()
-        if policy is None:
-            raise PolicyUnknown(policy_id)
-        before = _Before(rules_of(policy), policy.holds_everywhere, policy.time_zone, _is_unlimited(policy))
-        return _store(policy, before, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        _put_in_force(saved.policy)
+    return saved
+
+
+def rehearse(
+    policy_id: int | None,
+    *,
+    rules: Sequence[RuleWanted] | None = None,
+    unlimited: bool = False,
+    everywhere: bool,
+    **facts: Unpack[PolicyFacts],
+) -> Rehearsed:
+    """
+    Say what `create` (without an id) or `change` would make of a policy; nothing is stored, no bin is looked at.
+
+    Raises:
+        InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as they do.
+    """
+    with transaction.atomic():
+        before = None if policy_id is None else _terms_of(policy_id)
+        saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        after = _terms_of(saved.policy.pk)
+        transaction.set_rollback(True)
+    assert after is not None
+    return Rehearsed(before, after, saved.warnings)
 
 
 def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **wanted: Any) -> Preview:
@@ -155,16 +187,8 @@ def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **want
     Raises:
         InvalidPolicy, PolicyNotAllowed, PolicyUnknown: as they do.
     """
-    with transaction.atomic():
-        before = None if policy_id is None else _terms_of(policy_id)
-        if policy_id is None:
-            saved = create(everywhere=everywhere, **wanted)
-        else:
-            saved = change(policy_id, everywhere=everywhere, **wanted)
-        after = _terms_of(saved.policy.pk)
-        transaction.set_rollback(True)
-    assert after is not None
-    return read_preview(before, after, warnings=saved.warnings, now=now)
+    found = rehearse(policy_id, everywhere=everywhere, **wanted)
+    return read_preview(found.before, found.after, warnings=found.warnings, now=now)
 
 
 def _terms_of(policy_id: int) -> PolicyTerms | None:
@@ -229,16 +253,18 @@ class _Before:
     is_unlimited: bool
 
 
-def _store(
-    policy: ThrottlePolicy,
-    before: _Before | None,
+def _write(
+    policy_id: int | None,
     *,
     rules: Sequence[RuleWanted] | None,
     unlimited: bool,
     everywhere: bool,
     facts: PolicyFacts,
 ) -> PolicySaved:
-    before = before or _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
+    """Write what is wanted, if it can be, of a new policy or of this one, under its lock."""
+    policy, before = ThrottlePolicy(), _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
+    if policy_id is not None:
+        policy, before = _lock(policy_id)
     for name, value in facts.items():
         setattr(policy, name, value)
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
@@ -259,16 +285,24 @@ def _store(
             ThrottleRule(policy=policy, position=position, **{**asdict(rule), "days": list(rule.days)})
             for position, rule in enumerate(after)
         )
-    if policy.per_address:
-        with connection.cursor() as cursor:
-            put_below_addresses(cursor)
-    _tell_nodes()
     policy.refresh_from_db()
     return PolicySaved(policy, checked.warnings)
 
 
-def _is_unlimited(policy: ThrottlePolicy) -> bool:
-    return any(is_unlimited(policy, rule) for rule in (None, *rules_of(policy)))
+def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
+    policy = ThrottlePolicy.objects.select_for_update(no_key=True).filter(pk=policy_id).first()
+    if policy is None:
+        raise PolicyUnknown(policy_id)
+    rules = rules_of(policy)
+    was_unlimited = any(is_unlimited(policy, rule) for rule in (None, *rules))
+    return policy, _Before(rules, policy.holds_everywhere, policy.time_zone, was_unlimited)
+
+
+def _put_in_force(policy: ThrottlePolicy) -> None:
+    if policy.per_address:
+        with connection.cursor() as cursor:
+            put_below_addresses(cursor)
+    _tell_nodes()
 
 
 def _as_stored(rule: RuleWanted) -> RuleWanted:

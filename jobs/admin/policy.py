@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin, StackedInline
 
 from jobs import policies
-from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet, store
+from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet
 from jobs.lifecycle.period import Period
 from jobs.limit_words import limits_in_words
 from jobs.models import ThrottlePolicy, ThrottleRule
@@ -100,8 +100,12 @@ class ThrottlePolicyAdmin(ModelAdmin):  # type: ignore[misc]
         change: bool,  # noqa: FBT001 (Django's)
     ) -> None:
         (rules,) = formsets
-        everywhere = request.user.has_perm(EVERYWHERE)
-        saved = store(form.instance.pk, form.wanted(), rules=rules.wanted_rules(), everywhere=everywhere)
+        wanted: dict[str, Any] = {
+            **form.wanted(),
+            "rules": rules.wanted_rules(),
+            "everywhere": request.user.has_perm(EVERYWHERE),
+        }
+        saved = policies.change(form.instance.pk, **wanted) if change else policies.create(**wanted)
         form.instance.pk = saved.policy.pk
         for warning in saved.warnings:
             messages.warning(request, warning)
@@ -166,6 +170,11 @@ def _gap(starts: int | None, period: str) -> float:
 
 def _shown(preview: Preview) -> dict[str, Any]:
     """A preview as its template prints it."""
+    note = _("(the same now; other at other times)")
+    if preview.per_address_before != preview.per_address_after:
+        note = _("(from then on together with others at its address)")
+        if preview.per_address_before:
+            note = _("(no more together with others at its address)")
     return {
         "facts": preview,
         "changes": [
@@ -173,7 +182,7 @@ def _shown(preview: Preview) -> dict[str, Any]:
                 "name": change.name,
                 "before": limits_in_words(change.before),
                 "after": limits_in_words(change.after),
-                "is_later": change.before == change.after,
+                "note": note if change.before == change.after else "",
             }
             for change in preview.changes
         ],

@@ -21,7 +21,6 @@ from unfold.widgets import (
 )
 
 from jobs import policies
-from jobs.admin.rehearsal import rehearsal
 from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.policies import InvalidPolicy, PolicyNotAllowed
 from jobs.policy_checks import RuleWanted
@@ -94,8 +93,7 @@ class PolicyForm(_DecidedElsewhere):
             return values
         self.instance.wanted = self.wanted()
         try:
-            with rehearsal():
-                store(self.instance.pk, self.wanted(), rules=[], everywhere=True)
+            policies.rehearse(self.instance.pk, **self.wanted(), rules=[], everywhere=True)
         except InvalidPolicy as invalid:
             for name, sentences in invalid.problems.items():
                 self.add_error(name, sentences)
@@ -181,8 +179,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
                     now=read_clock(),
                 )
                 return
-            with rehearsal():
-                store(self.instance.pk, wanted, rules=rules, everywhere=self.may_limit_everywhere)
+            policies.rehearse(self.instance.pk, **wanted, rules=rules, everywhere=self.may_limit_everywhere)
         except InvalidPolicy as invalid:
             self._show(invalid, filled)
         except PolicyNotAllowed as refused:
@@ -209,12 +206,3 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
                 above += sentences
         if above:
             raise ValidationError(above)
-
-
-def store(
-    policy_id: int | None, wanted: dict[str, Any], *, rules: list[RuleWanted], everywhere: bool
-) -> policies.PolicySaved:
-    """Store what valid forms ask for, new or changed."""
-    if policy_id is None:
-        return policies.create(**wanted, rules=rules, everywhere=everywhere)
-    return policies.change(policy_id, **wanted, rules=rules, everywhere=everywhere)

@@ -171,7 +171,7 @@ class CountedSerializer(serializers.Serializer[Counted]):
 
 
 class BinChangeSerializer(serializers.Serializer[BinChange]):
-    """One bin for which something changes: now, or at other times where both are the same."""
+    """One bin for which something changes: now; or, where both are the same, at other times or for its address."""
 
     name = serializers.CharField()
     before = LimitsSerializer(allow_null=True, help_text="null: the policy says nothing of it.")
@@ -200,6 +200,8 @@ class PreviewSerializer(serializers.Serializer[Preview]):
     rules = ReachSerializer(many=True, source="reaches")
     total_before = LimitsSerializer(allow_null=True)
     total_after = LimitsSerializer(allow_null=True)
+    per_address_before = serializers.BooleanField()
+    per_address_after = serializers.BooleanField()
     looked_at = serializers.IntegerField(source="among", help_text="So many bins were looked at.")
     of_all_bins = serializers.BooleanField(
         source="is_of_all_bins", help_text="They are all that are known; else those of the policy's seeds."

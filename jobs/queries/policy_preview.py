@@ -47,7 +47,7 @@ class BinChange:
     """
     What the policy says of one bin at this moment, before and after; None where it says nothing of it.
 
-    Where both are the same, they differ at other times of the week.
+    Where both are the same, they differ at other times of the week, or hold for its whole address now or no more.
     """
 
     name: str
@@ -83,6 +83,8 @@ class Preview:
     reaches: Sequence[Reach]
     total_before: Limits | None
     total_after: Limits | None
+    per_address_before: bool
+    per_address_after: bool
     among: int
     is_of_all_bins: bool
     has_more: bool
@@ -119,6 +121,8 @@ def read_preview(
         reaches=reaches,
         total_before=before.in_total(now) if before else None,
         total_after=after.in_total(now),
+        per_address_before=before is not None and before.per_address,
+        per_address_after=after.per_address,
         among=len(looked_at),
         is_of_all_bins=is_of_all_bins,
         has_more=has_more,
@@ -141,7 +145,7 @@ class _Limited:
             return None
         places = self.patterns.places_of(name) if places is None else places
         terms = self._terms
-        return (terms.numbers, terms.spares_loopback, terms.per_address, [self._rules[place] for place in places])
+        return (terms.numbers, terms.spares(name), terms.per_address, [self._rules[place] for place in places])
 
     def limits(self, name: str, at: dt.datetime) -> Limits | None:
         return self._terms.for_bin(name, at) if self._terms and self._holds_for(name) else None

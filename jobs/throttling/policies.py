@@ -97,9 +97,13 @@ class PolicyTerms:
             limits = self.numbers.as_limits()
         else:
             limits = rule.numbers.over(self.numbers).as_limits(denied=rule.denies)
-        if self.spares_loopback and name.startswith(_LOOPBACK):
+        if self.spares(name):
             return Limits(limits.requests, 0.0, limits.bytes_per_second, limits.denied)
         return limits
+
+    def spares(self, name: str) -> bool:
+        """Whether it lets this bin go without a gap."""
+        return self.spares_loopback and name.startswith(_LOOPBACK)
 
     def rules_for(self, name: str) -> Iterator[RuleTerms]:
         """The rules whose pattern matches a name, whenever they are open: the first of them that is open holds."""

@@ -168,6 +168,37 @@ def test_a_preview_shows_what_would_be_touched_and_stores_nothing(administrator)
     assert (policy.version, policy.rules.count()) == (1, 0)
 
 
+def test_a_preview_says_what_changes_where_numbers_stay(administrator):
+    policy = ThrottlePolicy.objects.create(name="gentle")
+    bind(policy, "a.example")
+    in_some_days = {"days": [(dt.datetime.now(dt.UTC).isoweekday() + 2) % 7 + 1], "min_gap": "9"}
+
+    assert "(the same now; other at other times)" in sentences(
+        administrator.post(change_of(policy), form(in_some_days, _preview=1))
+    )
+    assert "(from then on together with others at its address)" in sentences(
+        administrator.post(change_of(policy), form(per_address="on", _preview=1))
+    )
+
+
+def test_what_is_spared_touches_loopback_only(administrator):
+    policy = ThrottlePolicy.objects.create(name="gentle")
+    bind(policy, "a.example", "127.0.0.1:8000")
+
+    assert "Hosts: 1. Seeds: 1." in sentences(
+        administrator.post(change_of(policy), form(spares_loopback="on", _preview=1))
+    )
+
+
+def test_a_long_list_of_rules_is_made_in_the_browser(administrator):
+    denied = [{"pattern": f"{number}.example", "denies": "on"} for number in range(100)]
+
+    response = administrator.post(ADD, form(*denied))
+
+    assert response.status_code == 302
+    assert ThrottlePolicy.objects.get().rules.count() == 100
+
+
 def test_a_preview_keeps_what_was_typed(administrator):
     response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _preview=1))
 

@@ -4,7 +4,7 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.throttling.windows import ALWAYS, Window
@@ -48,7 +48,7 @@ def shows(window, at):
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
     zone, begin = week
     window = make(zone, some_days, span)
@@ -57,7 +57,7 @@ def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_it_stays_as_it_is_until_its_next_change(week, some_days, span, minutes):
     zone, begin = week
     window = make(zone, some_days, span)
