@@ -1,0 +1,63 @@
+"""`manage.py check_counters [JOB …]`: whether the counts of documents agree with the documents."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.management.database import look_at_the_database
+from jobs.models import Job
+from jobs.queries.counter_check import Difference, compare_counters
+
+# Of each job; the others are counted.
+_SHOWN: Final = 20
+
+
+class Command(BaseCommand):
+    # Standard output is the answer's: checks and warnings would stand in its way.
+    requires_system_checks: list[str] = []
+    help = (
+        "Compare the counts of documents with the documents, also while they are crawled. Ends with 1 if they differ."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("jobs", nargs="*", metavar="JOB", help="names of jobs; all jobs without any")
+
+    def handle(self, *_args: Any, jobs: Sequence[str], **_options: Any) -> None:
+        look_at_the_database()
+        differing = [job.name for job in _jobs_named(jobs) if self._differs(job)]
+        if differing:
+            raise CommandError(f"The counts of {len(differing)} jobs are wrong: {', '.join(differing)}.", returncode=1)
+
+    def _differs(self, job: Job) -> bool:
+        documents = found = 0
+        for compared in compare_counters(job):
+            documents += compared.documents
+            for difference in compared.differences[: max(0, _SHOWN - found)]:
+                self.stdout.write(f"{job.name}: {_line(difference)}")
+            found += len(compared.differences)
+        if found > _SHOWN:
+            self.stdout.write(f"{job.name}: and {found - _SHOWN:,} more")
+        self.stdout.write(
+            f"{job.name}: {documents:,} documents, {f'{found:,} counts differ' if found else 'as counted'}"
+        )
+        return found > 0
+
+
+def _jobs_named(names: Sequence[str]) -> list[Job]:
+    if not names:
+        return list(Job.objects.order_by("pk"))
+    found = {job.name: job for job in Job.objects.filter(name__in=names)}
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        raise CommandError(f"There is no job named {unknown[0]!r}.", returncode=2)
+    return list(found.values())
+
+
+def _line(difference: Difference) -> str:
+    what = " ".join(filter(None, (difference.stage.name.lower(), difference.code)))
+    return (
+        f"{difference.counted:,} are counted and {difference.there:,} are there: {what} in run {difference.run_no},"
+        f" lane {difference.lane} ({difference.host or 'which is gone'})"
+    )

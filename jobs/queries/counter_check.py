@@ -1,0 +1,100 @@
+"""
+Whether the counters say what there is: a few lanes of a job at a time, each few in one statement, so in one snapshot.
+
+Who moves a document counts it in the same transaction, so they agree in every snapshot, also of a running crawl. Nothing
+is locked, and what is held in memory does not grow with the queue. A long lane is read in one go.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import connection
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Job
+
+_LANES_AT_ONCE: Final = 200
+
+# The lanes that the job's seeds have, and those that it only counts in.
+_LANES: Final = """
+SELECT id
+  FROM (SELECT lane.id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+         WHERE seed.job_id = %(job)s AND lane.id > %(after)s
+         UNION
+        SELECT lane_id FROM jobs_counter WHERE job_id = %(job)s AND lane_id > %(after)s
+         UNION
+        SELECT lane_id FROM jobs_counterdelta WHERE job_id = %(job)s AND lane_id > %(after)s) AS lane
+ ORDER BY id LIMIT %(limit)s
+"""
+_COMPARE: Final = """
+WITH counted AS (
+    SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counter
+     WHERE job_id = %(job)s AND lane_id = ANY(%(lanes)s) AND measure = 'stage'
+     UNION ALL
+    SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counterdelta
+     WHERE job_id = %(job)s AND lane_id = ANY(%(lanes)s) AND measure = 'stage'
+), there AS (
+    SELECT lane_id, run_no, stage, CASE WHEN stage = %(done)s THEN outcome ELSE 0 END AS outcome,
+           CASE WHEN stage = %(done)s THEN result_code ELSE '' END AS code, count(*) AS amount
+      FROM jobs_queueitem WHERE lane_id = ANY(%(lanes)s) AND job_id = %(job)s
+     GROUP BY 1, 2, 3, 4, 5
+), both_ AS (
+    SELECT lane_id, run_no, stage, outcome, code, sum(counted) AS counted, sum(there) AS there
+      FROM (SELECT lane_id, run_no, stage, outcome, code, amount AS counted, 0 AS there FROM counted
+             UNION ALL
+            SELECT lane_id, run_no, stage, outcome, code, 0, amount FROM there) AS all_
+     GROUP BY lane_id, run_no, stage, outcome, code
+)
+SELECT both_.lane_id, coalesce(bin.name, ''), both_.run_no, both_.stage, both_.code,
+       both_.counted::bigint, both_.there::bigint, (SELECT coalesce(sum(there), 0)::bigint FROM both_)
+  FROM (SELECT 1) AS always
+  LEFT JOIN both_ ON both_.counted <> both_.there
+  LEFT JOIN jobs_lane AS lane ON lane.id = both_.lane_id LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
+ ORDER BY 1, 3, 4, 5
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of the documents of one lane and run that stand thus so many are counted, and so many are there."""
+
+    lane: int
+    host: str
+    run_no: int
+    stage: Stage
+    code: str
+    counted: int
+    there: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Some lanes of a job: how many documents they have, and where the counters say otherwise."""
+
+    documents: int
+    differences: list[Difference]
+
+
+def compare_counters(job: Job) -> Iterator[Compared]:
+    """Compare the counters of all runs of a job with its documents, a few lanes at a time."""
+    after = 0
+    while lanes := _lanes_of(job, after=after):
+        after = lanes[-1]
+        with connection.cursor() as cursor:
+            cursor.execute(_COMPARE, {"job": job.pk, "lanes": lanes, "done": Stage.DONE})
+            rows = cursor.fetchall()
+        yield Compared(
+            documents=rows[0][-1],
+            differences=[
+                Difference(lane, host, run_no, Stage(stage), code, counted, there)
+                for lane, host, run_no, stage, code, counted, there, _ in rows
+                if lane is not None
+            ],
+        )
+
+
+def _lanes_of(job: Job, *, after: int) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_LANES, {"job": job.pk, "after": after, "limit": _LANES_AT_ONCE})
+        return [lane for (lane,) in cursor.fetchall()]

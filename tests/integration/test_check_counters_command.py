@@ -1,0 +1,97 @@
+"""`manage.py check_counters`: counts are held against the documents."""
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Counter, CounterDelta, Outcome, QueueItem
+from tests.cluster import register_node
+from tests.factories import make_documents, make_lane, make_running_job
+
+
+def run(*arguments):
+    out = io.StringIO()
+    try:
+        call_command("check_counters", *arguments, stdout=out)
+    except CommandError as error:
+        return error.returncode, out.getvalue().splitlines()
+    return 0, out.getvalue().splitlines()
+
+
+def count(lane, amount, *, rows=Counter, **facts):
+    usual = {"run_no": 1, "measure": "stage", "stage": Stage.PENDING}
+    rows.objects.create(job_id=lane.seed.job_id, lane_id=lane.pk, amount=amount, **(usual | facts))
+
+
+@pytest.fixture
+def lane(connection):
+    running = make_running_job(register_node(connection, "manager"), name="manual")
+    return make_lane(running.seed, "a.example")
+
+
+def test_counts_that_agree_are_said_to(lane):
+    make_documents(lane, 5)
+    make_documents(lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
+    count(lane, 3)
+    count(lane, 2, rows=CounterDelta)
+    count(lane, 1, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200")
+
+    assert run() == (0, ["manual: 6 documents, as counted"])
+
+
+def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
+    make_documents(lane, 5)
+    count(lane, 7)
+
+    code, lines = run("manual")
+
+    assert code == 1
+    assert lines == [
+        f"manual: 7 are counted and 5 are there: pending in run 1, lane {lane.pk} (a.example)",
+        "manual: 5 documents, 1 counts differ",
+    ]
+
+
+def test_documents_that_nobody_counted_and_counts_of_a_lane_that_is_gone_are_found(lane):
+    make_documents(lane, 1, stage=Stage.DONE, outcome=Outcome.FAILED, result_code="500")
+    Counter.objects.create(
+        job_id=lane.seed.job_id, lane_id=lane.pk + 1, run_no=1, measure="stage", stage=Stage.PENDING, amount=4
+    )
+
+    code, lines = run()
+
+    assert code == 1
+    assert lines[:2] == [
+        f"manual: 0 are counted and 1 are there: done 500 in run 1, lane {lane.pk} (a.example)",
+        f"manual: 4 are counted and 0 are there: pending in run 1, lane {lane.pk + 1} (which is gone)",
+    ]
+
+
+def test_many_differences_are_shown_in_part(lane):
+    for number in range(30):
+        count(lane, 1, stage=Stage.DONE, code=f"c{number}")
+
+    _, lines = run()
+
+    assert len(lines) == 22
+    assert lines[-2:] == ["manual: and 10 more", "manual: 0 documents, 30 counts differ"]
+
+
+def test_only_the_jobs_named_are_looked_at_and_unknown_ones_are_refused(connection, lane):
+    count(lane, 1)
+    make_running_job(register_node(connection, "manager"), name="other")
+
+    assert run("other") == (0, ["other: 0 documents, as counted"])
+    assert run("nobody")[0] == 2
+
+
+def test_nothing_is_changed(lane):
+    make_documents(lane, 5)
+    count(lane, 7)
+    before = list(QueueItem.objects.order_by("hash").values()), list(Counter.objects.values())
+
+    run()
+
+    assert (list(QueueItem.objects.order_by("hash").values()), list(Counter.objects.values())) == before
