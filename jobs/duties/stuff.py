@@ -25,7 +25,8 @@ WITH ready AS MATERIALIZED (
       FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
      WHERE seed.group_id = ANY(%(groups)s) AND job.phase IN ('active', 'shutting_down', 'deleting')
        AND {RUNNABLE}
-       AND EXISTS (SELECT FROM jobs_lane AS lane WHERE lane.seed_id = seed.id AND lane.ready_at <= %(now)s)
+       AND EXISTS (SELECT FROM jobs_lane AS lane
+                    WHERE lane.seed_id = seed.id AND lane.is_ahead IN (false, true) AND lane.ready_at <= %(now)s)
 )
 SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE to_process) AS to_process,
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_expire) AS may_expire,

@@ -86,6 +86,7 @@ class Lane(models.Model):
 
     `ready_at` is the earliest moment it may hand something out; null means dormant. `head` is a hint:
     no due document has a lower `seq`, unless a stuff finds too few and reads from the start.
+    One that `is_ahead` has come to the front of the line and has more to give, so it does not queue again.
     """
 
     seed = models.ForeignKey("jobs.Seed", on_delete=models.CASCADE, related_name="lanes")
@@ -93,7 +94,8 @@ class Lane(models.Model):
     ready_at = models.DateTimeField(null=True)
     served_at = models.DateTimeField(null=True)
     head = models.BigIntegerField(default=0)
+    is_ahead = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["seed", "bin"], name="one_lane_a_seed_and_bin"),)
-        indexes = (models.Index(fields=["seed", "ready_at"], name="lane_ready"),)
+        indexes = (models.Index(fields=["seed", "is_ahead", "ready_at"], name="lane_ready"),)

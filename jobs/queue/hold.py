@@ -19,7 +19,8 @@ from jobs.throttling.bins import LaneSeen
 from nodes.fences import FenceRefused
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Lanes that one pass looks at.
+# Lanes that one pass looks at. Half of them are left to those that have been at the front before: a bin in which much
+# waits must not queue again, behind a hundred thousand others, for each turn.
 LANES_A_PASS: Final = 200
 
 
@@ -39,8 +40,8 @@ class Stuffed:
     batches: int = 0
 
 
-# The fences, the runnable jobs of the group and their budgets, its ready lanes (oldest `ready_at` first),
-# their bins locked, then they.
+# The fences, the runnable jobs of the group and their budgets, its ready lanes (of those that are ahead and of the
+# others: by job priority, oldest `ready_at` first), their bins locked, then they.
 # Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id; the
 # last two skip what is locked. Each step reads the one before, which makes the order. A locked row is
 # checked again after a lock wait, so each fence is judged as it stands when the lock is held; what the
@@ -66,13 +67,12 @@ WITH node AS MATERIALIZED (
      WHERE job_id IN (SELECT id FROM runnable WHERE phase = 'active')
      ORDER BY job_id
        FOR NO KEY UPDATE
-), ready AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, seed.job_id, needed.tag
-      FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+), seeds AS MATERIALIZED (
+    SELECT seed.id, seed.job_id, runnable.priority, needed.tag
+      FROM runnable JOIN jobs_seed AS seed ON seed.job_id = runnable.id AND seed.group_id = (SELECT id FROM held)
      -- The workers of a one-shot have no tags, and nobody to leave anything to.
      CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT node_scope FROM held) = %(cluster)s THEN seed.tag ELSE '' END AS tag) AS needed
-     WHERE seed.group_id = (SELECT id FROM held) AND seed.job_id IN (SELECT id FROM runnable)
-       AND lane.ready_at <= %(now)s AND (SELECT count(*) FROM budget) >= 0
+     WHERE (SELECT count(*) FROM budget) >= 0
        -- Of a tag no more is offered than the workers that have it could hold: it would stand in everybody's way.
        AND (needed.tag = '' OR (SELECT coalesce(sum(capacity), 0) FROM nodes_node AS tagged
                                WHERE tagged.scope = (SELECT node_scope FROM held) AND tagged.kind = 'worker'
@@ -80,7 +80,22 @@ WITH node AS MATERIALIZED (
                            > (SELECT coalesce(sum(documents), 0) FROM jobs_batch AS offered
                                WHERE offered.node_scope = (SELECT node_scope FROM held) AND offered.state = 'available'
                                  AND offered.tag = needed.tag))
-     ORDER BY lane.ready_at LIMIT {LANES_A_PASS}
+), ahead AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id, seeds.job_id, seeds.tag
+      FROM seeds CROSS JOIN LATERAL (
+           SELECT id, bin_id, ready_at FROM jobs_lane
+            WHERE seed_id = seeds.id AND is_ahead AND ready_at <= %(now)s
+            ORDER BY ready_at LIMIT {LANES_A_PASS // 2}) AS lane
+     ORDER BY seeds.priority, lane.ready_at LIMIT {LANES_A_PASS // 2}
+), ready AS MATERIALIZED (
+    SELECT * FROM ahead
+     UNION ALL
+    (SELECT lane.id, lane.bin_id, seeds.job_id, seeds.tag
+       FROM seeds CROSS JOIN LATERAL (
+            SELECT id, bin_id, ready_at FROM jobs_lane
+             WHERE seed_id = seeds.id AND NOT is_ahead AND ready_at <= %(now)s
+             ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
+      ORDER BY seeds.priority, lane.ready_at LIMIT {LANES_A_PASS} - (SELECT count(*) FROM ahead))
 ), wanted AS MATERIALIZED (
     -- A bin without its parent would be of no use.
     SELECT id, parent_id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
@@ -89,7 +104,7 @@ WITH node AS MATERIALIZED (
      ORDER BY id
        FOR NO KEY UPDATE SKIP LOCKED
 ), locked AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, lane.served_at
+    SELECT lane.id, lane.bin_id, lane.served_at, lane.is_ahead
       FROM jobs_lane AS lane
      WHERE lane.id IN (SELECT id FROM ready)
        AND lane.bin_id IN (SELECT wanted.id FROM wanted JOIN bin USING (id)
@@ -102,7 +117,7 @@ SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS sc
        (SELECT coalesce(json_agg(id), '[]') FROM bin) AS bins,
        (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
        (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
-       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at, ready.tag)), '[]')
+       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at, ready.tag, locked.is_ahead)), '[]')
           FROM locked JOIN ready USING (id)) AS lanes,
        (SELECT json_object_agg(needed.tag, needed.workers)
           FROM (SELECT wanted.tag, json_agg(worker.id) AS workers
@@ -196,7 +211,8 @@ def hold(
                 dt.datetime.fromisoformat(served) if served else None,
                 tag=tag,
                 workers=frozenset(uuid.UUID(worker) for worker in (row.tagged or {}).get(tag, ())) if tag else None,
+                is_ahead=is_ahead,
             )
-            for lane, bin_id, job, served, tag in row.lanes
+            for lane, bin_id, job, served, tag, is_ahead in row.lanes
         ],
     )

@@ -12,6 +12,7 @@ import math
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -32,8 +33,9 @@ from jobs.throttling.keepers import prefer_keepers
 _DOCUMENTS_A_BATCH: Final = 64
 # A document that was lost with its worker so often is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Documents of a lane that get their number in one pass because their time has come.
+# Documents of a lane, and of all lanes, that get their number in one pass because their time has come.
 _RIPENED_AT_ONCE: Final = 200
+_RIPENED_A_PASS: Final = 1000
 
 # What the locked bins allow: what limits them, the open turns (of a parent: those below it), and the first lane
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
@@ -84,7 +86,7 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s)
    FOR NO KEY UPDATE SKIP LOCKED
 """
 
-# The best due documents of each lane. Meanwhile two sorts of others get their number, for the next pass: those
+# The best due documents of each lane, until there are enough: the lanes are read one after the other. Meanwhile two sorts of others get their number, for the next pass: those
 # whose time has come, and in a run that rechecks what it knows those of older runs, of the `recheck` stages. A
 # document that another job holds claimed is left out: the bin's lock keeps two stuffers from choosing it at once.
 # Locks: QueueItem, skipping what is locked.
@@ -95,21 +97,23 @@ WITH wanted AS (
                   %(rechecks)s::text[])
            WITH ORDINALITY AS wanted(lane_id, job_id, run_no, count, below, rechecks, place)
 ), due AS (
-    SELECT due.*, {AGAIN} AS number, wanted.run_no AS this_run
-      FROM wanted CROSS JOIN LATERAL (
-           SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
-            WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
-              AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
-            ORDER BY check_time LIMIT {_RIPENED_AT_ONCE}
-              FOR NO KEY UPDATE SKIP LOCKED) AS due
-     UNION ALL
-    SELECT known.*, {FRESH}, wanted.run_no
-      FROM wanted CROSS JOIN LATERAL (
-           SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
-            WHERE lane_id = wanted.lane_id AND run_no < wanted.run_no AND stage = ANY(wanted.stages)
-            ORDER BY run_no LIMIT {_RIPENED_AT_ONCE}
-              FOR NO KEY UPDATE SKIP LOCKED) AS known
-     WHERE wanted.rechecks <> ''
+    SELECT * FROM (
+        SELECT due.*, {AGAIN} AS number, wanted.run_no AS this_run
+          FROM wanted CROSS JOIN LATERAL (
+               SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
+                WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
+                  AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
+                ORDER BY check_time LIMIT {_RIPENED_AT_ONCE}
+                  FOR NO KEY UPDATE SKIP LOCKED) AS due
+         UNION ALL
+        SELECT known.*, {FRESH}, wanted.run_no
+          FROM wanted CROSS JOIN LATERAL (
+               SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
+                WHERE lane_id = wanted.lane_id AND run_no < wanted.run_no AND stage = ANY(wanted.stages)
+                ORDER BY run_no LIMIT {_RIPENED_AT_ONCE}
+                  FOR NO KEY UPDATE SKIP LOCKED) AS known
+         WHERE wanted.rechecks <> ''
+    ) AS due LIMIT {_RIPENED_A_PASS}
 ), ripe AS (
     UPDATE jobs_queueitem AS item
        SET seq = due.number, check_time = NULL, stage = {Stage.PENDING:d}, run_no = due.this_run,
@@ -131,18 +135,20 @@ WITH wanted AS (
      WHERE (old_run, old_stage) <> (run_no, {Stage.PENDING:d})
      GROUP BY job_id, lane_id, run_no
 )
-SELECT wanted.place, item.hash, item.job_id, item.seq, item.losses, item.admitted_run, fresh.batches
-  FROM (SELECT array_agg(nextval('jobs_batch_id_seq')) AS batches FROM generate_series(1, %(most_batches)s)) AS fresh
- CROSS JOIN wanted CROSS JOIN LATERAL (
-       SELECT hash, job_id, seq, losses, admitted_run
-         FROM jobs_queueitem AS due
-        WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = 0 AND seq IS NOT NULL
-          AND seq >= (SELECT head FROM jobs_lane WHERE id = wanted.lane_id) AND seq < wanted.below
-          AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
-                           WHERE other.hash = due.hash AND other.job_id <> due.job_id AND other.stage IN (1, 3, 4))
-        ORDER BY seq LIMIT wanted.count
-          FOR NO KEY UPDATE SKIP LOCKED) AS item
- ORDER BY wanted.place, item.seq
+SELECT * FROM (
+    SELECT wanted.place, item.hash, item.job_id, item.seq, item.losses, item.admitted_run, fresh.batches
+      FROM (SELECT array_agg(nextval('jobs_batch_id_seq')) AS batches FROM generate_series(1, %(most_batches)s)) AS fresh
+     CROSS JOIN wanted CROSS JOIN LATERAL (
+           SELECT hash, job_id, seq, losses, admitted_run
+             FROM jobs_queueitem AS due
+            WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = 0 AND seq IS NOT NULL
+              AND seq >= (SELECT head FROM jobs_lane WHERE id = wanted.lane_id) AND seq < wanted.below
+              AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
+                               WHERE other.hash = due.hash AND other.job_id <> due.job_id AND other.stage IN (1, 3, 4))
+            ORDER BY seq LIMIT wanted.count
+              FOR NO KEY UPDATE SKIP LOCKED) AS item
+     LIMIT %(most)s) AS found
+ ORDER BY place, seq
 """
 
 # When a lane that gave too little may give again: at once where something is due (its head was a wrong
@@ -200,9 +206,10 @@ WITH offered AS ({OFFER}), claimed AS (
 )
 UPDATE jobs_lane AS lane
    SET ready_at = left_at.ready_at, head = coalesce(left_at.head, lane.head),
-       served_at = CASE WHEN left_at.served THEN %(now)s ELSE lane.served_at END
-  FROM unnest(%(left_lanes)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[])
-       AS left_at(lane_id, ready_at, head, served)
+       served_at = CASE WHEN left_at.served THEN %(now)s ELSE lane.served_at END, is_ahead = left_at.is_ahead
+  FROM unnest(%(left_lanes)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[],
+              %(left_ahead)s::bool[])
+       AS left_at(lane_id, ready_at, head, served, is_ahead)
  WHERE lane.id = left_at.lane_id
 """
 
@@ -234,11 +241,10 @@ def stuff(
             return Stuffed()
         bins, parents = _read_bins(cursor, held, now=now)
         turns, waiting = plan_turns(bins=bins, parents=parents, lanes=held.lanes, workers=workers, now=now)
-        turns = _within(turns, room=room)
-        chosen, ids = _choose(cursor, held, turns=turns, now=now)
-        kept = prefer_keepers([plan for plan, _ in chosen], bins=bins, workers=keepers)
-        chosen = [(plan, documents) for plan, (_, documents) in zip(kept, chosen, strict=True)]
-        return _offer(cursor, held, turns=turns, chosen=chosen, ids=ids, waiting=waiting, now=now)
+        chosen = _choose(cursor, held, turns=turns, room=room, now=now)
+        kept = prefer_keepers([plan for plan, _ in chosen.turns], bins=bins, workers=keepers)
+        chosen.turns = [(plan, documents) for plan, (_, documents) in zip(kept, chosen.turns, strict=True)]
+        return _offer(cursor, held, chosen=chosen, waiting=waiting, now=now)
 
 
 def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> tuple[list[BinSeen], list[ParentSeen]]:
@@ -293,6 +299,42 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     return bins, parents
 
 
+@dataclass(slots=True)
+class _Chosen:
+    """
+    What is handed out, ids for its batches, and the lanes that were `tried` for it.
+
+    The documents of one that was `cut` off were not all read, since there was no more room.
+    """
+
+    turns: list[tuple[TurnPlan, list[Any]]] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    tried: set[int] = field(default_factory=set)
+    cut: int | None = None
+
+    @property
+    def documents(self) -> int:
+        return sum(len(documents) for _, documents in self.turns)
+
+
+def _choose(cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], room: int, now: dt.datetime) -> _Chosen:
+    """
+    Choose documents for the planned turns, one after the other, as far as there is room for them.
+
+    Most lanes have as many as are wanted of them, so no more are read than fill the room if they do. Where they had
+    less, more lanes are read with what is left: a crawl of many hosts has lanes of one document.
+    """
+    chosen = _Chosen()
+    within = _within(turns, room=room)
+    if within:
+        _add_documents(cursor, held, chosen, turns=within, most=sum(plan.documents for plan in within), now=now)
+    left = room - chosen.documents
+    more = [plan for plan in turns[len(within) :] if plan.lane.id not in chosen.tried][: max(0, left)]
+    if more:
+        _add_documents(cursor, held, chosen, turns=more, most=left, now=now)
+    return chosen
+
+
 def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
     """As many of the planned turns as there is room for; one at least, so that nothing starves."""
     kept: list[TurnPlan] = []
@@ -304,17 +346,15 @@ def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
     return kept
 
 
-def _choose(
-    cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], now: dt.datetime
-) -> tuple[list[tuple[TurnPlan, list[Any]]], list[int]]:
+def _add_documents(
+    cursor: psycopg.Cursor[Any], held: Held, chosen: _Chosen, *, turns: list[TurnPlan], most: int, now: dt.datetime
+) -> None:
     """
-    Read the documents of each planned turn; turns that stay empty are left out. Also draws batch ids.
+    Read the documents of each turn, so many in all at most; turns that stay empty are left out.
 
     The budgets are reduced by the documents that are admitted. A document that was lost with its worker
     again and again makes a turn of its own.
     """
-    if not turns:
-        return [], []
     jobs, budgets = held.jobs, held.budgets
     # Several turns of one lane read it once, and share what was found.
     wants: dict[int, int] = {}
@@ -331,10 +371,10 @@ def _choose(
             "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
             "rechecks": [RECHECKED[jobs[lanes[lane].job_id].scan] for lane in wants],
             "most_batches": len(turns),
+            "most": most,
             "now": now,
         },
     ).fetchall()
-    ids = list(rows[0].batches) if rows else []
     order = list(wants)
     found: dict[int, list[Any]] = {lane: [] for lane in order}
     for row in rows:
@@ -343,7 +383,6 @@ def _choose(
                 continue
             budgets[row.job_id] -= 1
         found[order[row.place - 1]].append(row)
-    chosen: list[tuple[TurnPlan, list[Any]]] = []
     turns_left = Counter(plan.lane.id for plan in turns)
     for plan in turns:
         queue = found[plan.lane.id]
@@ -353,13 +392,19 @@ def _choose(
         documents = _up_to_a_suspect(queue[:share])
         del queue[: len(documents)]
         if documents:
-            chosen.append((plan, documents))
+            chosen.turns.append((plan, documents))
     # What was read for a turn and cut off by a suspect keeps its place for the next pass.
     for queue in found.values():
         for row in queue:
             if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
                 budgets[row.job_id] += 1
-    return chosen, ids
+    if rows:
+        chosen.ids += rows[0].batches
+    reached = len(order)
+    if rows and len(rows) == most:
+        reached = rows[-1].place
+        chosen.cut = order[reached - 1]
+    chosen.tried.update(order[:reached])
 
 
 def _below(job_id: int, budgets: dict[int, int]) -> int:
@@ -380,18 +425,16 @@ def _offer(
     cursor: psycopg.Cursor[Any],
     held: Held,
     *,
-    turns: list[TurnPlan],
-    chosen: list[tuple[TurnPlan, list[Any]]],
-    ids: list[int],
+    chosen: _Chosen,
     waiting: list[NoPlace],
     now: dt.datetime,
 ) -> Stuffed:
     """Write what was chosen as batches, and when each lane is to be looked at again."""
     jobs, budgets = held.jobs, held.budgets
-    packed = _pack(chosen)
-    ids = ids[: len(packed)]
+    packed = _pack(chosen.turns)
+    ids = chosen.ids[: len(packed)]
     rows = [(batch, plan, documents) for batch, pack in zip(ids, packed, strict=True) for plan, documents in pack]
-    left = _what_is_left(cursor, held, chosen=chosen, waiting=waiting, tried={plan.lane.id for plan in turns}, now=now)
+    left = _what_is_left(cursor, held, chosen=chosen, waiting=waiting, now=now)
     admitted: dict[int, int] = {}
     for _, _, documents in rows:
         for document in documents:
@@ -434,10 +477,11 @@ def _offer(
                 "count_documents": [len(documents) for _, _, documents in rows],
                 "budget_jobs": list(admitted),
                 "budget_amounts": list(admitted.values()),
-                "left_lanes": [lane for lane, _, _, _ in left],
-                "left_ready": [ready_at for _, ready_at, _, _ in left],
-                "left_heads": [head for _, _, head, _ in left],
-                "left_served": [served for _, _, _, served in left],
+                "left_lanes": [lane.id for lane in left],
+                "left_ready": [lane.ready_at for lane in left],
+                "left_heads": [lane.head for lane in left],
+                "left_served": [lane.is_served for lane in left],
+                "left_ahead": [lane.is_ahead for lane in left],
                 "now": now,
             },
         )
@@ -486,29 +530,43 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
     return packed
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """How a lane is left: when it is looked at again, and from where; None where its head stays."""
+
+    id: int
+    ready_at: dt.datetime | None
+    head: int | None
+    is_served: bool
+    is_ahead: bool
+
+
 def _what_is_left(
     cursor: psycopg.Cursor[Any],
     held: Held,
     *,
-    chosen: list[tuple[TurnPlan, list[Any]]],
+    chosen: _Chosen,
     waiting: list[NoPlace],
-    tried: set[int],
     now: dt.datetime,
-) -> list[tuple[int, dt.datetime | None, int | None, bool]]:
-    """For each lane that was looked at: (lane, its next ready_at, its new head, was it served)."""
+) -> list[_Left]:
+    """How each lane that was looked at is left; one that was not come to is as it was."""
     lanes, jobs, budgets = held.lanes, held.jobs, held.budgets
     given: dict[int, int] = {}
     last: dict[int, int] = {}
     planned: dict[int, int] = {}
-    for plan, documents in chosen:
+    for plan, documents in chosen.turns:
         given[plan.lane.id] = given.get(plan.lane.id, 0) + len(documents)
         last[plan.lane.id] = documents[-1].seq
         planned[plan.lane.id] = planned.get(plan.lane.id, 0) + plan.documents
-    left: list[tuple[int, dt.datetime | None, int | None, bool]] = []
+    left: list[_Left] = []
     # Where the lanes that were first had nothing to give, their places are still there for the next pass.
-    unused = {lane.bin_id for lane in lanes if lane.id in tried} - {plan.lane.bin_id for plan, _ in chosen}
+    unused = {lane.bin_id for lane in lanes if lane.id in chosen.tried} - {plan.lane.bin_id for plan, _ in chosen.turns}
     asleep = {place.lane.id: place.until for place in waiting if place.until or place.lane.bin_id not in unused}
-    short = [lane for lane in lanes if lane.id in tried and given.get(lane.id, 0) < planned.get(lane.id, 1)]
+    short = [
+        lane
+        for lane in lanes
+        if lane.id in chosen.tried and lane.id != chosen.cut and given.get(lane.id, 0) < planned.get(lane.id, 1)
+    ]
     # What gave something is asked again soon; only of what gave nothing it must be known when it will.
     soon = now + _ASK_AGAIN
     next_ready: dict[int, dt.datetime | None] = {lane.id: soon for lane in short if lane.id in given}
@@ -530,13 +588,13 @@ def _what_is_left(
         served = lane.id in given
         if lane.id in next_ready:
             # Too few: the next look begins at the start of the lane again.
-            left.append((lane.id, next_ready[lane.id], 0, True))
+            left.append(_Left(lane.id, next_ready[lane.id], head=0, is_served=True, is_ahead=False))
         elif served:
             # All its places are taken: who takes or closes a turn of its bin wakes it.
-            left.append((lane.id, now + LOST_PLACE, last[lane.id] + 1, True))
+            left.append(_Left(lane.id, now + LOST_PLACE, head=last[lane.id] + 1, is_served=True, is_ahead=True))
         elif lane.id in asleep:
             until = asleep[lane.id]
-            left.append((lane.id, until or now + LOST_PLACE, None, False))
+            left.append(_Left(lane.id, until or now + LOST_PLACE, head=None, is_served=False, is_ahead=True))
     return left
 
 

@@ -15,6 +15,7 @@ waits longest under the parent.
 import datetime as dt
 import math
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -94,7 +95,10 @@ class ParentSeen:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """A lane under its lock. One that needs a `tag` goes only to these `workers`; None is any."""
+    """
+    A lane under its lock. One that needs a `tag` goes only to these `workers`; None is any. One that `is_ahead` has been
+    at the front of the line before.
+    """
 
     id: int
     bin_id: int
@@ -103,6 +107,7 @@ class LaneSeen:
     served_at: dt.datetime | None
     tag: str = ""
     workers: frozenset[uuid.UUID] | None = None
+    is_ahead: bool = False
 
     def may_go_to(self, worker: uuid.UUID | None) -> bool:
         """Whether that worker may have this lane's documents; None is whoever comes."""
@@ -224,7 +229,8 @@ def plan_turns(
     Return the turns that can be given now, and the lanes for which there is no place.
 
     The place goes by job priority, then to the lane that was served longest ago; turns come in this order, since
-    there may not be room for all of them. Lanes that wait for what their whole group waits for are in neither.
+    there may not be room for all of them, and of one priority those of lanes that are ahead and of others take turns.
+    Lanes that wait for what their whole group waits for are in neither.
     """
     by_bin: dict[int, list[LaneSeen]] = {}
     for lane in sorted(lanes, key=_rank):
@@ -239,7 +245,22 @@ def plan_turns(
         if (seen := bin_of.get(bin_id)) is not None:
             above = [*group, plan.rooms[seen.parent]] if seen.parent in plan.rooms else group
             _plan_bin(plan, seen, queue, [] if seen.limits.denied else above)
-    return plan.turns, plan.waiting
+    return _alternating(plan.turns), plan.waiting
+
+
+def _alternating(turns: Iterable[TurnPlan]) -> list[TurnPlan]:
+    """
+    By priority; of each, lanes that are ahead and others in turns.
+
+    Who is ahead and waits loses its pace, and others who never come to be served starve.
+    """
+    places: Counter[tuple[int, bool]] = Counter()
+    ranked: list[tuple[int, int, bool, TurnPlan]] = []
+    for turn in turns:
+        kind = turn.lane.priority, turn.lane.is_ahead
+        ranked.append((turn.lane.priority, places[kind], not turn.lane.is_ahead, turn))
+        places[kind] += 1
+    return [turn for *_, turn in sorted(ranked, key=lambda rank: rank[:3])]
 
 
 def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Room]) -> None:

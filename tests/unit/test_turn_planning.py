@@ -74,6 +74,18 @@ def test_the_bin_that_was_served_longest_ago_comes_first():
     assert [turn.lane.id for turn in turns] == [13, 12, 11]
 
 
+def test_of_one_priority_lanes_that_are_ahead_and_others_take_turns():
+    lanes = [
+        *(seen_lane(id=10 + place, bin_id=10 + place) for place in range(3)),
+        *(seen_lane(id=20 + place, bin_id=20 + place, is_ahead=True, served_at=NOON) for place in range(2)),
+        seen_lane(id=30, bin_id=30, priority=1),
+    ]
+
+    turns, _ = plan_turns(bins=[seen_bin(id=lane.bin_id) for lane in lanes], lanes=lanes, workers=1, now=NOON)
+
+    assert [turn.lane.id for turn in turns] == [30, 20, 10, 21, 11, 12]
+
+
 # --- Limited bins --------------------------------------------------------------------------------
 
 

@@ -1,0 +1,120 @@
+"""A bin in which much waits, beside many that have one document each: neither loses its pace by the others."""
+
+from dataclasses import replace
+
+import pytest
+
+from jobs.loops.bin_queue import BinQueue, PacedBin
+from jobs.models import Bin, BinLimit, Lane
+from jobs.queue.close import close_turns
+from jobs.queue.flush import flush
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from tests.cluster import NOON, register_node, seconds
+from tests.factories import make_documents, make_lane, make_policy, make_result, make_running_job
+
+# Documents that a worker has in hand at most: what it can do in a second.
+CAPACITY = 200
+SMALL = 1500
+
+
+@pytest.fixture
+def manager(connection):
+    return register_node(connection, "manager")
+
+
+class SteppedPace:
+    """One worker that keeps the pace of its turns on a clock of its own, and a manager that stuffs once a second."""
+
+    def __init__(self, connection, *jobs):
+        self._connection, self._jobs = connection, jobs
+        self._worker = register_node(connection, "worker", capacity=CAPACITY)
+        self._bins = {}
+        self._left_in_batch = {}
+        self.second = 0
+
+    def step(self):
+        """Let a second pass; returns the names of the documents that were fetched in it."""
+        now = NOON + seconds(self.second)
+        for job in self._jobs:
+            (offered,) = self._connection.execute(
+                "SELECT coalesce(sum(documents), 0) FROM jobs_batch WHERE state = 'available'"
+            ).fetchone()
+            room = max(1, (CAPACITY - offered) // len(self._jobs))
+            stuff(
+                self._connection, manager=job.manager.id, group=job.group, room=room, workers=1, now=now
+            )  # fmt: skip
+        self._take(now)
+        fetched, closed = self._fetch()
+        facts = {job.job.pk: job.facts for job in self._jobs}
+        results = [make_result(claimed, facts[claimed.job_id]) for claimed in fetched]
+        flush(self._connection, worker=self._worker.id, results=results, now=now)
+        done = [batch for batch, left in self._left_in_batch.items() if not left]
+        self._left_in_batch = {batch: left for batch, left in self._left_in_batch.items() if left}
+        close_turns(self._connection, turns=closed, batches=done, now=now)
+        self.second += 1
+        return [claimed.document.identifier for claimed in fetched]
+
+    def _take(self, now):
+        in_hand = sum(self._left_in_batch.values())
+        room = CAPACITY - in_hand
+        if room <= 0:
+            return
+        for turn in take(self._connection, worker=self._worker.id, room=room, idle=not in_hand, now=now).turns:
+            self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id))).add(turn, now=self.second)
+            self._left_in_batch[turn.batch_id] = self._left_in_batch.get(turn.batch_id, 0) + len(turn.documents)
+
+    def _fetch(self):
+        fetched, closed = [], []
+        for queue in self._bins.values():
+            while queue.may_begin and queue.next_start <= self.second:
+                turn, claimed = queue.begin(now=self.second)
+                queue.end(turn)
+                fetched.append(claimed)
+                self._left_in_batch[claimed.batch_id] -= 1
+            closed += [replace(turn, opens_at=None) for turn in queue.close_ended()]
+        return fetched, closed
+
+
+def fill_small(job, *, ready_at):
+    """Hosts of one document each."""
+    hosts = [f"host-{number}.example" for number in range(SMALL)]
+    bins = Bin.objects.bulk_create(Bin(namespace="web", name=host, is_known=True) for host in hosts)
+    BinLimit.objects.bulk_create(BinLimit(bin=bin_, policy=job.seed.policy, job=job.job) for bin_ in bins)
+    for lane in Lane.objects.bulk_create(Lane(seed=job.seed, bin=bin_, ready_at=ready_at) for bin_ in bins):
+        make_documents(lane, [lane.bin.name])
+
+
+def crawl(cluster, *, steps):
+    """How many documents of the large host and of the small ones were fetched."""
+    fetched = [name for _ in range(steps) for name in cluster.step()]
+    large = sum(name.startswith("http://large.example/") for name in fetched)
+    return large, len(fetched) - large
+
+
+def test_neither_a_large_bin_nor_many_small_ones_of_a_job_lose_their_pace(connection, manager):
+    job = make_running_job(manager, policy=make_policy(min_gap=1.0, open_requests=1))
+    make_documents(make_lane(job.seed, "large.example"), 100)
+    cluster = SteppedPace(connection, job)
+    crawl(cluster, steps=3)
+
+    # They were ready long before the large one is again.
+    fill_small(job, ready_at=NOON - seconds(60))
+    large, small = crawl(cluster, steps=8)
+
+    assert large == 8
+    # A turn of the large one, and its successor, are in hand all the time.
+    assert small >= 0.8 * 8 * (CAPACITY - 10)
+
+
+def test_a_large_bin_without_a_pace_leaves_room_for_small_ones(connection, manager):
+    job = make_running_job(manager, policy=make_policy(open_requests=1))
+    make_documents(make_lane(job.seed, "large.example"), 1000)
+    cluster = SteppedPace(connection, job)
+    crawl(cluster, steps=3)
+
+    fill_small(job, ready_at=NOON - seconds(60))
+    large, small = crawl(cluster, steps=8)
+
+    assert large > 0
+    assert small >= 0.4 * 8 * CAPACITY
