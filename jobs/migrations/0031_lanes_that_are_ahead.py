@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0029_bins_know_their_address'),
+        ('jobs', '0030_documents_amiss_are_found'),
     ]
 
     operations = [
