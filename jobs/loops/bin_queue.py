@@ -99,6 +99,7 @@ class OpenTurn:
     parents: tuple[PacedBin, ...] = ()
     is_denied: bool = False
     is_trial: bool = False
+    wants_address: bool = False
 
 
 @dataclass(slots=True)
@@ -138,6 +139,7 @@ class BinQueue:
             parents=parents,
             is_denied=taken.is_denied,
             is_trial=taken.is_trial,
+            wants_address=taken.wants_address,
         )
         self.turns.append(turn)
         self.is_denied = taken.is_denied

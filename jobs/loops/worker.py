@@ -31,6 +31,7 @@ from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
 from jobs.models import Batch
 from jobs.queue import close, release, take
+from jobs.queue.addresses import keep_address
 from jobs.queue.limits import read_limits
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed, Taken, TurnTaken
@@ -537,13 +538,14 @@ class Worker:
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork, pace: _Pace) -> None:
         activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         try:
+            if turn.wants_address and await self._keep_address(queue.bin_id, claimed, job):
+                # It is handed out anew, below that address.
+                self._give_back_begun(queue, turn, claimed)
+                return
             await job.connector.process(claimed.document, activity, pace)
         except asyncio.CancelledError:
             # The worker stops, or may no longer trust that it is a member: somebody will read it again.
-            queue.end(turn)
-            self._close_turns(queue)
-            self._given_back.append(claimed)
-            self._flush_due.now()
+            self._give_back_begun(queue, turn, claimed)
             return
         except Exception:
             logger.exception("defect of the connector while processing %s", claimed.document.identifier)
@@ -563,6 +565,19 @@ class Worker:
         else:
             self._flush_due.within(self._settings.flush_after.total_seconds())
         self._dispatch(queue)
+
+    def _give_back_begun(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed) -> None:
+        queue.end(turn)
+        self._close_turns(queue)
+        self._given_back.append(claimed)
+        self._flush_due.now()
+
+    async def _keep_address(self, bin_id: int, claimed: Claimed, job: JobAtWork) -> bool:
+        """Find where a host is before it is asked for anything, since others are there, too."""
+        address = await job.runtime.find_address(claimed.document.identifier)
+        if address is not None:
+            await self._database.run(partial(keep_address, bin_id=bin_id, address=address))
+        return address is not None
 
     @property
     def _runs_out(self) -> bool:

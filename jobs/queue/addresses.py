@@ -8,16 +8,20 @@ since those who hand out its documents wait for each other there.
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
-# Bins that know their address and should stand below it, by a policy that holds for addresses: one that their jobs
-# brought, or one that holds everywhere.
-_BELOW: Final[LiteralString] = """
+import psycopg
+
+# Whether a policy asks that the `bin` stands below its address: one that its jobs brought, or one that holds everywhere.
+HOLDS_FOR_ADDRESSES: Final[LiteralString] = """
+EXISTS (SELECT FROM jobs_throttlepolicy AS policy
+         WHERE policy.per_address
+           AND (policy.holds_everywhere
+                OR EXISTS (SELECT FROM jobs_binlimit AS brought
+                            WHERE brought.bin_id = bin.id AND brought.policy_id = policy.id)))"""
+# Bins that know their address and should stand below it.
+_BELOW: Final[LiteralString] = f"""
 SELECT bin.id, bin.address FROM jobs_bin AS bin
  WHERE bin.address <> '' AND bin.parent_id IS NULL AND (%(bins)s::bigint[] IS NULL OR bin.id = ANY(%(bins)s))
-   AND EXISTS (SELECT FROM jobs_throttlepolicy AS policy
-                WHERE policy.per_address
-                  AND (policy.holds_everywhere
-                       OR EXISTS (SELECT FROM jobs_binlimit AS brought
-                                   WHERE brought.bin_id = bin.id AND brought.policy_id = policy.id)))
+   AND {HOLDS_FOR_ADDRESSES}
 """
 # Locks: the rows that it inserts; then Bin by id; then the rows that it inserts.
 _MAKE: Final[LiteralString] = """
@@ -41,6 +45,12 @@ SELECT DISTINCT child.parent_id, brought.job_id, brought.policy_id
  ORDER BY 1, 2, 3
 ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
 """
+
+
+def keep_address(connection: psycopg.Connection[Any], *, bin_id: int, address: str) -> None:
+    """Note where a bin's host is, and let the bin stand below that."""
+    connection.execute("UPDATE jobs_bin SET address = %s WHERE id = %s", (address, bin_id))
+    put_below_addresses(connection.cursor(), bins=[bin_id])
 
 
 def put_below_addresses(cursor: Any, *, bins: Sequence[int] | None = None) -> None:

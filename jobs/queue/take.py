@@ -15,6 +15,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository.base import Document
+from jobs.queue.addresses import HOLDS_FOR_ADDRESSES
 from jobs.queue.carried import merged
 from jobs.queue.rows import named_rows
 from nodes.fences import FenceRefused
@@ -27,7 +28,7 @@ _COURTESY: Final = dt.timedelta(milliseconds=250)
 # The batches that are kept for this worker, or of bins that it keeps, and of others its share: the oldest, as many as
 # there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
 # turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked.
-_TAKE: Final[LiteralString] = """
+_TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
 ), kept AS MATERIALIZED (
@@ -101,6 +102,8 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                    'bin', bin.name, 'follows', turn.follows_id, 'documents', turn.documents, 'requests', turn.requests,
                    'gap', turn.gap, 'bytes_per_second', turn.bytes_per_second, 'is_known', bin.is_known,
                    'is_denied', turn.is_denied, 'is_trial', turn.is_trial,
+                   'wants_address', CASE WHEN NOT bin.is_known AND bin.address = '' AND NOT turn.is_denied
+                                         THEN {HOLDS_FOR_ADDRESSES} ELSE false END,
                    'wait', extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float,
                    'parents', (SELECT json_agg(json_build_array(
                                       above.id, pace -> 0, pace -> 1,
@@ -166,6 +169,8 @@ class TurnTaken:
     parents: tuple[PaceTaken, ...] = ()
     is_denied: bool = False
     is_trial: bool = False
+    # Its address has to be known before anything is asked of its host: a policy limits what is there.
+    wants_address: bool = False
 
     @property
     def bin_id(self) -> int:
@@ -246,6 +251,7 @@ def take(
                 is_known=facts["is_known"],
                 is_denied=facts["is_denied"],
                 is_trial=facts["is_trial"],
+                wants_address=facts["wants_address"],
                 documents=tuple(queue[: facts["documents"]]),
             )
         )

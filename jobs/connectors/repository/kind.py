@@ -159,6 +159,10 @@ class Runtime(abc.ABC):
         """The network address that the document's source was asked at, if it has one."""
         return None
 
+    async def find_address(self, identifier: str) -> str | None:
+        """The network address at which the document's source would be asked; None if it has none, or is not found."""
+        return None
+
     async def close(self) -> None:
         """Let go of what is open."""
         return

@@ -11,6 +11,7 @@ How many requests may be open to a host, and when, is the caller's affair.
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -132,6 +133,14 @@ class Fetcher:
     def address_of(self, host: str) -> str | None:
         """Where a host was asked, if that is known."""
         return self._resolver.address_of(host) if isinstance(self._resolver, ThreadedNames) else None
+
+    async def find_address(self, host: str) -> str | None:
+        """Where a host would be asked; None if its name leads nowhere."""
+        known = self.address_of(host)
+        if known is None:
+            with contextlib.suppress(OSError):
+                await self._resolver.resolve(host)
+        return known or self.address_of(host)
 
     async def close(self) -> None:
         self._is_closed = True

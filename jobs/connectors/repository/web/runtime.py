@@ -70,6 +70,11 @@ class WebRuntime(Runtime):
         found = (fetcher.address_of(host) for fetcher in self._fetchers.values())
         return next((address for address in found if address is not None), None)
 
+    async def find_address(self, identifier: str) -> str | None:
+        host = urlsplit(identifier).hostname or ""
+        fetcher = next(iter(self._fetchers.values()), None)
+        return None if fetcher is None else await fetcher.find_address(host)
+
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         self._to_store |= self.robots.take_fetched()
         if not self._to_store:

@@ -1,0 +1,92 @@
+"""Limits of many hosts together, and of bytes, by the sites' own logs: to the single request, whoever asks."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from crawlctl.demo.log import read_log
+from tests.chaos.checkers import fetches
+from tests.factories import make_policy
+from tests.pace.rules import LeastGap, MostBytes, MostOpen, MostStarts, broken
+from tests.processes import ended, serve_site
+
+
+class LoggedSite:
+    """A site, and what it saw of each request from its coming to its end."""
+
+    def __init__(self, site, ends):
+        self.site, self.ends = site, ends
+        self.url = site.start_url
+
+    @property
+    def hosts(self):
+        return frozenset(origin.removeprefix("http://") for origin in self.site.plan.origins)
+
+    def fetches(self):
+        # Asking it for its lines brings its logs into their files.
+        assert self.site.lines
+        return fetches(read_log(self.site.log), read_log(self.ends))
+
+
+@pytest.fixture
+def serve_logged(tmp_path):
+    with ExitStack() as opened:
+
+        def start(name="site", **options):
+            log, ends = tmp_path / f"{name}.log", tmp_path / f"{name}.ends"
+            return LoggedSite(opened.enter_context(serve_site(log, traps=0, ends=ends, **options)), ends)
+
+        yield start
+
+
+def assert_kept(sites, *rules):
+    found = broken([fetch for site in sites for fetch in site.fetches()], rules)
+    assert not found, "\n".join(map(str, found[:10]))
+
+
+def everywhere(**limits):
+    """A policy of administrators, for all bins of the cluster."""
+    return make_policy("everywhere", holds_everywhere=True, **{"open_requests": 100, "min_gap": 0.0, **limits})
+
+
+def test_a_rate_of_the_whole_cluster_holds_for_two_crawls_on_many_hosts(machine, serve_logged):
+    everywhere(total_starts=10, total_period="second")
+    sites = [serve_logged(name, pages=20, hosts=3) for name in ("one", "other")]
+
+    crawls = [machine.start_crawl(site.url, "--scope", "any", "--delay", 0, "--workers", 2) for site in sites]
+
+    assert [ended(crawl).counts["indexed"] for crawl in crawls] == [20, 20]
+    together = sites[0].hosts | sites[1].hosts
+    assert_kept(sites, LeastGap(seconds=0.1, hosts=together), MostStarts(most=10, within=1.0, hosts=together))
+
+
+def test_no_more_requests_are_open_in_the_whole_cluster_than_its_cap(machine, serve_logged):
+    everywhere(total_open_requests=3)
+    sites = [serve_logged(name, pages=60, hosts=3, latency_ms=30) for name in ("one", "other")]
+
+    crawls = [machine.start_crawl(site.url, "--scope", "any", "--delay", 0, "--workers", 2) for site in sites]
+
+    assert [ended(crawl).counts["indexed"] for crawl in crawls] == [60, 60]
+    assert_kept(sites, MostOpen(most=3, hosts=sites[0].hosts | sites[1].hosts))
+
+
+def test_hosts_at_one_address_are_asked_as_one_from_their_first_request_on(machine, serve_logged):
+    everywhere(open_requests=1, min_gap=0.1, per_address=True)
+    # One address, and a port for each.
+    sites = [serve_logged(name, pages=12, latency_ms=10) for name in ("one", "other", "third")]
+
+    crawl = machine.crawl(*(site.url for site in sites), "--delay", 0, "--workers", 2)
+
+    assert crawl.counts["indexed"] == 36
+    together = frozenset().union(*(site.hosts for site in sites))
+    assert_kept(sites, LeastGap(seconds=0.1, hosts=together), MostOpen(most=1, hosts=together))
+
+
+def test_no_ten_seconds_hold_more_bytes_than_a_host_is_to_send(machine, serve_logged):
+    site = serve_logged(pages=60)
+
+    crawl = machine.crawl(site.url, "--delay", 0, "--connections-per-host", 4, "--bytes-per-second", 60_000)
+
+    assert crawl.counts["indexed"] == 60
+    assert_kept([site], MostBytes(per_second=60_000, hosts=site.hosts))
+    assert sum(fetch.size for fetch in site.fetches()) > 10 * 60_000
