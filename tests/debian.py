@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.server import Server
 
 _DEBIAN = Path("/usr/lib/postgresql")
+# Seconds in which a server ends that was told to.
+_ENDS_WITHIN = 20.0
 
 
 class DebianServer:
@@ -37,8 +40,15 @@ class DebianServer:
 
     def end(self, number: signal.Signals) -> None:
         """SIGINT ends it in order, SIGQUIT at once, SIGKILL as a crash would."""
-        self._postmaster.process.send_signal(number)
-        self._postmaster.process.wait()
+        process = self._postmaster.process
+        process.send_signal(number)
+        try:
+            process.wait(_ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            # PostgreSQL 15 that is told to end in order in the middle of a recovery waits for its checkpointer, and tells it
+            # nothing: for ever. An operator loses patience then, too.
+            process.send_signal(signal.SIGQUIT)
+            process.wait()
 
     def stop(self) -> None:
         self._postmaster.stop()
