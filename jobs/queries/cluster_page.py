@@ -17,8 +17,11 @@ from nodes.models import ClusterRequest, MainTerm, NodeEvent
 _EVENTS_SHOWN: Final = 15
 _TERMS_SHOWN: Final = 6
 _REQUESTS_SHOWN: Final = 5
-# More tiles than a person takes in; the heaviest are shown.
+# More than a person takes in: of each kind so many nodes are shown, the main before all and those that are silent next.
+_NODES_SHOWN: Final = 40
+# Of each manager's groups the heaviest are shown: so many at most, and fewer where there are many managers.
 _GROUPS_SHOWN: Final = 24
+_GROUPS_SHOWN_IN_ALL: Final = 240
 
 _GROUPS: Final = """
 SELECT *
@@ -113,10 +116,22 @@ class CheckLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """What all live nodes of the shared scope come to, shown or not."""
+
+    managers: int
+    workers: int
+    groups: int
+    batches: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPage:
-    """Nodes are those of the shared scope that are alive; `free` is what has no owner just now."""
+    """Nodes are those of the shared scope that are alive, as far as they are shown; `free` is what has no owner just now."""
 
     term: TermLine
+    totals: Totals
     managers: Sequence[NodeLine]
     workers: Sequence[NodeLine]
     held: Mapping[uuid.UUID, Held]
@@ -147,13 +162,23 @@ class GroupSeen(NamedTuple):
     carriers: Sequence[Carrier]
 
 
-def read_cluster_page() -> ClusterPage:
+def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
     nodes = _nodes_of_the_cluster()
-    held = _read_groups()
+    managers = [node for node in nodes if node.kind == NodeKind.MANAGER]
+    workers = [node for node in nodes if node.kind == NodeKind.WORKER]
+    shown = _shown(managers, now=now)
+    held = _read_groups(of_each=max(1, min(_GROUPS_SHOWN, _GROUPS_SHOWN_IN_ALL // max(1, len(shown)))))
     return ClusterPage(
         term=_read_term(),
-        managers=[node for node in nodes if node.kind == NodeKind.MANAGER],
-        workers=[node for node in nodes if node.kind == NodeKind.WORKER],
+        totals=Totals(
+            managers=len(managers),
+            workers=len(workers),
+            groups=sum(of_owner.in_all for of_owner in held.values()),
+            batches=sum(node.batches for node in workers),
+            in_flight=sum(node.in_flight for node in workers),
+        ),
+        managers=shown,
+        workers=_shown(workers, now=now),
         held={owner: found for owner, found in held.items() if owner is not None},
         free=held.get(None, Held()),
         terms=_read_events(_TERMS_SHOWN, kind=NodeEvent.Kind.ELECTED),
@@ -187,6 +212,12 @@ def _nodes_of_the_cluster() -> list[NodeLine]:
     return [node for node in read_live_nodes() if node.scope == CLUSTER_SCOPE]
 
 
+def _shown(nodes: Sequence[NodeLine], *, now: dt.datetime) -> Sequence[NodeLine]:
+    if len(nodes) <= _NODES_SHOWN:
+        return nodes
+    return sorted(nodes, key=lambda node: (not node.is_main, not node.is_silent(now=now), node.name))[:_NODES_SHOWN]
+
+
 def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[Carrier]:
     """Managers at work but the owner, the one with the least first."""
     with connection.cursor() as cursor:
@@ -207,9 +238,9 @@ def _read_term() -> TermLine:
     return TermLine(row.term, row.since, None if row.resigned else row.main_id)
 
 
-def _read_groups() -> dict[uuid.UUID | None, Held]:
+def _read_groups(*, of_each: int) -> dict[uuid.UUID | None, Held]:
     with connection.cursor() as cursor:
-        cursor.execute(_GROUPS, {"scope": CLUSTER_SCOPE, "shown": _GROUPS_SHOWN})
+        cursor.execute(_GROUPS, {"scope": CLUSTER_SCOPE, "shown": of_each})
         rows = cursor.fetchall()
     held: dict[uuid.UUID | None, Held] = {}
     for group_id, owner, state, weight, name, destination, in_all, weight_in_all, _rank in rows:

@@ -56,6 +56,11 @@ class NodeLine:
     refused_writes: int
     progress: Mapping[str, Any]
 
+    @property
+    def in_flight(self) -> int:
+        """Documents that it processes just now."""
+        return int(self.progress.get("in_flight", 0))
+
     def is_silent(self, *, now: dt.datetime) -> bool:
         """It has not beaten for longer than it may: soon somebody marks it failed, or nobody is there to do so."""
         return self.is_live and (now - self.heartbeat_at).total_seconds() > self.timeout

@@ -36,19 +36,20 @@ _UNNAMED: Final = frozenset({"elected", "resigned"})
 def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
     heaviest = max((tile.weight for held in (*page.held.values(), page.free) for tile in held.groups), default=0.0)
     main = next((node for node in page.managers if node.id == page.term.main), None)
-    holders = [page.held.get(node.id, Held()) for node in page.managers]
     return {
         **_term(page, main, now=now),
-        "managers_count": words.number(len(page.managers)),
-        "workers_count": words.number(len(page.workers)),
-        "groups_count": words.number(sum(held.in_all for held in holders) + page.free.in_all),
-        "batches_count": words.number(sum(node.batches for node in page.workers)),
-        "in_flight_count": words.number(sum(_in_flight(node) for node in page.workers)),
+        "managers_count": words.number(page.totals.managers),
+        "workers_count": words.number(page.totals.workers),
+        "groups_count": words.number(page.totals.groups),
+        "batches_count": words.number(page.totals.batches),
+        "in_flight_count": words.number(page.totals.in_flight),
         "managers": [
             _manager(node, page.held.get(node.id, Held()), heaviest=heaviest, now=now) for node in page.managers
         ],
+        "more_managers": _more(page.totals.managers - len(page.managers)),
         "free": [_tile(tile, heaviest=heaviest) for tile in page.free.groups],
         "workers": [_worker(node, now=now) for node in page.workers],
+        "more_workers": _more(page.totals.workers - len(page.workers)),
         "terms": [_past_term(event, now=now) for event in page.terms],
         "events": [_event(event, now=now) for event in page.events],
         "requests": [_request(request, now=now) for request in page.requests],
@@ -101,7 +102,7 @@ def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
     return {
         **node_row(node, now=now),
         **_pulse(node, now=now),
-        "in_flight": words.number(_in_flight(node)),
+        "in_flight": words.number(node.in_flight),
         "batches": words.number(node.batches),
         "flushed": words.number(int(flushed)),
         "tags": ", ".join(node.tags),
@@ -109,8 +110,8 @@ def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _in_flight(node: NodeLine) -> int:
-    return int(node.progress.get("in_flight", 0))
+def _more(hidden: int) -> str:
+    return _("and %(n)s more, on the page of all nodes") % {"n": words.number(hidden)} if hidden else ""
 
 
 def _tile(tile: GroupTile, *, heaviest: float) -> Record:

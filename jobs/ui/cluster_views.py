@@ -26,7 +26,8 @@ from nodes.requests import NoMain, RequestRefused
 @page
 @require_safe
 def cluster(request: HttpRequest) -> HttpResponse:
-    screen = cluster_screen(read_cluster_page(), now=read_clock())
+    now = read_clock()
+    screen = cluster_screen(read_cluster_page(now=now), now=now)
     return render(request, "ui/cluster.html", {"screen": screen, "topic": "cluster"})
 
 

@@ -43,7 +43,7 @@ def read_screen(name: str) -> Record:
     if name == "nodes":
         return nodes_screen(read_nodes_page(), now=at)
     if name == "cluster":
-        return cluster_screen(read_cluster_page(), now=at)
+        return cluster_screen(read_cluster_page(now=at), now=at)
     match = _JOB.fullmatch(name)
     page = read_job_page(int(match[1])) if match else None
     if page is None:

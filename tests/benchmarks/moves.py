@@ -2,12 +2,13 @@
 What moving groups costs: `python -m tests.benchmarks.moves`.
 
 First as rows: 10,000 groups over 100 managers, of which the main makes the plan of a rebalance, and then begins
-its moves. Then as daemons: two managers crawl some hosts at a pace of their own; one group is moved to and fro, and
+its moves; and how long the server takes for the pages of them. Then as daemons: two managers crawl some hosts at a pace of their own; one group is moved to and fro, and
 what is told is how long its host was left alone at most, beside how long it is usually, and the same of the others.
 """
 
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from jobs.models import Job
 
 _MANAGERS, _GROUPS = 100, 10_000
+# Reads of a page, of which the median counts.
+_READS = 20
 # Seconds between the starts at a host, between two moves, and until a new crawl goes evenly; pages of all hosts together.
 _GAP, _BETWEEN, _WARM_UP = 0.1, 1.0, 8.0
 _PAGES, _HOSTS = 6_000, 4
@@ -106,11 +109,36 @@ def _rebalance(connection: "psycopg.Connection[Any]") -> None:
             f"{what} of a rebalance of {_GROUPS:,} groups over {_MANAGERS} managers: {taken:.2f} s"
             f" ({len(request.answer['moves']):,} moves; {worked:.2f} s of the main's CPU)\n"
         )
+    _read_pages()
     connection.execute("UPDATE jobs_seed SET group_id = NULL")
     connection.execute("DELETE FROM jobs_throttlegroup")
     connection.execute("UPDATE nodes_node SET status = 'stopped', stopped_at = clock_timestamp()")
     connection.execute("UPDATE nodes_mainterm SET resigned = true")
     Job.objects.filter(pk=job.pk).update(phase="inactive")
+
+
+def _read_pages() -> None:
+    """What the server takes for the page of that cluster, and for that of one of its groups."""
+    from django.contrib.auth import get_user_model
+    from django.test import Client
+
+    from jobs.models import ThrottleGroup
+
+    client = Client(headers={"host": "127.0.0.1"})
+    client.force_login(get_user_model().objects.create_superuser("a benchmark"))
+    group = ThrottleGroup.objects.order_by("pk")[:1].get()
+    for what, address in (("the cluster", "/cluster/"), ("a group", f"/cluster/groups/{group.pk}/")):
+        taken, worked = [], []
+        for _ in range(_READS):
+            began, worked_before = time.monotonic(), time.process_time()
+            page = client.get(address)
+            taken.append(1000 * (time.monotonic() - began))
+            worked.append(1000 * (time.process_time() - worked_before))
+        assert page.status_code == 200, page
+        sys.stdout.write(
+            f"the page of {what} then: {statistics.median(taken):.0f} ms ({statistics.median(worked):.0f} ms of the"
+            f" server's CPU), {len(page.content) / 1024:.0f} KiB\n"
+        )
 
 
 # --- Gaps ------------------------------------------------------------------------------------------

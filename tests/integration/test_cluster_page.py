@@ -29,7 +29,8 @@ def visitor(role="administrator"):
 
 
 def screen():
-    return cluster_screen(read_cluster_page(), now=timezone.now())
+    now = timezone.now()
+    return cluster_screen(read_cluster_page(now=now), now=now)
 
 
 class Cluster:
@@ -109,6 +110,22 @@ def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(clus
     assert (len(card["groups"]), card["hidden"]) == (24, "and 16 lighter ones")
 
 
+def test_of_very_many_managers_the_main_and_some_others_are_shown_with_a_few_groups_each(cluster):
+    owners = [make_node(f"manager-{number:03}", kind="manager") for number in range(100)]
+    policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(1000))
+    ThrottleGroup.objects.bulk_create(
+        ThrottleGroup(policy=policy, node_scope="cluster", owner_id=owners[number % 100].id, state="owned")
+        for number, policy in enumerate(policies)
+    )
+
+    shown = screen()
+
+    assert shown["managers"][0]["key"] == str(cluster.main.id)
+    assert (len(shown["managers"]), shown["more_managers"]) == (40, "and 62 more, on the page of all nodes")
+    assert max(len(card["groups"]) for card in shown["managers"]) == 6
+    assert (shown["managers_count"], shown["groups_count"]) == ("102", "1,002")
+
+
 def test_a_worker_shows_what_it_holds_and_its_silence_of_what_it_may_have(connection):
     now = timezone.now()
     make_node(
@@ -117,7 +134,7 @@ def test_a_worker_shows_what_it_holds_and_its_silence_of_what_it_may_have(connec
         progress={"in_flight": 12, "flushed": 3400, "capacity": 300},
     )
 
-    (card,) = cluster_screen(read_cluster_page(), now=now)["workers"]
+    (card,) = cluster_screen(read_cluster_page(now=now), now=now)["workers"]
 
     assert (card["in_flight"], card["flushed"], card["limit"]) == ("12", "3,400", "300")
     assert (card["silence"], card["silence_amount"], card["timeout_amount"]) == ("7.0 s of 10 s", "7.0", "10")
