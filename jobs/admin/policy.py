@@ -1,7 +1,7 @@
 """Throttle policies: to be made and changed, with a look at what that would touch."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -19,6 +19,9 @@ from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.policies import EVERYWHERE, PolicyInUse, PolicyNotAllowed
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of
+
+# A preview tells of so many rules what they match.
+_RULES_SHOWN: Final = 50
 
 
 class RuleInline(StackedInline):  # type: ignore[misc]
@@ -69,7 +72,7 @@ class ThrottlePolicyAdmin(ModelAdmin):  # type: ignore[misc]
         (None, {"fields": ("name",)}),
         (_("Of each host"), {"fields": (EACH[:2], EACH[2:], "unlimited")}),
         (_("Of all its hosts together"), {"fields": (TOTAL,)}),
-        (_("Where and when"), {"fields": (WHERE[:2], WHERE[2:])}),
+        (_("Where and when"), {"fields": (WHERE[:2], WHERE[2:], "denied")}),
     )
     change_form_before_template = "admin/jobs/policy_preview.html"
     change_form_after_template = "admin/jobs/policy_look.html"
@@ -177,6 +180,8 @@ def _shown(preview: Preview) -> dict[str, Any]:
             note = _("(no more together with others at its address)")
     return {
         "facts": preview,
+        "reaches": preview.reaches[:_RULES_SHOWN],
+        "rules_left_out": len(preview.reaches[_RULES_SHOWN:]),
         "changes": [
             {
                 "name": change.name,

@@ -7,6 +7,7 @@ is stored, and the page comes back with what was found.
 """
 
 from dataclasses import fields
+from itertools import takewhile
 from typing import Any, ClassVar, Final
 
 from django import forms
@@ -21,6 +22,7 @@ from unfold.widgets import (
 )
 
 from jobs import policies
+from jobs.admin.drawn import Lines
 from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.policies import InvalidPolicy, PolicyNotAllowed
 from jobs.policy_checks import RuleWanted
@@ -63,7 +65,24 @@ class _DecidedElsewhere(forms.ModelForm):  # type: ignore[type-arg]
         self.instance = construct_instance(self, self.instance, self._meta.fields)
 
 
+def denied_first(policy: ThrottlePolicy) -> list[str]:
+    """The patterns of the rules that stand before all others and do nothing but deny: shown as a plain list."""
+    rules = policies.rules_of(policy)
+    return [rule.pattern for rule in takewhile(lambda rule: rule == _denial(rule.pattern) and rule.pattern, rules)]
+
+
+def _denial(pattern: str) -> RuleWanted:
+    return RuleWanted(pattern=pattern, denies=True)
+
+
 class PolicyForm(_DecidedElsewhere):
+    denied = Lines(
+        label=_("Fetch nothing from"),
+        help_text=_(
+            "Hosts, one a line, such as www.example.com or *.example.com. They go before the rules. For administrators."
+        ),
+        required=False,
+    )
     unlimited = forms.BooleanField(
         label=_("Without a pace"),
         help_text=_(
@@ -87,16 +106,24 @@ class PolicyForm(_DecidedElsewhere):
             "time_zone": _("Of the times of its rules, such as Europe/Berlin."),
         }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.fields["denied"].initial = denied_first(self.instance)
+
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
         if self.errors:
             return values
-        self.instance.wanted = self.wanted()
+        wanted, denied = self.wanted(), [_denial(pattern) for pattern in dict.fromkeys(values["denied"])]
         try:
-            policies.rehearse(self.instance.pk, **self.wanted(), rules=[], everywhere=True)
+            policies.rehearse(self.instance.pk, **wanted, rules=denied, everywhere=True)
         except InvalidPolicy as invalid:
             for name, sentences in invalid.problems.items():
-                self.add_error(name, sentences)
+                self.add_error("denied" if name.startswith("rules") else name, sentences)
+        else:
+            # From here on its rules can be looked at, too.
+            self.instance.wanted, self.instance.denied = wanted, denied
         return values
 
     def wanted(self) -> dict[str, Any]:
@@ -158,6 +185,12 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
     may_limit_everywhere: ClassVar[bool] = False
     preview: Preview | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs["instance"].pk:
+            shown_above = len(denied_first(kwargs["instance"]))
+            kwargs["queryset"] = kwargs["queryset"].filter(position__gte=shown_above)
+        super().__init__(*args, **kwargs)
+
     def is_valid(self) -> bool:
         """What is only looked at is never stored."""
         return super().is_valid() and self.preview is None
@@ -168,7 +201,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         if wanted is None or any(self.errors):
             return
         filled = self._filled()
-        rules = [form.wanted() for form in filled]
+        rules = self.wanted_rules()
         try:
             if PREVIEW in self.data:
                 self.preview = policies.preview(
@@ -186,8 +219,8 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
             raise PermissionDenied(str(refused)) from None
 
     def wanted_rules(self) -> list[RuleWanted]:
-        """Return the rules that the filled forms name, in their order."""
-        return [form.wanted() for form in self._filled()]
+        """Return the rules that the lines of what is denied and the filled forms name, in their order."""
+        return [*self.instance.denied, *(form.wanted() for form in self._filled())]
 
     def _filled(self) -> list[RuleForm]:
         forms_: list[Any] = [form for form in self.forms if form not in self.deleted_forms and form.cleaned_data]
@@ -201,7 +234,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
             part, _dot, rest = name.partition(".")
             place, _dot, column = rest.partition(".")
             if part == "rules" and place:
-                filled[int(place)].add_error(column or "pattern", sentences)
+                filled[int(place) - len(self.instance.denied)].add_error(column or "pattern", sentences)
             else:
                 above += sentences
         if above:

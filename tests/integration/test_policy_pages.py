@@ -142,6 +142,46 @@ def test_without_a_pace_has_to_be_ticked(administrator):
     assert administrator.post(ADD, form(min_gap="0", unlimited="on")).status_code == 302
 
 
+def test_what_is_denied_first_is_a_list_of_lines(administrator):
+    by_night = {"from_time": "22:00", "to_time": "06:00", "min_gap": "0.5"}
+
+    administrator.post(ADD, form(by_night, denied="a.example\n\n *.b.example\na.example"))
+
+    policy = ThrottlePolicy.objects.get()
+    rules = policies.rules_of(policy)
+    assert [(rule.pattern, rule.denies) for rule in rules] == [("a.example", True), ("*.b.example", True), ("", False)]
+    page = administrator.get(change_of(policy))
+    assert "a.example\n*.b.example</textarea>" in page.content.decode()
+    assert page.context["inline_admin_formsets"][0].formset.initial_form_count() == 1
+
+
+def test_of_what_is_denied_a_line_is_taken_out_and_rules_stay(administrator):
+    rules = [RuleWanted(pattern="a.example", denies=True), RuleWanted(pattern="b.example", min_gap=3.0)]
+    policy = policies.create(name="gentle", rules=rules, everywhere=True).policy
+    slow = {"id": policy.rules.get(pattern="b.example").pk, "pattern": "b.example", "min_gap": "3"}
+
+    response = administrator.post(change_of(policy), form(slow, denied="c.example", **{"rules-INITIAL_FORMS": 1}))
+
+    assert response.status_code == 302, response.context["errors"]
+    assert policies.rules_of(policy) == [RuleWanted(pattern="c.example", denies=True), rules[1]]
+
+
+def test_what_is_wrong_with_a_line_or_a_rule_behind_lines_is_said_there(administrator):
+    wrong_line = administrator.post(ADD, form(denied="a.example\nhttp://b.example/"))
+    hidden = administrator.post(ADD, form({"pattern": "a.example", "min_gap": "2"}, denied="x.example\na.example"))
+
+    assert "denied" in wrong_line.context["adminform"].form.errors
+    assert "&#x27;http://b.example/&#x27; cannot be the name of a host" in sentences(wrong_line)
+    assert "It never holds: rule 2 matches the same bins" in sentences(hidden)
+
+
+def test_a_long_list_is_denied_in_the_browser(administrator):
+    response = administrator.post(ADD, form(denied="\n".join(f"{number}.example" for number in range(500))))
+
+    assert response.status_code == 302
+    assert ThrottlePolicy.objects.get().rules.count() == 500
+
+
 # --- Looked at before ------------------------------------------------------------------------------
 
 
@@ -190,15 +230,6 @@ def test_what_is_spared_touches_loopback_only(administrator):
     )
 
 
-def test_a_long_list_of_rules_is_made_in_the_browser(administrator):
-    denied = [{"pattern": f"{number}.example", "denies": "on"} for number in range(100)]
-
-    response = administrator.post(ADD, form(*denied))
-
-    assert response.status_code == 302
-    assert ThrottlePolicy.objects.get().rules.count() == 100
-
-
 def test_a_preview_keeps_what_was_typed(administrator):
     response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _preview=1))
 
@@ -227,7 +258,9 @@ def test_policies_are_changed_by_administrators(role):
     assert "Preview" not in sentences(client.get(change_of(policy)))
 
 
-@pytest.mark.parametrize("said", [form(holds_everywhere="on"), form({"pattern": "a.example", "denies": "on"})])
+@pytest.mark.parametrize(
+    "said", [form(holds_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
+)
 def test_what_concerns_the_cluster_is_for_who_may_limit_it(said):
     apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])
 
