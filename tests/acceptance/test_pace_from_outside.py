@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.chaos import cluster as chaos
+from tests.pace.rules import Limits
 from tests.pace.scenario import Scenario
 
 
@@ -46,3 +47,12 @@ def test_the_strictest_limits_hold_whatever_befalls_managers_and_workers(scenari
 
     assert_kept(scenario)
     assert len(scenario.agents()) > 2
+
+
+def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenario):
+    scenario.edit(Limits(gap=0.5, open_requests=1))
+    scenario.edit(Limits(gap=0.05, open_requests=2, bytes_per_second=60_000), judged_for=12)
+    scenario.edit(Limits(gap=0.1, open_requests=1, starts=(2, 1.0)))
+    scenario.deny()
+
+    assert_kept(scenario)

@@ -22,6 +22,8 @@ from tests.chaos.checkers import TOLERANCE, Fetch, Freeze, is_frozen
 BYTES_WINDOW = 10.0
 # From so many seconds after an edit on nothing but the new limits holds.
 EDIT_GRACE = 10.0
+# So soon a host is left alone that was denied.
+DENIAL_GRACE = 5.0
 
 _ALWAYS = float("inf")
 _Number = TypeVar("_Number", int, float)

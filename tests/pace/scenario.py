@@ -19,14 +19,13 @@ from nodes.requests import NoMain, RequestRefused
 from tests.chaos.checkers import fetches
 from tests.chaos.cluster import give_precedence
 from tests.factories import make_job, make_policy
-from tests.pace.rules import LeastGap, Limits, broken, over_time
+from tests.pace.rules import DENIAL_GRACE, EDIT_GRACE, LeastGap, Limits, Silence, broken, over_time
 from tests.processes import serve_site, wait_for
 
 # Seconds that the robots.txt of one of the sites asks for.
 DELAY = 0.4
 _PAGES = 1200
-# An edit is judged over so many seconds after it has reached everybody.
-_JUDGED_AFTER_AN_EDIT = 5.0
+_PERIODS = {1.0: "second", 60.0: "minute", 3600.0: "hour"}
 
 
 @dataclass
@@ -65,6 +64,7 @@ class Scenario:
     strict: Limits = field(default_factory=lambda: Limits(gap=0.2, open_requests=1))
     eager: Limits = field(default_factory=lambda: Limits(gap=0.02, open_requests=4))
     changes: list = field(default_factory=list)
+    denied_from: float = float("inf")
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self):
@@ -78,7 +78,9 @@ class Scenario:
             node.start()
         self.tend_until(self.cluster.is_whole, saying="the cluster is whole")
         pages = [page for both in zip(self.plain.pages, self.delaying.pages, strict=True) for page in both]
-        self.policies = [_policy(name, limits) for name, limits in (("strict", self.strict), ("eager", self.eager))]
+        self.policies = [
+            make_policy(name, **_facts(limits)) for name, limits in (("strict", self.strict), ("eager", self.eager))
+        ]
         self.changes.append((time.monotonic(), self.strict))
         for policy, of_job in zip(self.policies, (pages[: len(pages) // 2], pages[len(pages) // 2 :]), strict=True):
             job = make_job(urls=of_job, policy=policy, specification={"max_depth": 0})
@@ -113,15 +115,24 @@ class Scenario:
 
         return wait_for(tend, saying=saying)
 
-    def edit(self, limits):
-        """Edit the strict policy, and crawl on until the edit can be judged."""
-        edit_policy(self.policies[0], limits)
+    def edit(self, limits, *, judged_for=5.0):
+        """Edit the strict policy, and crawl on for so many seconds after it must have reached everybody."""
+        for name, value in _facts(limits).items():
+            setattr(self.policies[0], name, value)
+        self.policies[0].save()
         self.changes.append((time.monotonic(), limits))
-        over = time.monotonic() + 10 + _JUDGED_AFTER_AN_EDIT
-        self.tend_until(lambda: time.monotonic() > over, saying="the edit has reached everybody")
+        self._go_on_for(EDIT_GRACE + judged_for)
 
-    def kill(self, node, *, back_in=0.0):
-        node.kill(back_in=back_in)
+    def deny(self):
+        """Let an administrator deny the plain site, and look for a while whether it is left alone."""
+        everywhere = make_policy("of administrators", open_requests=1000, holds_everywhere=True)
+        everywhere.rules.create(position=1, pattern=self.plain.host, days=[1, 2, 3, 4, 5, 6, 7], denies=True)
+        self.denied_from = time.monotonic() + DENIAL_GRACE
+        self._go_on_for(DENIAL_GRACE + 3)
+
+    def _go_on_for(self, seconds):
+        over = time.monotonic() + seconds
+        self.tend_until(lambda: time.monotonic() > over, saying="time passes")
 
     def node_of(self, name):
         return next(node for node in self.cluster.nodes if node.name == name)
@@ -160,6 +171,7 @@ class Scenario:
         hosts = (self.plain.host, self.delaying.host)
         rules = [rule for host in hosts for rule in over_time(self.changes, host)]
         rules.append(LeastGap(seconds=DELAY, hosts=frozenset({self.delaying.host}), since=told_at))
+        rules.append(Silence(hosts=frozenset({self.plain.host}), since=self.denied_from))
         return broken([*plain, *delaying], rules, freezes=self.cluster.freezes)
 
     def agents(self):
@@ -167,10 +179,13 @@ class Scenario:
         return {fetch.agent for fetch in self.plain.fetches()}
 
 
-def _policy(name, limits):
-    return make_policy(name, open_requests=limits.open_requests, min_gap=limits.gap)
-
-
-def edit_policy(policy, limits):
-    policy.open_requests, policy.min_gap = limits.open_requests, limits.gap
-    policy.save()
+def _facts(limits):
+    """Limits as the columns of a policy."""
+    most, within = limits.starts or (None, None)
+    return {
+        "open_requests": limits.open_requests,
+        "min_gap": limits.gap,
+        "starts": most,
+        "period": _PERIODS.get(within, ""),
+        "bytes_per_second": limits.bytes_per_second,
+    }
