@@ -1,5 +1,5 @@
 """
-How fast runs move: the memory of this process, fed by whoever reads counts for a page.
+How fast runs and bins move: the memory of this process, fed by whoever reads counts for a page.
 
 The database keeps what was done, not when: a history of rates for a little picture is not worth a
 write in the hot path. So each web process remembers what it has seen of the last minutes. After its
@@ -8,7 +8,7 @@ start it knows nothing, and says so (`None`) instead of guessing.
 
 import threading
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -20,56 +20,60 @@ STEP: Final = 5.0
 _PRESENT: Final = 8.0
 # A last reading older than this says nothing about now.
 _STALE: Final = 30.0
+# Bins are read as of when a turn closed: with a long gap, or of a slow host, that may have been a while ago.
+_STALE_OF_A_BIN: Final = 120.0
+# With more than so many, those that nobody has read for as long as the picture shows are forgotten.
+_MANY: Final = 200
 
 
 class _Reading(NamedTuple):
     at: float
-    processed: int
+    amount: int
 
 
 class Meter:
-    """Readings of (job, run) → processed documents; safe to use from several threads."""
+    """Readings of counts that grow, by id; safe to use from several threads."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, stale: float = _STALE, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stale = stale
         self._clock = clock
         self._lock = threading.Lock()
-        self._readings: dict[int, deque[_Reading]] = defaultdict(deque)
-        self._runs: dict[int, int] = {}
+        self._readings: dict[int, deque[_Reading]] = {}
+        self._series: dict[int, int] = {}
 
-    def observe(self, *, job_id: int, run_no: int, processed: int) -> None:
-        """Remember a reading. A new run begins anew."""
-        now = self._clock()
+    def observe(self, key: int, count: int, *, series: int = 0, age: float = 0.0) -> None:
+        """Remember what the count was `age` seconds ago. A new series (the run of a job) begins anew."""
+        now = self._clock() - age
         with self._lock:
-            if self._runs.get(job_id) != run_no:
-                self._runs[job_id] = run_no
-                self._readings[job_id].clear()
-            readings = self._readings[job_id]
+            if self._series.get(key) != series or key not in self._readings:
+                self._forget_old(now=now)
+                self._series[key] = series
+                self._readings[key] = deque()
+            readings = self._readings[key]
             # A watched page reads each second, and several pages may: two readings a second are plenty.
             if readings and now - readings[-1].at < 0.5:
                 return
-            readings.append(_Reading(now, processed))
+            readings.append(_Reading(now, count))
             while now - readings[0].at > (STEPS + 1) * STEP:
                 readings.popleft()
 
-    def rate(self, job_id: int) -> float | None:
-        """Documents a second of late; None as long as there are no two readings to tell it from."""
-        with self._lock:
-            readings = list(self._readings[job_id])
+    def rate(self, key: int) -> float | None:
+        """How much a second it has grown of late; None as long as there are no two readings to tell it from."""
+        readings = self._read(key)
         now = self._clock()
-        if len(readings) < 2 or now - readings[-1].at > _STALE:
+        if len(readings) < 2 or now - readings[-1].at > self._stale:
             return None
         last = readings[-1]
         first = next((one for one in reversed(readings) if last.at - one.at >= _PRESENT), readings[0])
-        return max(0.0, (last.processed - first.processed) / (last.at - first.at))
+        return max(0.0, (last.amount - first.amount) / (last.at - first.at))
 
-    def history(self, job_id: int) -> list[float | None]:
-        """Documents a second in each step up to now, oldest first; None for steps that nobody looked at."""
-        with self._lock:
-            readings = list(self._readings[job_id])
+    def history(self, key: int) -> list[float | None]:
+        """How much a second it grew in each step up to now, oldest first; None for steps that nobody looked at."""
+        readings = self._read(key)
         begins = self._clock() - STEPS * STEP
         rates: list[float | None] = [None] * STEPS
         for earlier, later in pairwise(readings):
-            pace = max(0.0, (later.processed - earlier.processed) / (later.at - earlier.at))
+            pace = max(0.0, (later.amount - earlier.amount) / (later.at - earlier.at))
             first = max(0, int((earlier.at - begins) / STEP))
             for step in range(first, min(STEPS, int((later.at - begins) / STEP) + 1)):
                 start = begins + step * STEP
@@ -77,6 +81,16 @@ class Meter:
                 if shared > 0:
                     rates[step] = (rates[step] or 0.0) + pace * shared / STEP
         return rates
+
+    def _read(self, key: int) -> list[_Reading]:
+        with self._lock:
+            return list(self._readings.get(key, ()))
+
+    def _forget_old(self, *, now: float) -> None:
+        if len(self._readings) >= _MANY:
+            for key, readings in list(self._readings.items()):
+                if readings and now - readings[-1].at > STEPS * STEP:
+                    del self._readings[key], self._series[key]
 
 
 def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | None]:
@@ -89,4 +103,8 @@ def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | N
     return total
 
 
+# Documents that were processed, by job; each run is a series.
 METER: Final = Meter()
+# Requests that were started, and bytes that were read, by bin.
+STARTS: Final = Meter(stale=_STALE_OF_A_BIN)
+BYTES: Final = Meter(stale=_STALE_OF_A_BIN)

@@ -134,7 +134,7 @@ def job_lines(jobs: Iterable[Job]) -> list[JobLine]:
     lines = []
     for job in rows:
         of_run = counts[job.pk]
-        METER.observe(job_id=job.pk, run_no=job.run_no, processed=of_run.processed)
+        METER.observe(job.pk, of_run.processed, series=job.run_no)
         runs = job.phase != Phase.INACTIVE
         lines.append(
             JobLine(

@@ -14,9 +14,11 @@ from jobs.models import Bin
 from jobs.queue.addresses import put_below_addresses
 from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
+from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, strictest
 from jobs.throttling.policies import PolicyTerms
+from jobs.throttling.sources import Origin, Source
 
 # Policies that a process keeps as values: more than anybody has.
 _KEPT: Final = 10_000
@@ -99,21 +101,42 @@ class Terms:
 
     def of_bin(self, row: Any) -> Limits:
         """The strictest of what holds for a bin now."""
-        brought = [self._by_id[int(id_)] for id_ in row.policies if int(id_) in self._by_id]
         if row.namespace == Bin.POLICY:
-            total = self._by_id[int(row.name)].in_total(self._now) if int(row.name) in self._by_id else None
-            return total or Limits(UNLIMITED_REQUESTS, 0.0)
-        if row.namespace == Bin.ADDRESS:
-            held = [terms for terms in (*brought, *self._everywhere) if terms.per_address]
-            usual = Limits(UNLIMITED_REQUESTS, 0.0)
-        else:
-            held = [*brought, *self._everywhere]
-            usual = Limits(row.usual_requests, row.usual_gap)
-        limits = strictest(terms.for_bin(row.name, self._now) for terms in held)
-        if limits is None or not brought:
-            limits = strictest([usual, *([limits] if limits else [])])
+            terms = self._by_id.get(int(row.name))
+            return (terms and terms.in_total(self._now)) or Limits(UNLIMITED_REQUESTS, 0.0)
+        held, usual = self._held(row)
+        limits = strictest([*(terms.for_bin(row.name, self._now) for terms in held), *([usual] if usual else [])])
         assert limits is not None
         return replace(limits, gap=max(limits.gap, row.interval), denied=limits.denied or row.stopped_at is not None)
+
+    def sources_of(self, row: Any) -> list[Source]:
+        """What each that limits a bin says of it now: `of_bin` is the strictest of that."""
+        if row.namespace == Bin.POLICY:
+            terms = self._by_id.get(int(row.name))
+            return [sources.of_total(terms, self._now)] if terms else []
+        held, usual = self._held(row)
+        return [
+            *([sources.of_stop(row.stopped_at)] if row.stopped_at else []),
+            *(sources.of_policy(terms, row.name, self._now) for terms in held),
+            *([Source(Origin.USUAL, usual)] if usual else []),
+            *([sources.of_robots(row.interval)] if row.interval else []),
+        ]
+
+    def _held(self, row: Any) -> tuple[list[PolicyTerms], Limits | None]:
+        """The policies that hold for a bin, and what is usual where nobody brought one."""
+        brought = [self._by_id[int(id_)] for id_ in row.policies if int(id_) in self._by_id]
+        others = [terms for terms in self._everywhere if str(terms.id) not in row.policies]
+        if row.namespace == Bin.ADDRESS:
+            held = [terms for terms in (*brought, *others) if terms.per_address]
+            usual = Limits(UNLIMITED_REQUESTS, 0.0)
+        else:
+            held = [*brought, *others]
+            usual = Limits(row.usual_requests, row.usual_gap)
+        return held, None if brought and held else usual
+
+    def totals_above(self, row: Any) -> list[int]:
+        """The policies with limits of all their bins together, of those that hold for a bin."""
+        return sorted({id_ for policy in (None, *map(int, row.policies)) for id_ in self.totals(policy)})
 
     def totals(self, policy: int | None) -> list[int]:
         """The policies with limits of all their bins together, of those that hold everywhere and this one."""

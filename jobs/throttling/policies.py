@@ -6,7 +6,6 @@ policy says. The longer of a least gap and of the gap that a rate comes to is th
 """
 
 import datetime as dt
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -92,7 +91,8 @@ class PolicyTerms:
 
     def for_bin(self, name: str, at: dt.datetime) -> Limits:
         """What the bin of this name may be asked for at a moment."""
-        rule = next((rule for rule in self.rules_for(name) if rule.window.is_open(at)), None)
+        place = self.place_for(name, at)
+        rule = None if place is None else self.rules[place]
         if rule is None:
             limits = self.numbers.as_limits()
         else:
@@ -105,15 +105,21 @@ class PolicyTerms:
         """Whether it lets this bin go without a gap."""
         return self.spares_loopback and name.startswith(_LOOPBACK)
 
-    def rules_for(self, name: str) -> Iterator[RuleTerms]:
-        """The rules whose pattern matches a name, whenever they are open: the first of them that is open holds."""
-        return (self.rules[place] for place in self._patterns.places_of(name))
+    def place_for(self, name: str, at: dt.datetime) -> int | None:
+        """Which of the rules, from 0, holds for a name at a moment; None if the policy's own numbers do."""
+        places = self._patterns.places_of(name)
+        return next((place for place in places if self.rules[place].window.is_open(at)), None)
 
     def in_total(self, at: dt.datetime) -> Limits | None:
         """What all bins of the policy together may be asked for at a moment; None where that is not limited."""
-        rule = next((rule for rule in self.rules if rule.pattern == "" and rule.window.is_open(at)), None)
-        total = self.total if rule is None else rule.total.over(self.total)
+        place = self.place_in_total(at)
+        total = self.total if place is None else self.rules[place].total.over(self.total)
         return None if total.are_open else total.as_limits()
+
+    def place_in_total(self, at: dt.datetime) -> int | None:
+        """Which of the rules holds for all its bins together at a moment; None if the policy's own numbers do."""
+        rules = enumerate(self.rules)
+        return next((place for place, rule in rules if rule.pattern == "" and rule.window.is_open(at)), None)
 
     def next_change(self, at: dt.datetime) -> dt.datetime | None:
         """When a window of its rules opens or closes next: until then all its limits stay; None: for ever."""

@@ -50,6 +50,20 @@ class Window:
         was_open = self.is_open(after)
         return next((moment for moment in self._edges(after) if self.is_open(moment) != was_open), None)
 
+    def last_change(self, until: dt.datetime) -> dt.datetime | None:
+        """The last moment (UTC) up to this one at which it opened or closed; None for one that never does."""
+        if self.opens is None and set(self.days) == set(EVERY_DAY):
+            return None
+        last, was_open = None, None
+        for moment in self._edges(until - _LOOKED_AHEAD * _DAY):
+            if moment > until:
+                break
+            is_open = self.is_open(moment)
+            if was_open is not None and is_open != was_open:
+                last = moment
+            was_open = is_open
+        return last
+
     def _edges(self, after: dt.datetime) -> Iterator[dt.datetime]:
         """Every moment at which it could open or close, in their order: between two of them nothing changes."""
         begin = after.astimezone(dt.UTC)

@@ -28,7 +28,7 @@ def meter(clock):
 def watch(meter, clock, *, seconds, rate, start=0, run_no=1):
     """Read once a second for so long; returns what was processed at the end."""
     for second in range(seconds + 1):
-        meter.observe(job_id=JOB, run_no=run_no, processed=start + rate * second)
+        meter.observe(JOB, start + rate * second, series=run_no)
         clock.now += 1
     clock.now -= 1
     return start + rate * seconds
@@ -37,7 +37,7 @@ def watch(meter, clock, *, seconds, rate, start=0, run_no=1):
 def test_a_rate_is_not_known_before_there_are_two_readings(meter):
     assert meter.rate(JOB) is None
 
-    meter.observe(job_id=JOB, run_no=1, processed=500)
+    meter.observe(JOB, 500, series=1)
 
     assert meter.rate(JOB) is None
 
@@ -61,7 +61,7 @@ def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
 def test_a_new_run_begins_anew(meter, clock):
     watch(meter, clock, seconds=20, rate=100)
 
-    meter.observe(job_id=JOB, run_no=2, processed=0)
+    meter.observe(JOB, 0, series=2)
 
     assert meter.rate(JOB) is None
 
@@ -81,3 +81,28 @@ def test_histories_add_up_step_by_step():
 
     assert add_histories([known, known, unknown]) == [2.0] * STEPS
     assert add_histories([unknown]) == unknown
+
+
+def test_a_count_as_of_a_while_ago_is_not_taken_for_one_of_now(meter, clock):
+    for seconds in range(0, 21, 5):
+        # Turns of five requests close every five seconds; the page looks between them.
+        clock.now = 1000.0 + seconds + 3
+        meter.observe(JOB, seconds, age=3.0)
+        clock.now += 1
+        meter.observe(JOB, seconds, age=4.0)
+
+    assert meter.rate(JOB) == pytest.approx(1.0)
+
+
+def test_of_very_many_only_those_that_were_read_lately_are_kept(meter, clock):
+    for key in range(500):
+        meter.observe(key, 1)
+    clock.now += 2 * STEPS * STEP
+
+    meter.observe(1000, 1)
+    meter.observe(1, 7)
+    clock.now += 10
+    meter.observe(1, 17)
+
+    assert meter.rate(1) == pytest.approx(1.0)
+    assert len(meter._readings) == 2

@@ -114,3 +114,20 @@ def test_a_day_that_a_country_left_out_is_waited_for():
 def test_what_is_always_open_never_changes(at):
     assert ALWAYS.is_open(at)
     assert ALWAYS.next_change(at) is None
+
+
+@settings(deadline=None)
+@given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
+def test_the_last_change_is_the_one_from_which_the_next_was_looked_for(week, days, span, minute):
+    zone, begin = week
+    window = make(zone, days, span)
+    at = begin + minute * MINUTE
+    last = window.last_change(at)
+
+    if last is None:
+        assert window.next_change(at) is None or window.next_change(at - 15 * DAY) > at
+    else:
+        assert last <= at
+        assert window.is_open(last) != window.is_open(last - dt.timedelta(seconds=1))
+        following = window.next_change(last)
+        assert following is None or following > at
