@@ -5,6 +5,7 @@ from typing import Any, Final
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Now
 
 from jobs.lifecycle.period import Period
 
@@ -51,6 +52,8 @@ class ThrottlePolicy(models.Model):
     name = models.CharField(max_length=200, unique=True)
     # Grows with every change of this row and of its rules (by a trigger), so that what was read of it can be kept by it.
     version = models.PositiveBigIntegerField(default=1, db_default=1, editable=False)
+    # By the same trigger.
+    changed_at = models.DateTimeField(db_default=Now(), editable=False)
     open_requests = _requests(
         MOST_REQUESTS, default=2, help_text="Requests that may be open to one bin at the same time."
     )
