@@ -1,12 +1,14 @@
 """What a visitor may ask of the lists, checked."""
 
 import uuid
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from jobs.models import Job
+from jobs.queries.bins import STATES as HOST_STATES
+from jobs.queries.bins import BinFilter
 from jobs.queries.documents import STATES, DocumentFilter, DocumentKey
 
 _STATE_WORDS = {
@@ -19,6 +21,8 @@ _STATE_WORDS = {
     "far": _("too far away"),
     "earlier": _("of an earlier run"),
 }
+_ALL: Final = "all"
+_HOST_STATE_WORDS = {"backing_off": _("backing off, or coming back"), "stopped": _("stopped")}
 
 
 class DocumentFilterForm(forms.Form):
@@ -70,3 +74,35 @@ class DocumentFilterForm(forms.Form):
             "code": wanted.code,
         }
         return {name: value for name, value in values.items() if value}
+
+
+class HostFilterForm(forms.Form):
+    """The filters of the list of hosts, as they stand in its address; without any, the busiest are meant."""
+
+    use_required_attribute = False
+
+    name = forms.CharField(required=False, max_length=300, label=_("Name begins with"), strip=True)
+    state = forms.ChoiceField(
+        choices=[
+            ("", _("the busiest")),
+            (_ALL, _("all, by name")),
+            *((name, _HOST_STATE_WORDS[name]) for name in HOST_STATES),
+        ],
+        required=False,
+        label=_("Show"),
+    )
+    after = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+
+    def as_filter(self) -> BinFilter:
+        """Return what a valid form asks for."""
+        wanted = self.cleaned_data
+        state = "" if wanted["state"] == _ALL else wanted["state"]
+        return BinFilter(name=wanted["name"], state=state, after=wanted["after"])
+
+    @property
+    def is_of_the_busiest(self) -> bool:
+        return not self.as_query()
+
+    def as_query(self) -> dict[str, str]:
+        """Return the filters that are set, for the address of another page of the same list."""
+        return {name: self.cleaned_data[name] for name in ("name", "state") if self.cleaned_data[name]}

@@ -5,7 +5,7 @@ import uuid
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import cluster_views, settings_views, views
+from jobs.ui import bins_views, cluster_views, settings_views, views
 from jobs.ui.reports import views as reports
 
 
@@ -30,6 +30,12 @@ urlpatterns = [
     path("jobs/<int:job_id>/send-back/", views.send_back, name="job-send-back"),
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
+    path("hosts/", bins_views.hosts, name="hosts"),
+    path("hosts/stop/", bins_views.stop_by_name, name="hosts-stop"),
+    path("hosts/denied/", bins_views.denied, name="hosts-denied"),
+    path("hosts/<int:bin_id>/", bins_views.host, name="host"),
+    path("hosts/<int:bin_id>/stop/", bins_views.stop, name="host-stop"),
+    path("hosts/<int:bin_id>/go-on/", bins_views.go_on, name="host-go-on"),
     path("nodes/", views.nodes, name="nodes"),
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/rebalance/", cluster_views.rebalance, name="cluster-rebalance"),

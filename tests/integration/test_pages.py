@@ -36,7 +36,7 @@ from tests.api import NOON, make_documents, make_job, make_node, make_user, set_
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ("/", "/documents/", "/cluster/", "/nodes/", "/settings/", "/search/")
+PAGES = ("/", "/documents/", "/hosts/", "/hosts/denied/", "/cluster/", "/nodes/", "/settings/", "/search/")
 
 
 def page_client(*roles):

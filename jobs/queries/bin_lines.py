@@ -1,0 +1,344 @@
+"""
+What is known of some bins at one moment: what they may be asked for and are, and what limits them.
+
+Rates come from the counts that closing turns leave on the bin (`Bin.starts`, `Bin.bytes_read`), read here each time that
+somebody looks and remembered by this process: nothing is written, or asked of workers, for them. They are as of
+the last turn that closed, seconds ago while a bin is served. What is read is bounded by the bins that are asked for.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, LiteralString
+
+from django.db import connection
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Bin, ThrottlePolicy
+from jobs.queries.bins import find_busiest
+from jobs.queries.meter import BYTES, STARTS
+from jobs.queue.limits import BOUND, FACTS, Terms
+from jobs.queue.rows import named_rows
+from jobs.queue.runnable import RUNNABLE
+from jobs.throttling.limits import Limits
+from jobs.throttling.sources import Source, decisive
+from jobs.throttling.verdict import Above, Cause, Known, Verdict, judge
+
+_BINS: Final[LiteralString] = f"""
+SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
+       bin.stopped_why, bin.closed_at, bin.starts, bin.bytes_read, bin.open_turns, bin.open_requests, bin.is_known,
+       bin.parent_id,
+       (SELECT coalesce(sum(turn.documents), 0) FROM jobs_turn AS turn
+         WHERE turn.bin_id = bin.id AND turn.closed_at IS NULL)::bigint AS in_work
+  FROM jobs_bin AS bin {BOUND}
+ WHERE bin.id = ANY(%(bins)s)
+"""
+_TOTALS: Final[LiteralString] = """
+SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
+"""
+# What waits for these bins in jobs that are not held up, and whether somebody could do it. Counters say how each lane
+# stands, so no document is read; each branch reads its own index.
+_WAITING: Final[LiteralString] = f"""
+WITH lanes AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id, lane.ready_at, seed.job_id, job.run_no, held.state = 'owned' AS is_owned,
+           EXISTS (SELECT FROM nodes_node AS node
+                    WHERE node.scope = job.node_scope AND node.kind = 'worker' AND node.status = 'running'
+                      AND (seed.tag = '' OR seed.tag = ANY(node.tags))) AS is_served
+      FROM jobs_lane AS lane
+      JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active' AND {RUNNABLE}
+      LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
+     WHERE lane.bin_id = ANY(%(bins)s)
+), counted AS (
+    SELECT bin_id, sum(amount)::bigint AS waiting
+      FROM (SELECT lanes.bin_id, amount
+              FROM lanes JOIN jobs_counter AS counter
+                ON counter.job_id = lanes.job_id AND counter.run_no = lanes.run_no AND counter.lane_id = lanes.id
+             WHERE measure = 'stage' AND stage = {Stage.PENDING:d}
+             UNION ALL
+            SELECT lanes.bin_id, amount
+              FROM jobs_counterdelta AS delta JOIN lanes
+                ON delta.job_id = lanes.job_id AND delta.run_no = lanes.run_no AND delta.lane_id = lanes.id
+             WHERE delta.job_id IN (SELECT job_id FROM lanes) AND measure = 'stage' AND stage = {Stage.PENDING:d}) AS both_
+     GROUP BY bin_id
+)
+SELECT bin_id, min(ready_at) AS ready_at, bool_or(coalesce(is_owned, false)) AS is_owned, bool_or(is_served) AS is_served,
+       coalesce(max(counted.waiting), 0) AS waiting
+  FROM lanes LEFT JOIN counted USING (bin_id)
+ GROUP BY bin_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """Who says a limit, with the name of the policy that it is ('' for none). `is_everywhere`: it holds for all bins."""
+
+    source: Source
+    policy: str = ""
+    is_everywhere: bool = False
+
+    @property
+    def since(self) -> dt.datetime | None:
+        return self.source.since
+
+
+@dataclass(frozen=True, slots=True)
+class LimitLines:
+    """Who says each limit that is in force; None where nothing limits that."""
+
+    requests: SourceLine | None
+    gap: SourceLine | None
+    bytes_per_second: SourceLine | None
+    denied: SourceLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParentLine:
+    """What stands above a bin: an address, or all bins of a policy (of the cluster, if that holds everywhere)."""
+
+    id: int
+    namespace: str
+    name: str
+    limits: Limits
+    said_by: LimitLines
+    open_requests: int
+    opens_at: dt.datetime | None
+    is_everywhere: bool
+    starts_per_second: float | None
+    bytes_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BinLine:
+    """
+    A bin at a moment. `in_work` documents are handed out, `open_requests` is what they may have open, and `waiting`
+    are pending in jobs that run. `next_start_at` is None while it is served, or nothing is to be started.
+    """
+
+    id: int
+    namespace: str
+    name: str
+    limits: Limits
+    said_by: LimitLines
+    verdict: Verdict
+    parents: Sequence[ParentLine]
+    open_requests: int
+    in_work: int
+    waiting: int
+    next_start_at: dt.datetime | None
+    back_off_level: int
+    back_off_until: dt.datetime | None
+    backing_off_since: dt.datetime | None
+    stopped_at: dt.datetime | None
+    stopped_by: str
+    stopped_why: str
+    starts_per_second: float | None
+    bytes_per_second: float | None
+    history: Sequence[float | None]
+
+    @property
+    def parent(self) -> ParentLine | None:
+        """The parent that keeps it waiting."""
+        return next((above for above in self.parents if above.id == self.verdict.parent), None)
+
+    @property
+    def allowed_starts_per_second(self) -> float | None:
+        """None is as many as the host answers."""
+        if self.limits.denied:
+            return 0.0
+        return 1 / self.limits.gap if self.limits.gap else None
+
+    @property
+    def limited_since(self) -> dt.datetime | None:
+        """Since when what keeps it waiting has done so, as far as that is known."""
+        return _since(self)
+
+
+_NOBODY: Final[Mapping[str, Any]] = {"ready_at": None, "is_owned": False, "is_served": False, "waiting": 0}
+
+
+def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
+    """Read these bins, in this order; those that are gone are left out."""
+    if not ids:
+        return []
+    connection.ensure_connection()
+    with named_rows(connection.connection) as cursor:
+        rows = {row.id: row for row in cursor.execute(_BINS, {"bins": list(ids), "policy": None})}
+        terms = Terms.read(cursor, list(rows.values()), now=now)
+        above = _read_above(cursor, rows.values(), terms)
+        waiting = {row.bin_id: row for row in cursor.execute(_WAITING, {"bins": list(ids)})}
+    for row in (*rows.values(), *above.values()):
+        _observe(row, now=now)
+    policies = _Policies.of(rows.values(), above.values())
+    parents = {row.id: _parent_line(row, terms, policies) for row in above.values()}
+    return [
+        _line(rows[id_], terms, policies, _parents_of(rows[id_], terms, above, parents), waiting.get(id_), now=now)
+        for id_ in ids
+        if id_ in rows
+    ]
+
+
+def observe_busiest_bins(*, now: dt.datetime) -> None:
+    """Remember how much was asked of the busiest bins, for the rates that a page shows next."""
+    read_bin_lines(find_busiest(), now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Policies:
+    """Names of policies, when they were changed last, and whether they hold everywhere."""
+
+    by_id: Mapping[int, tuple[str, dt.datetime, bool]]
+
+    @classmethod
+    def of(cls, *some: Iterable[Any]) -> "_Policies":
+        ids = {int(id_) for rows in some for row in rows for id_ in ((row.always or {}) | row.policies)}
+        found = ThrottlePolicy.objects.filter(pk__in=ids).values_list("pk", "name", "changed_at", "holds_everywhere")
+        return cls({id_: (name, changed_at, everywhere) for id_, name, changed_at, everywhere in found})
+
+    def line(self, source: Source | None) -> SourceLine | None:
+        if source is None:
+            return None
+        if source.policy is None or source.policy not in self.by_id:
+            return SourceLine(source)
+        name, changed_at, everywhere = self.by_id[source.policy]
+        return SourceLine(replace(source, since=max(changed_at, source.since or changed_at)), name, everywhere)
+
+    def lines(self, sources: Sequence[Source]) -> LimitLines:
+        found = decisive(sources)
+        return LimitLines(
+            *map(self.line, (found.requests, found.gap, found.bytes_per_second, found.denied)),
+        )
+
+
+def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any]:
+    """The parents of these bins, by id."""
+    rows = list(rows)
+    policies = sorted({policy for row in rows for policy in terms.totals_above(row)})
+    ids = {row.parent_id for row in rows if row.parent_id is not None}
+    if policies:
+        ids |= {row.id for row in cursor.execute(_TOTALS, {"policies": [str(policy) for policy in policies]})}
+    if not ids:
+        return {}
+    return {row.id: row for row in cursor.execute(_BINS, {"bins": sorted(ids), "policy": None})}
+
+
+def _parents_of(row: Any, terms: Terms, above: Mapping[int, Any], lines: Mapping[int, ParentLine]) -> list[ParentLine]:
+    totals = {str(policy) for policy in terms.totals_above(row)}
+    return [
+        lines[id_]
+        for id_, other in above.items()
+        if id_ == row.parent_id or (other.namespace == Bin.POLICY and other.name in totals)
+    ]
+
+
+def _observe(row: Any, *, now: dt.datetime) -> None:
+    if row.open_turns and row.closed_at is None:
+        # What its first turn has done so far is not known.
+        return
+    age = (now - row.closed_at).total_seconds() if row.open_turns else 0.0
+    STARTS.observe(row.id, row.starts, age=age)
+    BYTES.observe(row.id, row.bytes_read, age=age)
+
+
+def _parent_line(row: Any, terms: Terms, policies: _Policies) -> ParentLine:
+    known = policies.by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
+    return ParentLine(
+        id=row.id,
+        namespace=row.namespace,
+        name=known[0] if known else row.name,
+        limits=terms.of_bin(row),
+        said_by=policies.lines(terms.sources_of(row)),
+        open_requests=row.open_requests,
+        opens_at=_opens_at(row),
+        is_everywhere=bool(known and known[2]),
+        starts_per_second=STARTS.rate(row.id),
+        bytes_per_second=BYTES.rate(row.id),
+    )
+
+
+def _line(
+    row: Any, terms: Terms, policies: _Policies, parents: Sequence[ParentLine], waits: Any | None, *, now: dt.datetime
+) -> BinLine:
+    limits = terms.of_bin(row)
+    waiting = _NOBODY if waits is None else waits._asdict()
+    starts, read = STARTS.rate(row.id), BYTES.rate(row.id)
+    known = Known(
+        limits=limits,
+        is_stopped=row.stopped_at is not None,
+        open_turns=row.open_turns,
+        open_requests=row.open_requests,
+        not_before=row.not_before,
+        back_off_until=row.back_off_until,
+        back_off_level=row.back_off_level,
+        waiting=waiting["waiting"],
+        is_ready=waiting["ready_at"] is not None and waiting["ready_at"] <= now,
+        is_owned=waiting["is_owned"],
+        is_served=waiting["is_served"],
+        starts_per_second=starts,
+        bytes_per_second=read,
+        above=[Above(one.id, one.limits, one.open_requests, one.opens_at) for one in parents],
+    )
+    return BinLine(
+        id=row.id,
+        namespace=row.namespace,
+        name=row.name,
+        limits=limits,
+        said_by=policies.lines(terms.sources_of(row)),
+        verdict=judge(known, now=now),
+        parents=parents,
+        open_requests=row.open_requests,
+        in_work=row.in_work,
+        waiting=waiting["waiting"],
+        next_start_at=_next_start(row, waiting, is_denied=limits.denied, now=now),
+        back_off_level=row.back_off_level,
+        back_off_until=row.back_off_until,
+        backing_off_since=row.backing_off_since if row.back_off_level else None,
+        stopped_at=row.stopped_at,
+        stopped_by=row.stopped_by,
+        stopped_why=row.stopped_why,
+        starts_per_second=starts,
+        bytes_per_second=read,
+        history=STARTS.history(row.id),
+    )
+
+
+def _next_start(row: Any, waiting: Mapping[str, Any], *, is_denied: bool, now: dt.datetime) -> dt.datetime | None:
+    if row.open_turns or is_denied or not waiting["waiting"] or waiting["ready_at"] is None:
+        return None
+    ready_at: dt.datetime = waiting["ready_at"]
+    return max(now, ready_at, _opens_at(row) or now)
+
+
+def _opens_at(row: Any) -> dt.datetime | None:
+    moments = [moment for moment in (row.not_before, row.back_off_until) if moment]
+    latest: dt.datetime | None = max(moments, default=None)
+    return latest
+
+
+def _since(line: BinLine) -> dt.datetime | None:
+    match line.verdict.cause:
+        case Cause.STOPPED:
+            return line.stopped_at
+        case Cause.BACK_OFF | Cause.TRIAL:
+            return line.backing_off_since
+        case _:
+            said_by = said_by_of(line)
+            return said_by.since if said_by else None
+
+
+def said_by_of(line: BinLine) -> SourceLine | None:
+    """Who says the limit that keeps a bin waiting, if a limit does."""
+    limits = line.parent.said_by if line.parent else line.said_by
+    match line.verdict.cause:
+        case Cause.DENIED | Cause.STOPPED:
+            return limits.denied
+        case Cause.GAP:
+            return limits.gap
+        case Cause.BYTES:
+            return limits.bytes_per_second
+        case Cause.REQUESTS:
+            return limits.requests
+        case Cause.PARENT:
+            return limits.gap or limits.bytes_per_second or limits.requests
+        case _:
+            return None

@@ -1,0 +1,173 @@
+"""The pages of hosts in words; how a screen is made up is said in `jobs.ui.screens`."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Final
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from jobs.limit_words import limits_in_words
+from jobs.queries.bin_lines import BinLine, ParentLine, SourceLine
+from jobs.queries.bin_page import BinPage, LaneLine, Refusal
+from jobs.queries.meter import STEP, STEPS
+from jobs.ui import bin_words, words
+from jobs.ui.explain import explain_code
+from jobs.ui.screens import Record, documents_address
+
+# The little picture of a row, and the large one of a page: coordinates of their own, which the style stretches.
+_SPARK: Final = (60, 16)
+_PICTURE: Final = (300, 60)
+
+
+def hosts_screen(lines: Sequence[BinLine], *, now: dt.datetime) -> Record:
+    return {"hosts": [host_row(line, now=now) for line in lines]}
+
+
+def host_row(line: BinLine, *, now: dt.datetime) -> Record:
+    points, _top = _points(line.history, *_SPARK)
+    return {
+        "key": str(line.id),
+        "name": line.name,
+        "address": reverse("host", args=[line.id]),
+        "cause": bin_words.cause(line),
+        "tone": bin_words.tone_of(line),
+        "says": bin_words.sentence(line, now=now),
+        "allowed": bin_words.allowed(line),
+        "rate": words.rate(line.starts_per_second),
+        "read": _read(line.bytes_per_second),
+        "spark": points,
+        "open": words.number(line.open_requests),
+        "in_work": words.number(line.in_work),
+        "waiting": words.number(line.waiting),
+        "next": bin_words.next_start(line, now=now),
+    }
+
+
+def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
+    line = page.bin
+    since = line.limited_since
+    return {
+        **host_row(line, now=now),
+        **_picture(line),
+        "since": _("since %(moment)s") % {"moment": words.moment(since, now=now)} if since else "",
+        "rate_says": _("starts a second"),
+        "level": words.number(line.back_off_level) if line.back_off_level else "",
+        "back_off": words.time_until(line.back_off_until, now=now) if line.back_off_until else "",
+        "limits": _limits(line, now=now),
+        "parents": [_parent_row(above, now=now) for above in line.parents],
+        "lanes": [_lane_row(line, lane, now=now) for lane in page.lanes],
+        "refusals": [_refusal_row(refusal, now=now) for refusal in page.refusals],
+    }
+
+
+# --- Pictures ------------------------------------------------------------------------------------
+
+
+def _points(history: Sequence[float | None], width: int, height: int, *, least_top: float = 0.0) -> tuple[str, float]:
+    """A line through the known rates, and the rate that is at the top."""
+    known = [(step, rate) for step, rate in enumerate(history) if rate is not None]
+    top = max([least_top, *(rate for _step, rate in known)])
+    scale = (height - 2) / top if top else 0.0
+    step_width = width / (STEPS - 1)
+    return " ".join(f"{step * step_width:.0f},{height - 1 - rate * scale:.0f}" for step, rate in known), top
+
+
+def _picture(line: BinLine) -> Record:
+    """The rate of the last minutes, and below which line it is to stay."""
+    width, height = _PICTURE
+    allowed = line.allowed_starts_per_second
+    points, top = _points(line.history, width, height, least_top=1.1 * allowed if allowed else 0.0)
+    at = height - 1 - allowed * (height - 2) / top if allowed and top else None
+    minutes = round(STEPS * STEP / 60)
+    said = (
+        _("the last %(minutes)d minutes; allowed: %(allowed)s a second")
+        if allowed
+        else _("the last %(minutes)d minutes")
+    )
+    return {
+        "line": points,
+        "area": f"{points.split(',', 1)[0]},{height} {points} {points.rsplit(' ', 1)[-1].split(',')[0]},{height}"
+        if points
+        else "",
+        "most": f"0,{at:.0f} {width},{at:.0f}" if at is not None else "",
+        "picture": said % {"minutes": minutes, "allowed": words.rate(allowed)},
+    }
+
+
+def _read(rate: float | None) -> str:
+    return words.UNKNOWN if rate is None else words.size(int(rate))
+
+
+# --- What limits it ------------------------------------------------------------------------------
+
+
+def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:
+    limits, said_by = line.limits, line.said_by
+    gap = _("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"}
+    rows = [
+        (_("Open requests"), words.number(line.open_requests), bin_words.requests(limits.requests), said_by.requests),
+        (_("Starts a second"), words.rate(line.starts_per_second), gap if limits.gap else _("any number"), said_by.gap),
+        (_("Bytes a second"), _read(line.bytes_per_second), _bytes(limits.bytes_per_second), said_by.bytes_per_second),
+    ]
+    if said_by.denied is not None:
+        rows.insert(0, (_("All requests"), "", _("none at all"), said_by.denied))
+    return [_limit_row(*row, now=now) for row in rows]
+
+
+def _limit_row(what: str, actual: str, most: str, said_by: SourceLine | None, *, now: dt.datetime) -> Record:
+    since = said_by.since if said_by else None
+    until = said_by.source.until if said_by else None
+    return {
+        "key": what,
+        "what": what,
+        "actual": actual,
+        "most": most,
+        "by": bin_words.source(said_by) if said_by else "",
+        "since": words.moment(since, now=now) if since else "",
+        "until": words.moment(until, now=now) if until else "",
+    }
+
+
+def _bytes(most: float | None) -> str:
+    return _("any number") if most is None else words.size(int(most))
+
+
+def _parent_row(above: ParentLine, *, now: dt.datetime) -> Record:
+    opens = above.opens_at
+    return {
+        "key": str(above.id),
+        "name": bin_words.parent(above),
+        "limits": limits_in_words(above.limits),
+        "open": words.number(above.open_requests),
+        "rate": words.rate(above.starts_per_second),
+        "read": _read(above.bytes_per_second),
+        "opens": words.time_until(opens, now=now) if opens and opens > now else "",
+    }
+
+
+def _lane_row(line: BinLine, lane: LaneLine, *, now: dt.datetime) -> Record:
+    return {
+        "key": str(lane.id),
+        "job": lane.job_name,
+        "job_address": reverse("job", args=[lane.job_id]),
+        "seed": lane.seed,
+        "tag": _("needs a worker with tag “%(tag)s”") % {"tag": lane.tag} if lane.tag else "",
+        "priority": words.number(lane.priority),
+        "waiting": words.number(lane.waiting),
+        "in_work": words.number(lane.in_work),
+        "documents_address": documents_address(job=lane.job_id, host=line.name),
+        "served": words.age(lane.served_at, now=now) if lane.served_at else _("not yet"),
+        "owner": lane.owner or words.UNKNOWN,
+        "rests": "" if lane.may_run else _("its job rests"),
+    }
+
+
+def _refusal_row(refusal: Refusal, *, now: dt.datetime) -> Record:
+    return {
+        "key": f"{refusal.at.timestamp()} {refusal.address}",
+        "at": words.moment(refusal.at, now=now),
+        "address": refusal.address,
+        "code": refusal.code,
+        "meaning": explain_code(refusal.code),
+    }

@@ -1,0 +1,163 @@
+"""The pages of hosts, and what an administrator does to them: each says what will come of it before it is done."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from jobs import bins
+from jobs.bins import BinRefused, BinUnknown, InvalidBin
+from jobs.policies import EVERYWHERE, InvalidPolicy, PolicyUnknown
+from jobs.queries.bin_lines import read_bin_lines
+from jobs.queries.bin_page import BinPage, read_bin_page
+from jobs.queries.bins import find_bins, find_busiest, find_denied
+from jobs.queries.clock import read_clock
+from jobs.ui.bins_screen import host_screen, hosts_screen
+from jobs.ui.forms import HostFilterForm
+from jobs.ui.pages import page
+from jobs.ui.topics import host_topic
+
+
+@page
+@require_safe
+def hosts(request: HttpRequest) -> HttpResponse:
+    """The busiest hosts, live; or those of a name or a state, a page at a time."""
+    now = read_clock()
+    form = HostFilterForm(request.GET)
+    wanted = form.as_filter() if form.is_valid() else None
+    context: dict[str, Any] = {"form": form, "may_stop": request.user.has_perm(EVERYWHERE)}
+    if wanted is None or form.is_of_the_busiest:
+        ids = find_busiest()
+        context["topic"] = "hosts"
+    else:
+        found = find_bins(wanted)
+        ids = list(found.ids)
+        if found.next_key is not None:
+            context["next_query"] = urlencode({**form.as_query(), "after": str(found.next_key)})
+        context["first_query"] = urlencode(form.as_query()) if wanted.after is not None else ""
+    context["screen"] = hosts_screen(read_bin_lines(ids, now=now), now=now)
+    return render(request, "ui/hosts.html", context)
+
+
+@page
+@require_safe
+def host(request: HttpRequest, bin_id: int) -> HttpResponse:
+    now = read_clock()
+    found = _find(bin_id)
+    context = {
+        "screen": host_screen(found, now=now),
+        "host": found.bin,
+        "may_stop": request.user.has_perm(EVERYWHERE),
+        "topic": host_topic(bin_id),
+    }
+    return render(request, "ui/host.html", context)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
+    """Say what comes of it; posted with a reason, ask nothing more of a host."""
+    name = _administrator(request)
+    found = _find(bin_id)
+    asked = {"reason": request.POST.get("reason", "")}
+    problems: dict[str, list[str]] = {}
+    if request.method == "POST":
+        try:
+            bins.stop(bin_id, reason=asked["reason"], made_by=name, now=read_clock())
+        except BinRefused as refused:
+            messages.warning(request, str(refused))
+            return redirect("host", bin_id)
+        except InvalidBin as invalid:
+            problems = invalid.problems
+        else:
+            messages.success(request, _("%(host)s is stopped.") % {"host": found.bin.name})
+            return redirect("host", bin_id)
+    return render(request, "ui/host_stop.html", {"host": found.bin, "asked": asked, "problems": problems})
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def stop_by_name(request: HttpRequest) -> HttpResponse:
+    """The same for a host by its name, also for one that no crawl has come to."""
+    name = _administrator(request)
+    asked = {"name": request.POST.get("name", ""), "reason": request.POST.get("reason", "")}
+    problems: dict[str, list[str]] = {}
+    if request.method == "POST":
+        try:
+            stopped = bins.stop_named(asked["name"], reason=asked["reason"], made_by=name, now=read_clock())
+        except BinRefused as refused:
+            messages.warning(request, str(refused))
+            return redirect("hosts")
+        except InvalidBin as invalid:
+            problems = invalid.problems
+        else:
+            messages.success(request, _("%(host)s is stopped.") % {"host": stopped.name})
+            return redirect("host", stopped.pk)
+    return render(request, "ui/host_stop.html", {"asked": asked, "problems": problems})
+
+
+@page
+@require_POST
+def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
+    """Let a host that was stopped be asked again."""
+    name = _administrator(request)
+    try:
+        found = bins.go_on(bin_id, made_by=name)
+    except BinUnknown as unknown:
+        raise Http404(str(unknown)) from None
+    except BinRefused as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("%(host)s goes on.") % {"host": found.name})
+    return redirect("host", bin_id)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def denied(request: HttpRequest) -> HttpResponse:
+    """The deny list. Posted: show whom a pattern means; or with `deny`, `allow` do it."""
+    context: dict[str, Any] = {"may_deny": request.user.has_perm(EVERYWHERE)}
+    if request.method == "POST":
+        name = _administrator(request)
+        pattern = request.POST.get("pattern", "").strip()
+        context["pattern"] = pattern
+        try:
+            if "allow" in request.POST:
+                bins.allow(_number(request, "policy"), pattern=pattern, made_by=name, everywhere=True)
+                messages.success(request, _("%(pattern)s is denied no longer.") % {"pattern": pattern})
+                return redirect("hosts-denied")
+            if "deny" in request.POST:
+                bins.deny(pattern, made_by=name, everywhere=True)
+                messages.success(request, _("%(pattern)s is denied.") % {"pattern": pattern})
+                return redirect("hosts-denied")
+            bins.check_pattern(pattern)
+            context["meant"] = find_denied(pattern)
+        except (InvalidBin, InvalidPolicy, BinRefused, PolicyUnknown) as refused:
+            context["problem"] = str(refused)
+    return render(request, "ui/hosts_denied.html", {**context, "denials": bins.denials()})
+
+
+def _find(bin_id: int) -> BinPage:
+    found = read_bin_page(bin_id, now=read_clock())
+    if found is None:
+        raise Http404(_("There is no host %(id)d.") % {"id": bin_id})
+    return found
+
+
+def _number(request: HttpRequest, name: str) -> int:
+    try:
+        return int(request.POST.get(name, ""))
+    except ValueError:
+        raise Http404(_("There is no such policy.")) from None
+
+
+def _administrator(request: HttpRequest) -> str:
+    user: Any = request.user
+    if not user.has_perm(EVERYWHERE):
+        raise PermissionDenied(_("Your role may not do this."))
+    return str(user.get_username())

@@ -1,0 +1,296 @@
+"""What is known of bins: which are shown, what limits each, since when and by whom; at a cost that does not grow."""
+
+import json
+
+import pytest
+from django.db import connection as django_connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.models import Bin, CounterDelta, Job, Lane, ThrottleGroup, ThrottlePolicy
+from jobs.queries.bin_lines import read_bin_lines
+from jobs.queries.bins import BinFilter, find_bins, find_busiest
+from jobs.queue import close
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from jobs.throttling.sources import Origin
+from jobs.throttling.verdict import Cause
+from tests.cluster import NOON, register_node, seconds
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+
+
+@pytest.fixture
+def manager(connection):
+    return register_node(connection, "manager")
+
+
+@pytest.fixture
+def worker(connection):
+    return register_node(connection, "worker")
+
+
+def crawl(manager, *hosts, documents=20, **policy):
+    """A running job under a policy, with documents on each of these hosts, and counted as flushes count them."""
+    running = make_running_job(manager, policy=make_policy(**policy))
+    for host in hosts:
+        lane = make_lane(running.seed, host)
+        make_documents(lane, [f"{host} {running.job.pk} {n}" for n in range(documents)])
+        CounterDelta.objects.create(
+            job_id=running.job.pk, lane_id=lane.pk, run_no=1, measure="stage", stage=0, amount=documents
+        )
+    return running
+
+
+def serve(connection, running, worker):
+    stuff(connection, manager=running.manager.id, group=running.group, room=1000, workers=1, now=NOON)
+    return take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
+
+
+def line(name="a.example", *, now=NOON):
+    (found,) = read_bin_lines([Bin.objects.get(name=name).pk], now=now)
+    return found
+
+
+def shown(ids):
+    names = Bin.objects.in_bulk(ids)
+    return [names[id_].name for id_ in ids]
+
+
+# --- Which limits, and whose ------------------------------------------------------------------------
+
+
+def test_each_limit_names_the_policy_that_says_the_strictest(connection, manager, worker):
+    crawl(manager, "a.example", name="gentle", open_requests=1, min_gap=0.5)
+    crawl(manager, "a.example", name="slow", open_requests=4, min_gap=4.0, bytes_per_second=9000)
+
+    found = line()
+
+    assert (found.limits.requests, found.limits.gap, found.allowed_starts_per_second) == (1, 4.0, 0.25)
+    said_by = found.said_by
+    assert (said_by.requests.policy, said_by.gap.policy, said_by.bytes_per_second.policy) == ("gentle", "slow", "slow")
+    assert said_by.denied is None
+
+
+def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connection, manager):
+    running = crawl(manager, "a.example", name="newspapers", min_gap=1.0)
+    make_rule(running.seed.policy, "b.example", min_gap=60.0)
+    make_rule(running.seed.policy, "*.example", min_gap=7.0)
+
+    gap = line().said_by.gap
+
+    changed_at = ThrottlePolicy.objects.get().changed_at
+    assert (gap.policy, gap.source.rule, gap.since) == ("newspapers", 2, changed_at)
+    assert changed_at > connection.execute("SELECT now() - interval '1 minute'").fetchone()[0]
+
+
+def test_a_crawl_delay_is_said_by_robots_txt_and_what_nobody_says_is_usual(connection, manager):
+    make_bin("a.example", interval=5.0, usual_requests=2, usual_gap=1.0)
+
+    said_by = line().said_by
+
+    assert (said_by.gap.source.origin, said_by.requests.source.origin) == (Origin.ROBOTS, Origin.USUAL)
+
+
+def test_a_stopped_host_says_by_whom_and_why(connection, manager):
+    crawl(manager, "a.example")
+    Bin.objects.update(stopped_at=NOON, stopped_by="ada", stopped_why="they called")
+
+    found = line()
+
+    assert found.verdict.cause == Cause.STOPPED
+    assert (found.stopped_by, found.stopped_why, found.limited_since) == ("ada", "they called", NOON)
+    assert found.allowed_starts_per_second == 0.0
+
+
+def test_a_denied_host_says_by_which_rule(connection, manager):
+    crawl(manager, "a.example")
+    everywhere = make_policy("deny list", holds_everywhere=True, open_requests=1000)
+    make_rule(everywhere, "*.example", denies=True)
+
+    found = line()
+
+    assert found.verdict.cause == Cause.DENIED
+    assert (found.said_by.denied.policy, found.said_by.denied.source.rule) == ("deny list", 1)
+    assert found.said_by.denied.is_everywhere
+
+
+def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connection, manager):
+    running = crawl(manager, "a.example")
+    close.back_off(connection, lane_id=running.seed.lanes.get().pk, asked=90.0)
+    (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
+
+    found = line(now=now)
+
+    assert (found.verdict.cause, found.back_off_level) == (Cause.BACK_OFF, 1)
+    assert 80 < (found.verdict.until - now).total_seconds() <= 90
+    assert abs((found.limited_since - now).total_seconds()) < 10
+    Lane.objects.update(ready_at=now)
+    assert line(now=now).next_start_at == found.back_off_until
+
+
+def test_limits_above_a_host_are_told_with_their_policy(connection, manager, worker):
+    running = crawl(manager, "a.example", "b.example", name="shop", total_starts=6, total_period="minute")
+    make_policy("the cluster", holds_everywhere=True, open_requests=1000, total_open_requests=500)
+    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1", is_known=True)
+    Bin.objects.filter(name="a.example").update(parent=address)
+    serve(connection, running, worker)
+
+    found = line()
+
+    above = {(one.namespace, one.name): one for one in found.parents}
+    assert set(above) == {("address", "192.0.2.1"), ("policy", "shop"), ("policy", "the cluster")}
+    assert above["policy", "shop"].limits.gap == 10.0
+    assert above["policy", "the cluster"].is_everywhere
+    assert (found.verdict.cause, found.parent.name) == (Cause.PARENT, "shop")
+    assert {one.name for one in line("b.example").parents} == {"shop", "the cluster"}
+
+
+def test_documents_without_a_worker_or_an_owner_say_so(connection, manager):
+    crawl(manager, "a.example")
+    assert line().verdict.cause == Cause.NO_WORKER
+
+    register_node(connection, "worker")
+    assert line().verdict.cause == Cause.NEXT
+
+    ThrottleGroup.objects.update(state="free", owner=None)
+    assert line().verdict.cause == Cause.NO_OWNER
+
+
+def test_documents_of_a_paused_job_do_not_wait_for_their_host(connection, manager):
+    crawl(manager, "a.example")
+    assert (line().waiting, line().next_start_at) == (20, NOON)
+
+    Job.objects.update(pause="paused")
+
+    assert (line().waiting, line().verdict.cause) == (0, Cause.NOTHING_WAITS)
+
+
+def test_what_is_handed_out_is_in_work_and_has_its_open_requests(connection, manager, worker):
+    running = crawl(manager, "a.example", open_requests=3, documents=5)
+    serve(connection, running, worker)
+
+    found = line()
+
+    assert (found.in_work, found.open_requests, found.next_start_at) == (5, 3, None)
+
+
+def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
+    bin_ = make_bin("rates.example")
+    for second in range(5, 21, 5):
+        # As of when its last turn closed; another one is open.
+        Bin.objects.filter(pk=bin_.pk).update(
+            starts=second, bytes_read=1000 * second, open_turns=1, closed_at=NOON - seconds(25 - second)
+        )
+        found = line("rates.example", now=NOON)
+
+    assert found.starts_per_second == pytest.approx(1.0, abs=0.01)
+    assert found.bytes_per_second == pytest.approx(1000, rel=0.01)
+
+
+# --- Which bins ---------------------------------------------------------------------------------------
+
+
+def test_the_busiest_come_first_then_those_that_wait_longest(connection, manager, worker):
+    running = crawl(manager, "small.example", "big.example", min_gap=0.0, open_requests=2, documents=40)
+    make_documents(running.seed.lanes.get(bin__name="big.example"), ["more", "and more"])
+    serve(connection, running, worker)
+    for host, age in (("late.example", 5), ("early.example", 50)):
+        make_lane(running.seed, host, ready_at=NOON - seconds(age))
+    make_bin("idle.example")
+
+    assert shown(find_busiest()) == ["big.example", "small.example", "early.example", "late.example"]
+    assert len(find_busiest(limit=2)) == 2
+
+
+def test_hosts_are_found_by_how_their_names_begin_and_paged_by_them(connection):
+    for name in ("b.example", "a.example", "ab.example", "B.example", "c.example", "a%.example"):
+        make_bin(name)
+    Bin.objects.create(namespace=Bin.ADDRESS, name="a.address")
+
+    first = find_bins(BinFilter(name="a"), limit=2)
+    second = find_bins(BinFilter(name="a", after=first.next_key), limit=2)
+
+    assert shown([*first.ids, *second.ids]) == ["a%.example", "a.example", "ab.example"]
+    assert second.next_key is None
+    assert shown(find_bins(BinFilter(name="a%")).ids) == ["a%.example"]
+
+
+@pytest.mark.parametrize(
+    ("state", "facts"), [("stopped", {"stopped_at": NOON}), ("backing_off", {"back_off_level": 2})]
+)
+def test_hosts_of_a_state_are_found(connection, state, facts):
+    for name in ("a.example", "b.example", "c.example"):
+        make_bin(name)
+    Bin.objects.exclude(name="b.example").update(**facts)
+
+    assert shown(find_bins(BinFilter(state=state)).ids) == ["a.example", "c.example"]
+    assert shown(find_bins(BinFilter(state=state, name="c")).ids) == ["c.example"]
+
+
+# --- What it costs ------------------------------------------------------------------------------------
+
+
+def test_a_page_of_hosts_reads_the_same_few_statements_whatever_their_number(connection, manager, worker):
+    running = crawl(manager, *(f"h{number}.example" for number in range(30)), total_open_requests=100)
+    serve(connection, running, worker)
+
+    def statements(limit):
+        with CaptureQueriesContext(django_connection) as seen:
+            read_bin_lines(find_busiest(limit=limit), now=NOON)
+        return len(seen)
+
+    assert statements(30) == statements(1)
+
+
+@pytest.fixture
+def many_bins(connection, manager):
+    """100,000 bins with a lane of a running job each, most of them asleep."""
+    running = make_running_job(manager, policy=make_policy("many"))
+    connection.execute(
+        """
+        INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
+        SELECT 'web', 'h' || n || '.example', 0, true, 0, 0 FROM generate_series(1, 100000) AS n;
+        INSERT INTO jobs_lane (seed_id, bin_id, ready_at, head)
+        SELECT (SELECT min(id) FROM jobs_seed), id, CASE WHEN id %% 10 = 0 THEN now() END, 0 FROM jobs_bin;
+        INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+        SELECT (SELECT min(id) FROM jobs_job), id, 1, 'stage', stage, 0, '', 100 FROM jobs_lane, generate_series(0, 2) AS stage;
+        INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
+        SELECT id, (SELECT min(id) FROM jobs_job), (SELECT min(id) FROM jobs_throttlepolicy) FROM jobs_bin
+        """.replace("%%", "%")
+    )
+    connection.execute("ANALYZE jobs_bin, jobs_lane, jobs_counter, jobs_binlimit, jobs_turn")
+    return running
+
+
+def _sequential(connection, statement):
+    """The tables that a statement reads from end to end."""
+    (plan,) = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}").fetchone()
+    found, steps = set(), [(plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"]]
+    while steps:
+        step = steps.pop()
+        steps += step.get("Plans", [])
+        if step["Node Type"] == "Seq Scan":
+            found.add(step["Relation Name"])
+    return found
+
+
+def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end(connection, many_bins, monkeypatch):
+    statements = []
+    for choose in (
+        find_busiest,
+        lambda: find_bins(BinFilter(name="h5")).ids,
+        lambda: find_bins(BinFilter(after=70_000)).ids,
+    ):
+        with CaptureQueriesContext(django_connection) as seen:
+            choose()
+        statements += [query["sql"] for query in seen]
+    grown = {"jobs_bin", "jobs_lane", "jobs_counter", "jobs_binlimit"}
+
+    for statement in statements:
+        assert not _sequential(connection, statement) & grown, statement
+    ids = find_busiest()
+    assert len(ids) == 50
+    for name in ("_BINS", "_WAITING"):
+        query = getattr(__import__("jobs.queries.bin_lines", fromlist=[name]), name)
+        cursor = connection.cursor()
+        literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
+        assert not _sequential(cursor, literal) & grown

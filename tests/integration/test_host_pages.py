@@ -1,0 +1,269 @@
+"""The pages of hosts: what they say, live ones among them, and what only administrators do there."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from jobs.models import Activity, Bin, CounterDelta, ThrottlePolicy
+from jobs.queries.bin_page import read_bin_page
+from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
+from nodes.models import NodeEvent
+from tests.api import make_user
+from tests.cluster import NOON, register_node, seconds
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+
+
+def visitor(role="viewer"):
+    client = Client()
+    client.force_login(make_user(role, name=f"a {role}"))
+    return client
+
+
+def text_of(answer):
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+
+
+@pytest.fixture
+def manager(connection):
+    return register_node(connection, "manager")
+
+
+@pytest.fixture
+def busy(connection, manager):
+    """A host of a running job, with waiting documents and a policy that gives it one start every 4 s."""
+    running = make_running_job(manager, policy=make_policy("newspapers", min_gap=4.0), name="daily")
+    lane = make_lane(running.seed, "news.example")
+    make_documents(lane, 7)
+    CounterDelta.objects.create(job_id=running.job.pk, lane_id=lane.pk, run_no=1, measure="stage", stage=0, amount=7)
+    return lane.bin
+
+
+def screen(bin_):
+    return read_screen(host_topic(bin_.pk))
+
+
+# --- What is shown ------------------------------------------------------------------------------------
+
+
+def test_hosts_that_wait_are_listed_with_what_limits_them(connection, busy):
+    register_node(connection, "worker")
+    Bin.objects.filter(pk=busy.pk).update(not_before=NOON + seconds(90))
+
+    (row,) = read_screen("hosts")["hosts"]
+
+    assert (row["name"], row["waiting"], row["allowed"]) == ("news.example", "7", "8 at a time, one every 4 s")
+    assert (row["cause"], row["says"]) == ("its pace", "One start every 4 s at most: policy “newspapers”.")
+    assert "news.example" in text_of(visitor().get("/hosts/"))
+
+
+def test_the_list_is_live_only_while_it_shows_the_busiest(busy):
+    assert b'data-topic="hosts"' in visitor().get("/hosts/").content
+
+    found = visitor("operator").get("/hosts/?name=news")
+
+    assert b"data-topic" not in found.content
+    assert "news.example" in text_of(found)
+
+
+def test_a_list_by_name_goes_on_behind_its_last_host(connection):
+    for number in range(60):
+        make_bin(f"h{number:02}.example")
+    client = visitor()
+
+    first = client.get("/hosts/?state=all")
+    following = re.search(r'href="(\?[^"]*after=[^"]*)"', first.content.decode())[1].replace("&amp;", "&")
+    second = client.get(f"/hosts/{following}")
+
+    assert "h49.example" in text_of(first)
+    assert "h50.example" not in text_of(first)
+    assert re.findall(r"h\d\d\.example", text_of(second))[::1][0] == "h50.example"
+    assert "after=" not in second.content.decode()
+
+
+@pytest.mark.parametrize("query", ["?state=nonsense", "?after=nonsense", "?after=-1", "?after=99999999999999999999"])
+def test_a_list_that_cannot_be_asked_for_says_so(busy, query):
+    answer = visitor().get(f"/hosts/{query}")
+
+    assert answer.status_code == 200
+    assert re.search(r'<small data-tone="failed">|class="message warning"', answer.content.decode())
+
+
+def test_a_host_tells_who_says_each_of_its_limits_since_when(connection, busy):
+    everywhere = make_policy("for all", holds_everywhere=True, open_requests=500)
+    make_rule(everywhere, "*.example", open_requests=3)
+    Bin.objects.filter(pk=busy.pk).update(interval=9.0)
+
+    limits = {row["what"]: row for row in screen(busy)["limits"]}
+
+    assert (limits["Open requests"]["most"], limits["Open requests"]["by"]) == ("3", "rule 1 of policy “for all”")
+    assert (limits["Starts a second"]["most"], limits["Starts a second"]["by"]) == ("one every 9 s", "its robots.txt")
+    assert limits["Open requests"]["since"]
+    assert limits["Bytes a second"]["most"] == "any number"
+
+
+def test_a_host_shows_who_waits_for_it_next_in_line_first(connection, manager, busy):
+    other = make_running_job(manager, name="urgent", policy=make_policy(), priority=1)
+    make_documents(make_lane(other.seed, "news.example"), 3)
+    CounterDelta.objects.create(
+        job_id=other.job.pk, lane_id=other.seed.lanes.get().pk, run_no=1, measure="stage", stage=0, amount=3
+    )
+
+    lanes = screen(busy)["lanes"]
+
+    assert [(row["job"], row["waiting"], row["owner"]) for row in lanes] == [
+        ("urgent", "3", manager.name),
+        ("daily", "7", manager.name),
+    ]
+
+
+def test_a_host_shows_its_latest_answers_that_it_is_asked_too_much(connection, busy):
+    (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
+    job = busy.lanes.get().seed.job
+    for address, code in (
+        ("http://news.example/a", "429"),
+        ("https://news.example/b", "503"),
+        ("http://news.example/c", "200"),
+        ("http://other.example/d", "429"),
+    ):
+        Activity.objects.create(
+            started_at=now, job=job, repository=job.repository, activity="fetch", entity=address, result_code=code
+        )
+
+    refusals = read_bin_page(busy.pk, now=now).refusals
+
+    assert {(one.address, one.code) for one in refusals} == {
+        ("http://news.example/a", "429"),
+        ("https://news.example/b", "503"),
+    }
+
+
+def test_parents_have_no_page_and_what_is_gone_has_none(connection, busy):
+    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1")
+
+    assert visitor().get(f"/hosts/{address.pk}/").status_code == 404
+    assert is_topic(host_topic(busy.pk))
+    with pytest.raises(TopicUnknown):
+        read_screen(host_topic(address.pk))
+
+
+def test_names_of_hosts_are_text(connection):
+    bin_ = make_bin("<script>alert(1)</script>")
+
+    assert b"<script>alert" not in visitor().get(f"/hosts/{bin_.pk}/").content
+
+
+# --- Stopping -----------------------------------------------------------------------------------------
+
+
+def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
+    client = visitor("administrator")
+    assert "outputs keep what they hold" in text_of(client.get(f"/hosts/{busy.pk}/stop/"))
+
+    client.post(f"/hosts/{busy.pk}/stop/", {"reason": "they called"})
+
+    shown = screen(busy)
+    assert (shown["cause"], shown["tone"]) == ("stopped", "failed")
+    assert shown["says"].startswith("a administrator stopped it")
+    assert shown["says"].endswith(": they called")
+    assert "Let it go on" in text_of(client.get(f"/hosts/{busy.pk}/"))
+    client.post(f"/hosts/{busy.pk}/go-on/")
+    assert screen(busy)["cause"] != "stopped"
+    assert [event.message for event in NodeEvent.objects.filter(kind="asked").order_by("id")] == [
+        "a administrator stopped news.example: they called",
+        "a administrator let news.example go on",
+    ]
+
+
+def test_a_host_is_not_stopped_without_a_reason(busy):
+    answer = visitor("administrator").post(f"/hosts/{busy.pk}/stop/", {"reason": "  "})
+
+    assert "Say why" in text_of(answer)
+    assert Bin.objects.get().stopped_at is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("New.Example", "new.example"),
+        ("https://new.example:8443/a?b", "new.example:8443"),
+        ("bücher.example", "xn--bcher-kva.example"),
+    ],
+)
+def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name):
+    visitor("administrator").post("/hosts/stop/", {"name": typed, "reason": "never"})
+
+    stopped = Bin.objects.get()
+    assert (stopped.namespace, stopped.name, stopped.stopped_why, stopped.is_known) == ("web", name, "never", False)
+
+
+@pytest.mark.parametrize("typed", ["", "a b", "ftp://a.example/", "http://", "a.example:99999"])
+def test_what_names_no_host_is_refused(db, typed):
+    answer = visitor("administrator").post("/hosts/stop/", {"name": typed, "reason": "never"})
+
+    assert "write the name of a host" in text_of(answer)
+    assert not Bin.objects.exists()
+
+
+# --- The deny list ------------------------------------------------------------------------------------
+
+
+def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
+    client = visitor("administrator")
+    assert "Known hosts that it means: 1. news.example" in text_of(
+        client.post("/hosts/denied/", {"pattern": "*.example", "look": ""})
+    )
+    assert not ThrottlePolicy.objects.filter(holds_everywhere=True).exists()
+
+    client.post("/hosts/denied/", {"pattern": "*.example", "deny": ""})
+    client.post("/hosts/denied/", {"pattern": "*.test", "deny": ""})
+
+    listed = ThrottlePolicy.objects.get(name="Deny list")
+    assert [rule.pattern for rule in listed.rules.all()] == ["*.example", "*.test"]
+    assert screen(busy)["says"] == "Nothing is fetched from it: rule 1 of policy “Deny list” denies it."
+    client.post("/hosts/denied/", {"pattern": "*.example", "policy": listed.pk, "allow": ""})
+    client.post("/hosts/denied/", {"pattern": "*.test", "policy": listed.pk, "allow": ""})
+    assert screen(busy)["cause"] != "denied"
+
+
+def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection):
+    make_rule(make_policy("house rules", holds_everywhere=True), "*.internal", denies=True)
+    make_rule(make_policy("of one job"), "*.shop", denies=True)
+
+    shown = text_of(visitor().get("/hosts/denied/"))
+
+    assert "*.internal" in shown
+    assert "house rules, rule 1" in shown
+    assert "*.shop" not in shown
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "**", "a b", "http://a.example/"])
+def test_what_is_no_pattern_or_every_host_is_not_denied(db, pattern):
+    answer = visitor("administrator").post("/hosts/denied/", {"pattern": pattern, "deny": ""})
+
+    assert 'class="message warning"' in answer.content.decode()
+    assert not ThrottlePolicy.objects.exists()
+
+
+def test_what_is_denied_already_is_refused_with_the_reason(db):
+    client = visitor("administrator")
+    client.post("/hosts/denied/", {"pattern": "*.example", "deny": ""})
+
+    answer = client.post("/hosts/denied/", {"pattern": "*.Example", "deny": ""})
+
+    assert 'class="message warning"' in answer.content.decode()
+    assert ThrottlePolicy.objects.get().rules.count() == 1
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_only_administrators_stop_and_deny(busy, role):
+    client = visitor(role)
+    facts = {"reason": "no", "name": "a.example", "pattern": "a.example", "deny": ""}
+
+    for address in (f"/hosts/{busy.pk}/stop/", f"/hosts/{busy.pk}/go-on/", "/hosts/stop/", "/hosts/denied/"):
+        assert client.post(address, facts).status_code == 403
+    for address in ("/hosts/", f"/hosts/{busy.pk}/", "/hosts/denied/"):
+        shown = text_of(client.get(address))
+        assert not any(offer in shown for offer in ("Stop it", "Stop a host", "Deny more", "Let it go on"))
+    assert Bin.objects.filter(stopped_at=None).count() == 1
