@@ -19,6 +19,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "OK_UNCHANGED": gettext_lazy("The source said that nothing changed, or what it sent is the same as before."),
     "ROBOTS": gettext_lazy("The host's robots.txt does not allow it."),
     "ROBOTS_UNREACHABLE": gettext_lazy("The host's robots.txt could not be read, so nothing may be fetched there."),
+    "DENIED": gettext_lazy("Nothing may be fetched from its host: an administrator stopped it, or a policy denies it."),
     "NOINDEX": gettext_lazy("The page asks not to be indexed."),
     "OUT_OF_SCOPE": gettext_lazy("It is outside of what the job may crawl."),
     "REDIRECT": gettext_lazy("It leads elsewhere; where it leads is a document of its own."),
