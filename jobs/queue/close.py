@@ -57,23 +57,30 @@ WITH given AS (
 ), open AS MATERIALIZED (
     SELECT turn.id, turn.bin_id, turn.parents FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
 ), bins AS MATERIALIZED (
-    SELECT id, xmin AS version FROM jobs_bin WHERE id IN (SELECT bin_id FROM open)
-        OR id IN (SELECT key::bigint FROM open, jsonb_object_keys(parents) AS key)
+    SELECT id, xmin AS version FROM jobs_bin
+     WHERE id IN (SELECT bin_id FROM open
+                   UNION SELECT key::bigint FROM open, jsonb_object_keys(parents) AS key)
      ORDER BY id
        FOR NO KEY UPDATE
 ), unchanged AS MATERIALIZED (
     SELECT bins.id FROM bins JOIN jobs_bin AS seen ON seen.id = bins.id AND seen.xmin = bins.version
+), filled AS (
+    SELECT * FROM unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS filled(id, at)
+), waiting AS MATERIALIZED (
+    SELECT lane.id FROM bins JOIN jobs_lane AS lane ON lane.bin_id = bins.id
+     WHERE lane.ready_at > clock_timestamp() AND lane.ready_at <= clock_timestamp() + %(lost_place)s
+     UNION
+    -- Of an address: those that wait longest.
+    (SELECT lane.id FROM bins JOIN jobs_bin AS child ON child.parent_id = bins.id
+       JOIN jobs_lane AS lane ON lane.bin_id = child.id AND lane.ready_at > clock_timestamp()
+      ORDER BY lane.served_at NULLS FIRST LIMIT 8)
 ), sleeping AS MATERIALIZED (
     SELECT lane.id, coalesce(filled.at, clock_timestamp()) AS at
-      FROM jobs_lane AS lane
-      LEFT JOIN unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS filled(id, at) ON filled.id = lane.id
-     WHERE (lane.id = ANY(%(lanes)s) AND (lane.ready_at IS NULL OR lane.ready_at > filled.at))
-        OR (lane.bin_id IN (SELECT id FROM bins) AND lane.ready_at > clock_timestamp()
-            AND lane.ready_at <= clock_timestamp() + %(lost_place)s)
-        -- Of an address: those that wait longest.
-        OR lane.id IN (SELECT theirs.id FROM bins JOIN jobs_bin AS child ON child.parent_id = bins.id
-                         JOIN jobs_lane AS theirs ON theirs.bin_id = child.id AND theirs.ready_at > clock_timestamp()
-                        ORDER BY theirs.served_at NULLS FIRST LIMIT 8)
+      -- By their numbers first: asked with an OR, all lanes that there are would be read.
+      FROM (SELECT id FROM filled UNION SELECT id FROM waiting) AS named
+      JOIN jobs_lane AS lane ON lane.id = named.id LEFT JOIN filled ON filled.id = lane.id
+     WHERE (filled.at IS NOT NULL AND (lane.ready_at IS NULL OR lane.ready_at > filled.at))
+        OR (lane.ready_at > clock_timestamp() AND lane.id IN (SELECT id FROM waiting))
      ORDER BY lane.id
        FOR NO KEY UPDATE OF lane
 ), woken AS (
