@@ -322,9 +322,9 @@ def move_group(group_id: int, *, to: uuid.UUID, made_by: str, now: dt.datetime) 
     return ask(ClusterRequest.Kind.MOVE, channel=channels.GROUPS, item=group_id, node=to, asked_by=made_by, now=now)
 
 
-def drain_node(node_id: uuid.UUID, *, made_by: str, now: dt.datetime) -> ClusterRequest:
+def drain_node(node_id: uuid.UUID, *, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
     """
-    Let a node finish what it has begun, hand over what it holds, and stop.
+    Let a node finish what it has begun, hand over what it holds, and stop; or with `dry_run` only say who gets what.
 
     Raises:
         NodeUnknown: there is no such node.
@@ -332,7 +332,9 @@ def drain_node(node_id: uuid.UUID, *, made_by: str, now: dt.datetime) -> Cluster
         NoMain: the cluster has no main that could ask it.
     """
     _check_node(node_id)
-    return ask(ClusterRequest.Kind.DRAIN, channel=channels.GROUPS, node=node_id, asked_by=made_by, now=now)
+    return ask(
+        ClusterRequest.Kind.DRAIN, channel=channels.GROUPS, node=node_id, dry_run=dry_run, asked_by=made_by, now=now
+    )
 
 
 def _check_node(node_id: uuid.UUID) -> None:

@@ -16,7 +16,7 @@ from jobs.models import ThrottleGroup
 from jobs.queries.clock import read_clock
 from jobs.queries.cluster_requests import progress_of
 from nodes.api.paging import ListingView
-from nodes.api.strict import Nothing, PageQuery, StrictSerializer
+from nodes.api.strict import PageQuery, StrictSerializer
 from nodes.decisions.items import ItemState
 from nodes.models import ClusterRequest
 
@@ -48,8 +48,8 @@ class MoveSerializer(StrictSerializer):
     to = serializers.UUIDField(help_text="The id of a running manager.")
 
 
-class RebalanceSerializer(StrictSerializer):
-    """Whether to move anything."""
+class DryRunSerializer(StrictSerializer):
+    """Whether to do anything."""
 
     dry_run = serializers.BooleanField(default=False, help_text="Only say what would be moved.")
 
@@ -164,11 +164,11 @@ class RebalanceView(APIView):
     @extend_schema(
         operation_id="cluster_rebalance",
         description="Make the balance of groups over managers even, with few moves.",
-        request=RebalanceSerializer,
+        request=DryRunSerializer,
         responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
     )
     def post(self, request: Request) -> Response:
-        wanted = RebalanceSerializer(data=request.data)
+        wanted = DryRunSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         return _answer(request, control.rebalance(**wanted.validated_data, made_by=_name(request), now=read_clock()))
 
@@ -179,12 +179,15 @@ class DrainView(APIView):
     @extend_schema(
         operation_id="nodes_drain",
         description="Let a node finish what it has begun, hand over what it holds, and stop.",
-        request=Nothing,
+        request=DryRunSerializer,
         responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
     )
     def post(self, request: Request, pk: uuid.UUID) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
-        return _answer(request, control.drain_node(pk, made_by=_name(request), now=read_clock()))
+        wanted = DryRunSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return _answer(
+            request, control.drain_node(pk, **wanted.validated_data, made_by=_name(request), now=read_clock())
+        )
 
 
 def _name(request: Request) -> str:

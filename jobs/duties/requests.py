@@ -17,7 +17,7 @@ from jobs.duties.groups import Sight, begin_moves, look
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import notify
 from nodes import membership
-from nodes.decisions.allocate import rebalance
+from nodes.decisions.allocate import drain, rebalance
 from nodes.decisions.hand_over import MoveRefused, Release, move
 from nodes.fences import hold_term
 from nodes.journal import record
@@ -126,16 +126,20 @@ def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
     return _plan(at, sight, moves), bool(moves)
 
 
-def _drain(at: Pass, request: Any) -> tuple[None, bool]:
+def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
     with named_rows(at.connection) as cursor:
         node = cursor.execute(_NODE, (request.node,)).fetchone()
     if node is None:
         raise _Refused(f"There is no node {request.node}.")
     if node.status in {"stopped", "failed"}:
         raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has ended already.")
-    managers = look(at.connection, scope=at.scope, now=at.now).managers
-    if node.kind == "manager" and not any(other.takes for other in managers if other.id != node.id):
+    sight = look(at.connection, scope=at.scope, now=at.now)
+    if node.kind == "manager" and not any(other.takes for other in sight.managers if other.id != node.id):
         raise _Refused(f"The manager {node.name} ({node.id}) is the only one at work: start another one first.")
+    if request.dry_run:
+        moves = drain(items=sight.items, managers=sight.managers, strategy=sight.strategy, node=node.id)
+        return _plan(at, sight, moves), False
+    # Its groups are moved as any manager's that drains: what comes of it is seen by its end.
     membership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
     return None, True
 

@@ -67,16 +67,19 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
-    """Show what a node holds; posted, let it finish and stop."""
+    """Show what a node holds, and posted with `plan` who gets it; posted, let it finish and stop."""
     node = read_node_of_the_cluster(node_id)
     if node is None:
         raise Http404(_("There is no live node of this id."))
+    shown = {"node": node, "is_manager": node.kind == NodeKind.MANAGER}
     if request.method != "POST":
-        is_manager = node.kind == NodeKind.MANAGER
-        return render(request, "ui/cluster_drain.html", {"node": node, "is_manager": is_manager})
+        return render(request, "ui/cluster_drain.html", shown)
     name = _administrator(request)
-    _ask(request, lambda: control.drain_node(node_id, made_by=name, now=read_clock()))
-    return redirect("cluster")
+    dry_run = "plan" in request.POST
+    answer = _ask(request, lambda: control.drain_node(node_id, dry_run=dry_run, made_by=name, now=read_clock()))
+    if answer is None or not dry_run or answer.answer is None:
+        return redirect("cluster")
+    return render(request, "ui/cluster_drain.html", {**shown, "plan": _plan(answer.answer)})
 
 
 def _administrator(request: HttpRequest) -> str:

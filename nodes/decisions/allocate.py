@@ -12,12 +12,13 @@ decisions.
 
 import datetime as dt
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from nodes.assignment.strategy import Strategy
 from nodes.decisions.hand_over import Release, TakeBack, is_stranded
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, takers_of
+from nodes.lifecycle import NodeStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,15 @@ def rebalance(
 ) -> tuple[Release, ...]:
     """Return the moves that make the balance even, among the managers that take something."""
     return tuple(_level(items, placed={}, takers=takers_of(managers), strategy=strategy))
+
+
+def drain(
+    *, items: Collection[ItemSeen], managers: Collection[ManagerSeen], strategy: Strategy, node: UUID
+) -> tuple[Release, ...]:
+    """Return the moves by which a manager that is to drain gets rid of what it holds."""
+    as_if = [replace(manager, status=NodeStatus.DRAINING) if manager.id == node else manager for manager in managers]
+    actions = allocate(items=items, managers=as_if, strategy=strategy, timeout=dt.timedelta.max)
+    return tuple(action for action in actions if isinstance(action, Release) and action.owner == node)
 
 
 def _place(

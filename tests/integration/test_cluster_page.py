@@ -235,6 +235,21 @@ def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
     assert cluster.card(cluster.main)["status"] == "draining"
 
 
+def test_who_gets_which_group_is_seen_before_a_manager_is_drained(cluster, monkeypatch):
+    monkeypatch.setattr("nodes.requests._PATIENCE", 5.0)
+    monkeypatch.setattr("nodes.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
+    client = visitor()
+    address = f"/cluster/nodes/{cluster.main.id}/drain/"
+    assert "Show who gets what" in client.get(address).content.decode()
+
+    plan = client.post(address, {"plan": ""}).content.decode()
+
+    assert f"{cluster.card(cluster.main)['name']} → {cluster.card(cluster.other)['name']}" in plan
+    assert "newspapers" in plan
+    assert "Drain it" in plan
+    assert cluster.card(cluster.main)["status"] == "running"
+
+
 def test_what_the_cluster_cannot_do_is_said(cluster):
     membership.stop(cluster.connection, node_id=cluster.main.id, reason="a test")
     membership.stop(cluster.connection, node_id=cluster.other.id, reason="a test")

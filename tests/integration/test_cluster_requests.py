@@ -279,6 +279,20 @@ def test_a_node_is_drained_and_the_request_ends_with_it(cluster, administrator, 
     assert administrator.get(address).json()["state"] == "done"
 
 
+def test_who_would_get_what_is_told_before_a_manager_is_drained(cluster, administrator):
+    cluster.answer()
+
+    answer = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}).json()
+
+    assert {move["to"] for move in answer["answer"]["moves"]} == {str(cluster.other.id)}
+    assert {move["group"] for move in answer["answer"]["moves"]} == set(
+        ThrottleGroup.objects.filter(owner_id=cluster.main.id).values_list("pk", flat=True)
+    )
+    assert answer["state"] == "done"
+    assert status_of(cluster.connection, cluster.main.id) == "running"
+    assert not ThrottleGroup.objects.filter(state="releasing").exists()
+
+
 def test_the_only_manager_is_not_drained(cluster, administrator):
     membership.stop(cluster.connection, node_id=cluster.other.id, reason="")
     cluster.answer()
