@@ -50,16 +50,16 @@ class Bench:
         self._beating = []
         self._proxies = {}
 
-    def node(self, name, *, joins=None, beats=False, timeout=TIMEOUT, **facts):
-        """A node that is connected by a line of its own; a member where it `joins` with pools, for as long as it `beats`."""
+    def node(self, name, *, joins=None, beats=True, timeout=TIMEOUT, **facts):
+        """A node that is connected by a line of its own; a member that beats where it `joins` with pools."""
         self._proxies[name] = self._proxy()
         node = self._open(name, self._proxies[name], timeout, **facts)
         self._made.append(node)
         node.connect()
         if joins is not None:
             node.join(joins)
-        if beats:
-            self.let_beat(node)
+            if beats:
+                self.let_beat(node)
         return node
 
     def let_beat(self, node):

@@ -99,7 +99,7 @@ def test_a_pool_may_be_empty(bench):
 
 
 def test_a_member_that_beats_stays_one(bench):
-    a = bench.node("a", joins=POOLS, beats=True)
+    a = bench.node("a", joins=POOLS)
     until = time.monotonic() + 1.5 * TIMEOUT.total_seconds()
 
     wait_until(lambda: time.monotonic() > until)
@@ -109,8 +109,8 @@ def test_a_member_that_beats_stays_one(bench):
 
 
 def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_them(bench):
-    a = bench.node("a", joins=POOLS)
-    b = bench.node("b", joins=POOLS, beats=True)
+    a = bench.node("a", joins=POOLS, beats=False)
+    b = bench.node("b", joins=POOLS)
 
     # It knows earlier whatever happens in between: nobody sees a member go that takes itself for one.
     wait_until(lambda: not a.is_member)
@@ -120,8 +120,8 @@ def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_
 
 
 def test_a_member_that_is_cut_off_is_gone_for_the_others_and_knows_it_before_them(bench):
-    a = bench.node("a", joins=POOLS, beats=True)
-    b = bench.node("b", joins=POOLS, beats=True)
+    a = bench.node("a", joins=POOLS)
+    b = bench.node("b", joins=POOLS)
     bench.cut(a)
 
     wait_until(lambda: not a.is_member)
@@ -134,7 +134,7 @@ def test_a_member_that_is_cut_off_is_gone_for_the_others_and_knows_it_before_the
 
 
 def test_a_member_that_is_cut_off_for_a_moment_stays_one(bench):
-    a = bench.node("a", joins=POOLS, beats=True)
+    a = bench.node("a", joins=POOLS)
     watcher = bench.node("watcher")
 
     bench.cut(a)
@@ -322,7 +322,7 @@ def test_who_leaves_his_office_is_followed_at_once_in_a_higher_term(bench, way_o
 
 @pytest.mark.parametrize("fault", ["silence", "cut"])
 def test_a_main_that_is_lost_is_followed_and_never_are_there_two(bench, fault):
-    a, b = bench.node("a", joins={}, beats=True), bench.node("b", joins={}, beats=True)
+    a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     b.campaign()
 
@@ -339,7 +339,7 @@ def test_a_main_that_is_lost_is_followed_and_never_are_there_two(bench, fault):
 
 
 def test_a_main_that_was_lost_comes_back_as_a_member_like_others(bench):
-    a, b = bench.node("a", joins={}, beats=True), bench.node("b", joins={}, beats=True)
+    a, b = bench.node("a", joins={}), bench.node("b", joins={})
     a.campaign()
     bench.cut(a)
     wait_until(lambda: b.campaign() is not None)
@@ -469,7 +469,7 @@ def test_who_is_main_no_more_writes_nothing(bench):
 
 
 def test_a_main_that_woke_up_too_late_writes_nothing(bench):
-    a, b = bench.node("a", joins=POOLS, beats=True), bench.node("b", joins=POOLS, beats=True)
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     office, seen = as_main(a)
     bench.silence(a)
     wait_until(lambda: b.campaign() is not None)
@@ -481,7 +481,7 @@ def test_a_main_that_woke_up_too_late_writes_nothing(bench):
 
 
 def test_what_a_lost_member_did_goes_to_others_and_he_is_forgotten(bench):
-    a, b = bench.node("a", joins=POOLS, beats=True), bench.node("b", joins=POOLS)
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
     office, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, office=office)
     wait_until(lambda: is_gone(b, seen_by=a))
@@ -505,10 +505,10 @@ def test_a_job_that_is_disabled_is_given_to_nobody(bench):
 
 def test_thousands_of_items_change_hands_and_none_is_ever_at_two_nodes(bench):
     pools = {f"job-{job}": [f"item-{item}" for item in range(300)] for job in range(8)}
-    a = bench.node("a", joins=pools, beats=True)
+    a = bench.node("a", joins=pools)
     assert rebalance(a) == 2400
 
-    b = bench.node("b", joins=pools, beats=True)
+    b = bench.node("b", joins=pools)
     assert rebalance(a) == 1200
 
     of_a, of_b = a.mine(), b.mine()
@@ -575,7 +575,7 @@ def test_who_watches_is_woken_after_a_restart_of_the_server_and_from_then_on(ben
 
 
 def test_a_cluster_lives_through_a_restart_of_the_server(bench):
-    a, b = bench.node("a", joins=POOLS, beats=True), bench.node("b", joins=POOLS, beats=True)
+    a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     rebalance(a)
     shares, term = a.look().shares, a.office.term
 
@@ -589,7 +589,7 @@ def test_a_cluster_lives_through_a_restart_of_the_server(bench):
 
 
 def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
-    a, b = bench.node("a", joins={}, beats=True), bench.node("b", joins={}, beats=True)
+    a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     bench.freeze()
 
@@ -613,7 +613,7 @@ def test_a_server_that_stands_still_has_no_main_and_two_never(bench):
 
 
 def test_a_closed_node_asks_nothing_any_more(bench):
-    a = bench.node("a", joins={}, beats=False)
+    a = bench.node("a", joins={})
 
     a.close()
 

@@ -47,7 +47,7 @@ def test_a_floor_rises_and_gives_no_term_twice(dsn):
 
 
 def test_a_database_that_was_away_silences_nobody(bench):
-    a, b = (bench.node(name, joins={}) for name in "ab")
+    a, b = (bench.node(name, joins={}, beats=False) for name in "ab")
     bench.freeze()
     back_at = time.monotonic() + 1.2 * TIMEOUT.total_seconds()
     wait_until(lambda: time.monotonic() > back_at)

@@ -353,7 +353,7 @@ def test_a_server_that_is_frozen_gives_no_lock_and_takes_none(bench, a, b):
 
 
 def test_a_holder_who_leaves_the_cluster_keeps_the_lock_until_its_lease_is_over(bench, b):
-    leaving = bench.node("c", joins={"reports": ["north"]}, beats=True)
+    leaving = bench.node("c", joins={"reports": ["north"]})
     take(leaving)
 
     leaving.leave()

@@ -1,0 +1,184 @@
+"""
+Random histories: four nodes share jobs while lines are cut, servers end, and nodes leave, hang and come back.
+
+Each node does what nodes do: it beats, would be main, makes plans as main, and takes the locks of its items for a while. Who
+held what until when is written down by one clock, which all nodes of this process share; and looked through afterwards.
+"""
+
+import dataclasses
+import datetime as dt
+import random
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+from nodes.assignment.pools import WorkItem, share_out
+from nodes.assignment.spread import evenly_spread
+from nodes.coordination.port import CoordinationError, ItemLock, NotMain, NotMember, Outdated
+from nodes.trust import seconds_since_boot
+from tests.cluster import wait_until
+from tests.integration.coordination.conftest import TIMEOUT
+
+POOLS = {"one": ["all"], "three": ["a", "b", "c"], "six": list("abcdef")}
+ITEMS = {WorkItem(job, item) for job, items in POOLS.items() for item in items}
+LEASE = dt.timedelta(seconds=0.8)
+SECONDS = 10
+
+
+@dataclasses.dataclass(order=True)
+class Held:
+    """An item in the hands of a node, from when its lock was known to be held until it was no longer for certain."""
+
+    since: float
+    until: float
+    node: str
+
+
+class Life(threading.Thread):
+    """A node at work."""
+
+    def __init__(self, bench, name, history):
+        super().__init__(daemon=True)
+        self._bench, self._history = bench, history
+        self.coordination = bench.node(name)
+        self.stopping = threading.Event()
+        self.hangs = threading.Event()
+        self.leaves = threading.Event()
+        self.broke = None
+
+    def run(self):
+        chance = random.Random(self.coordination.node)
+        while not self.stopping.is_set():
+            if self.hangs.is_set():
+                time.sleep(0.05)
+                continue
+            try:
+                self._live(chance)
+            except (NotMain, Outdated):
+                continue
+            except NotMember:
+                self._join()
+            except CoordinationError:
+                time.sleep(0.05)
+            except Exception as error:
+                self.broke = error
+                raise
+
+    def _join(self):
+        try:
+            self.coordination.join(POOLS)
+        except CoordinationError:
+            time.sleep(0.05)
+
+    def _live(self, chance):
+        me = self.coordination
+        if self.leaves.is_set():
+            self.leaves.clear()
+            me.leave()
+        me.beat()
+        if (office := me.campaign()) is not None:
+            self._history.terms.append((office.term, me.node))
+            seen = me.look()
+            me.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+        for job, items in me.mine().items():
+            self._work(WorkItem(job, chance.choice(sorted(items))), chance)
+
+    def _work(self, item, chance):
+        lock = self.coordination.acquire(item, lease=LEASE)
+        if not isinstance(lock, ItemLock):
+            return
+        held = Held(seconds_since_boot(), lock.held_until, self.coordination.node)
+        self._history.held.setdefault(item, []).append(held)
+        time.sleep(chance.choice([0, 0, 0.01, 0.05]))
+        if chance.random() < 0.3 and (longer := self.coordination.prolong(lock, lease=LEASE)) is not None:
+            held.until = max(held.until, longer.held_until)
+        # Given back now or, sometimes, never: somebody else has to wait for the end of the lease.
+        if chance.random() < 0.9:
+            held.until = min(held.until, seconds_since_boot())
+            self.coordination.release(lock)
+
+
+class History:
+    """What happened. Lists grow by one append each, which needs no lock."""
+
+    def __init__(self):
+        self.held = {}
+        self.terms = []
+        self.mains_at_once = 0
+
+
+def watch_mains(lives, history, ending):
+    while not ending.is_set():
+        # Each of these is a look at a clock: who was main before the first and after the last was it in between.
+        offices = [life.coordination.office for life in lives]
+        again = [life.coordination.office for life in lives]
+        sure = [office for office, still in zip(offices, again, strict=True) if office is not None and office == still]
+        history.mains_at_once = max(history.mains_at_once, len(sure))
+        time.sleep(0.002)
+
+
+def befall(bench, lives, chance):
+    """Something happens to a node, mostly to the main, or to all of them."""
+    mains = [life for life in lives if life.coordination.office is not None]
+    life = chance.choice([*lives, *mains * 4])
+    match chance.choice(["cut", "cut", "kill", "hang", "leave", "restart"]):
+        case "cut":
+            bench.cut(life.coordination)
+            time.sleep(chance.choice([0.2, 1.0, 1.5 * TIMEOUT.total_seconds()]))
+            bench.heal(life.coordination)
+        case "kill":
+            bench.proxy(life.coordination).kill()
+        case "hang":
+            life.hangs.set()
+            time.sleep(chance.choice([0.3, 1.2 * TIMEOUT.total_seconds()]))
+            life.hangs.clear()
+        case "leave":
+            life.leaves.set()
+        case "restart":
+            bench.restart()
+    time.sleep(chance.random() * 0.5)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seed", [1])
+def test_whatever_happens_an_item_has_one_holder_a_cluster_one_main_and_terms_grow(bench, seed):
+    history, chance = History(), random.Random(seed)
+    lives = [Life(bench, f"node-{number}", history) for number in range(4)]
+    ending = threading.Event()
+    watching = threading.Thread(target=watch_mains, args=[lives, history, ending], daemon=True)
+    for thread in (*lives, watching):
+        thread.start()
+
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        befall(bench, lives, chance)
+
+    # In the end, everything is done by somebody again.
+    wait_until(lambda: covered(lives) == ITEMS)
+    ending.set()
+    for life in lives:
+        life.stopping.set()
+    for thread in (*lives, watching):
+        thread.join()
+    assert [life.broke for life in lives] == [None] * 4
+    assert history.mains_at_once <= 1
+    for item, holders in history.held.items():
+        for former, later in pairwise(sorted(holders)):
+            assert former.until <= later.since, f"two hold {item}: {former}, {later}"
+    mains = {}
+    for term, node in history.terms:
+        assert mains.setdefault(term, node) == node, f"two nodes had term {term}"
+    assert len(mains) > 1, "nothing befell the main: this history proves little"
+
+
+def covered(lives):
+    """What the nodes have been told to do, if no two were told the same."""
+    told = []
+    for life in lives:
+        try:
+            told += [WorkItem(job, item) for job, items in life.coordination.mine().items() for item in items]
+        except CoordinationError:
+            return set()
+    return set(told) if len(told) == len(set(told)) else set()
