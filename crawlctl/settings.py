@@ -234,6 +234,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
+# --- Coordination ------------------------------------------------------------------------------
+
+CRAWLCTL_COORDINATION = _given[table.COORDINATION]
+CRAWLCTL_ZOOKEEPER = _given[table.ZOOKEEPER]
+CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[table.ZOOKEEPER_CREDENTIALS]
+
 # --- What is installed beside it ---------------------------------------------------------------
 
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]

@@ -56,6 +56,28 @@ BALANCE: Final = Setting(
     applies=Applies.AT_ONCE,
 )
 
+COORDINATION: Final = Setting(
+    path="cluster.coordination",
+    environment="CRAWLCTL_COORDINATION",
+    kind=Choice(words=("DATABASE", "ZOOKEEPER")),
+    default="DATABASE",
+    meaning="Where nodes that share jobs agree on who does what (docs/coordination.md). All of them must say the same.",
+)
+ZOOKEEPER: Final = Setting(
+    path="cluster.zookeeper",
+    environment="CRAWLCTL_ZOOKEEPER",
+    kind=Text(),
+    default="",
+    meaning="Where ZooKeeper is, if it is chosen: `host:port,host:port/path`; without a path everything is below `/crawlctl`.",
+)
+ZOOKEEPER_CREDENTIALS: Final = Setting(
+    path="cluster.zookeeper_credentials",
+    environment="CRAWLCTL_ZOOKEEPER_CREDENTIALS",
+    kind=Text(),
+    default="",
+    meaning="`user:password` (digest): nobody else can read or write what is kept there then. Empty: anybody who reaches it can.",
+)
+
 # --- Workers -----------------------------------------------------------------------------------
 
 CLAIMED: Final = Setting(
@@ -271,12 +293,26 @@ def _two_beats(value: Callable[[Setting[Any]], Any]) -> str:
     )
 
 
+def _an_address(value: Callable[[Setting[Any]], Any]) -> str:
+    if value(COORDINATION) != "ZOOKEEPER" or value(ZOOKEEPER):
+        return ""
+    return "This must be the address of ZooKeeper, such as host:2181, where CRAWLCTL_COORDINATION is ZOOKEEPER."
+
+
+def _a_user_and_a_password(value: Callable[[Setting[Any]], Any]) -> str:
+    user, colon, _password = value(ZOOKEEPER_CREDENTIALS).partition(":")
+    return "" if bool(user) == bool(colon) else "This must be user:password, with a colon in between."
+
+
 TABLE: Final = Table(
     settings=(
         HEARTBEAT_INTERVAL,
         NODE_TIMEOUT,
         NODE_GIVE_UP,
         BALANCE,
+        COORDINATION,
+        ZOOKEEPER,
+        ZOOKEEPER_CREDENTIALS,
         CLAIMED,
         PROCESSED_AT_ONCE,
         EXPIRED_AT_ONCE,
@@ -303,5 +339,9 @@ TABLE: Final = Table(
         LOG_LEVEL,
         LOG_JSON,
     ),
-    rules=(Rule(paths=(NODE_TIMEOUT.path, HEARTBEAT_INTERVAL.path), breach=_two_beats),),
+    rules=(
+        Rule(paths=(NODE_TIMEOUT.path, HEARTBEAT_INTERVAL.path), breach=_two_beats),
+        Rule(paths=(ZOOKEEPER.path, COORDINATION.path), breach=_an_address),
+        Rule(paths=(ZOOKEEPER_CREDENTIALS.path,), breach=_a_user_and_a_password),
+    ),
 )

@@ -201,6 +201,8 @@ class ZooKeeperCoordination:
         # Guards the session, on which one thing is done at a time.
         self._lock = threading.RLock()
         self._session: Session | None = None
+        # The session in which the tree was found or made.
+        self._made: Session | None = None
         # The session in which the node has joined.
         self._joined: Session | None = None
         self._closing = threading.Event()
@@ -219,8 +221,8 @@ class ZooKeeperCoordination:
         return self._trust.may_begin
 
     def connect(self) -> None:
-        with self._asking():
-            pass
+        with self._asking() as session:
+            self._make_tree(session)
 
     def close(self) -> None:
         self._closing.set()
@@ -237,6 +239,7 @@ class ZooKeeperCoordination:
         wanted = checked_pools(pools)
         began_at = self._clock()
         with self._asking() as session:
+            self._make_tree(session)
             self._again(lambda: self._join(session, wanted))
             self._joined = session
             self._office = None
@@ -384,6 +387,8 @@ class ZooKeeperCoordination:
             for _again in range(_LOOKS):
                 with suppress(Absent):
                     return self._look(session)
+            if not self._is_ours(session):
+                raise Refused(f"there is no cluster {self._cluster!r} in ZooKeeper below {self._address.root}")
         raise Unreachable(f"the cluster {self._cluster} changes faster than it can be read")
 
     def _look(self, session: Session) -> ClusterState:
@@ -701,7 +706,7 @@ class ZooKeeperCoordination:
     def _open(self) -> Session:
         session = Session(address=self._address, timeout=self._timeout, clock=self._clock)
         try:
-            self._make_tree(session)
+            is_there = self._is_ours(session)
         except BaseException:
             session.end()
             raise
@@ -709,27 +714,40 @@ class ZooKeeperCoordination:
             self._guarding = threading.Thread(target=self._guard, name=f"guard of {self._node}", daemon=True)
             self._guarding.start()
         session.reconnected = self._set_watches
-        self._set_watches(session)
+        if is_there:
+            self._made = session
+            self._set_watches(session)
         return session
 
+    def _is_ours(self, session: Session) -> bool:
+        """
+        Whether there is the tree of a cluster.
+
+        Raises:
+            Refused: there is something else.
+        """
+        root = self._tree.root
+        try:
+            data, _stat = session.get(root)
+        except Absent:
+            return False
+        if data != _MARK:
+            found = f"{data[:40]!r}" if data else ", ".join(sorted(session.children(root))[:3]) or "nothing of ours"
+            raise Refused(f"{root} in ZooKeeper is in use by something else: it holds {found}; choose another path")
+        return all(session.stat(path) is not None for path in self._tree.folders)
+
     def _make_tree(self, session: Session) -> None:
-        """Make what a cluster needs, where there is nothing; elsewhere it has to be ours."""
+        """Make what a cluster needs, where it is not there."""
+        if self._made is session:
+            return
         parts = self._tree.root.split("/")[1:]
         for depth in range(1, len(parts)):
             self._make(session, "/" + "/".join(parts[:depth]))
         self._make(session, self._tree.root, _MARK)
-        data, _stat = session.get(self._tree.root)
-        if data != _MARK:
-            found = (
-                f"{data[:40]!r}"
-                if data
-                else ", ".join(sorted(session.children(self._tree.root))[:3]) or "nothing of ours"
-            )
-            raise Refused(
-                f"{self._tree.root} in ZooKeeper is in use by something else: it holds {found}; choose another path"
-            )
         for path in self._tree.folders:
             self._make(session, path)
+        self._made = session
+        self._set_watches(session)
 
     def _make(self, session: Session, path: str, data: bytes = b"") -> None:
         if session.stat(path) is None:

@@ -108,8 +108,17 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, *, credentials: str = "") -> "Address":
-        """Read an address; without a path everything is below /crawlctl."""
+        """
+        Read an address; without a path everything is below /crawlctl.
+
+        Raises:
+            Refused: it names no host, or the credentials are not of a user and a password.
+        """
         hosts, slash, path = text.partition("/")
+        if not hosts.strip():
+            raise Refused(f"{text!r} is no address of ZooKeeper: it must be host:port,host:port/path")
+        if credentials and not credentials.partition(":")[2]:
+            raise Refused("the credentials for ZooKeeper must be user:password, with a colon in between")
         return cls(hosts=hosts, root=(slash + path).rstrip("/") or "/crawlctl", credentials=credentials)
 
 

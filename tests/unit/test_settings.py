@@ -54,7 +54,7 @@ def test_defaults_go_together():
 
 
 def test_secrets_are_said_by_the_environment_only():
-    for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, table.DATABASE_URL):
+    for secret in (table.SECRET_KEY, table.ADMIN_PASSWORD, table.DATABASE_URL, table.ZOOKEEPER_CREDENTIALS):
         assert not secret.can_be_stored
 
 
@@ -165,6 +165,23 @@ def test_what_contradicts_itself_between_places_is_refused_with_where_each_comes
         "node. (cluster.node_timeout comes from the environment (CRAWLCTL_NODE_TIMEOUT), cluster.heartbeat_interval "
         "comes from version 7 of the stored settings.)"
     )
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        (
+            {"CRAWLCTL_COORDINATION": "zookeeper"},
+            "the address of ZooKeeper, such as host:2181, where CRAWLCTL_COORDINATION",
+        ),
+        ({"CRAWLCTL_ZOOKEEPER_CREDENTIALS": "crawl"}, "This must be user:password, with a colon in between"),
+    ],
+)
+def test_zookeeper_needs_an_address_and_credentials_in_two_parts(environment, sentence):
+    with pytest.raises(InvalidSettings, match=sentence) as refused:
+        Effective(table=TABLE, environment=read_environment(TABLE, environment)).check()
+
+    assert "'crawl'" not in str(refused.value)
 
 
 def test_a_running_process_takes_up_what_it_can_and_the_rest_waits():

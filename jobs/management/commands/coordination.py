@@ -1,0 +1,70 @@
+"""`manage.py coordination CLUSTER`: who is in a cluster of nodes that share jobs, who does what, and who has what in hand."""
+
+import argparse
+import datetime as dt
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.loops.database import database_dsn
+from nodes.coordination.names import BadName
+from nodes.coordination.opening import open_coordination
+from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
+
+_TIMEOUT = dt.timedelta(seconds=10)
+
+
+class Command(BaseCommand):
+    requires_system_checks: list[str] = []
+    help = "Show a cluster of nodes that share jobs, as its store has it."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("cluster", help="the cluster's name")
+
+    def handle(self, *_args: Any, cluster: str, **_options: Any) -> None:
+        try:
+            store = open_coordination(
+                settings.CRAWLCTL_COORDINATION,
+                dsn=database_dsn(),
+                cluster=cluster,
+                node=f"watcher-{os.getpid()}",
+                timeout=_TIMEOUT,
+                zookeeper=settings.CRAWLCTL_ZOOKEEPER,
+                credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS,
+            )
+        except (BadName, CoordinationError) as error:
+            raise CommandError(str(error)) from error
+        try:
+            seen, locks = store.look(), store.locks()
+        except CoordinationError as error:
+            raise CommandError(str(error)) from error
+        finally:
+            store.close()
+        for line in (*_of_members(seen), *_of_pools(seen), *_of_locks(locks)):
+            self.stdout.write(line)
+
+
+def _of_members(seen: ClusterState) -> Iterator[str]:
+    yield f"main: {seen.main or 'nobody'}, term {seen.term}"
+    does = Counter(seen.shares.values())
+    for node in sorted({*seen.members, *seen.gone}):
+        able = ", ".join(sorted(seen.members[node])) or "nothing" if node in seen.members else "gone"
+        yield f"node {node}: {does[node]} items; can do: {able}"
+
+
+def _of_pools(seen: ClusterState) -> Iterator[str]:
+    for job, items in sorted(seen.pools.items()):
+        placed = sum(item.job == job for item in seen.shares)
+        yield f"job {job}: {len(items)} items, {placed} of them given to a node"
+
+
+def _of_locks(locks: tuple[LockSeen, ...]) -> Iterator[str]:
+    for lock in locks:
+        since = "" if lock.since is None else f" since {lock.since:%Y-%m-%d %H:%M:%S} UTC"
+        ends = "expired" if lock.has_expired else f"for {lock.remaining.total_seconds():.0f} s still"
+        note = f" ({lock.note})" if lock.note else ""
+        yield f"lock {lock.item.job}/{lock.item.item}: {lock.holder or 'garbage'}{since}, {ends}{note}"

@@ -1,0 +1,38 @@
+"""A node's way to a cluster, in whichever store was chosen."""
+
+import datetime as dt
+from typing import Final
+
+from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
+from nodes.coordination.port import Coordination
+from nodes.coordination.zookeeper import ZooKeeperCoordination
+from nodes.coordination.zookeeper_session import Address
+
+DATABASE: Final = "DATABASE"
+ZOOKEEPER: Final = "ZOOKEEPER"
+
+
+def open_coordination(
+    store: str,
+    *,
+    dsn: str,
+    cluster: str,
+    node: str,
+    timeout: dt.timedelta,
+    zookeeper: str = "",
+    credentials: str = "",
+) -> Coordination:
+    """
+    Return the way of a node to a cluster, which has not been connected yet.
+
+    `zookeeper` is `host:port,host:port/path`; beside a database, ZooKeeper has the floor of its terms there.
+    """
+    if store == ZOOKEEPER:
+        return ZooKeeperCoordination(
+            address=Address.parse(zookeeper, credentials=credentials),
+            cluster=cluster,
+            node=node,
+            timeout=timeout,
+            floor=DatabaseFloor(dsn=dsn, cluster=cluster, node=node, timeout=timeout),
+        )
+    return DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=timeout)

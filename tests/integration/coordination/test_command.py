@@ -1,0 +1,79 @@
+"""`manage.py coordination`, and which store it asks."""
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.database import DatabaseCoordination
+from nodes.coordination.opening import DATABASE, ZOOKEEPER, open_coordination
+from nodes.coordination.port import Refused
+from nodes.coordination.zookeeper import ZooKeeperCoordination
+from tests.integration.coordination.conftest import TIMEOUT, ZooKeeperBench
+from tests.integration.coordination.test_clusters import POOLS, rebalance
+
+
+@pytest.fixture(autouse=True)
+def chosen(bench, settings):
+    """What was chosen is the store of the bench."""
+    if isinstance(bench, ZooKeeperBench):
+        settings.CRAWLCTL_COORDINATION = ZOOKEEPER
+        settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
+
+
+def told_of(cluster):
+    output = io.StringIO()
+    call_command("coordination", cluster, stdout=output)
+    return output.getvalue().splitlines()
+
+
+def test_a_cluster_is_shown_with_members_jobs_and_locks(bench):
+    a = bench.node("a", joins=POOLS)
+    bench.node("b", joins={})
+    rebalance(a)
+    a.acquire(WorkItem("reports", "north"), lease=TIMEOUT * 100, note="run 7")
+
+    lines = told_of(bench.cluster)
+
+    assert lines[:5] == [
+        "main: a, term 1",
+        "node a: 3 items; can do: mails, reports",
+        "node b: 0 items; can do: nothing",
+        "job mails: 1 items, 1 of them given to a node",
+        "job reports: 2 items, 2 of them given to a node",
+    ]
+    assert lines[5].startswith("lock reports/north: a since 20")
+    assert lines[5].endswith("s still (run 7)")
+
+
+def test_a_cluster_that_is_not_there_is_not_made_by_looking(bench):
+    for _twice in range(2):
+        with pytest.raises(CommandError, match="there is no cluster 'nowhere' in"):
+            told_of("nowhere")
+
+
+def test_a_cluster_cannot_have_any_name(bench):
+    with pytest.raises(CommandError, match="the cluster 'no/where' cannot be"):
+        told_of("no/where")
+
+
+def test_a_store_is_opened_as_it_was_chosen(bench, dsn):
+    facts = {"dsn": dsn, "cluster": "jobs", "node": "a", "timeout": TIMEOUT, "zookeeper": "127.0.0.1:1"}
+
+    assert isinstance(open_coordination(DATABASE, **facts), DatabaseCoordination)
+    assert isinstance(open_coordination(ZOOKEEPER, **facts), ZooKeeperCoordination)
+
+
+def test_nobody_works_in_a_cluster_that_nobody_made(bench):
+    node = bench.node("a")
+    node.close()
+    stranger = bench._open("b", bench.proxy(node), TIMEOUT)
+    bench.cluster = "nowhere"
+    lost = bench._open("c", bench.proxy(node), TIMEOUT)
+
+    assert stranger.look().members == {}
+    with pytest.raises(Refused, match="there is no cluster 'nowhere'"):
+        lost.look()
+    stranger.close()
+    lost.close()
