@@ -56,6 +56,7 @@ bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside lon
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.decisions
+	@$(PYTHON) -m tests.benchmarks.coordination
 	@$(PYTHON) -m tests.benchmarks.moves
 	@$(PYTHON) -m tests.benchmarks.pace
 	@$(PYTHON) -m tests.benchmarks.life
