@@ -7,7 +7,9 @@ from django.utils import timezone
 from crawlctl.demo.log import read_log
 from jobs import control
 from jobs.models import Job
+from tests.chaos.checkers import fetches
 from tests.factories import make_job, make_policy
+from tests.pace.rules import MostBytes
 from tests.processes import ended, wait_for
 
 # Seconds by which the site may see two starts closer than they were.
@@ -50,6 +52,20 @@ def test_a_rate_is_a_distance_between_starts(machine, serve):
 
     assert crawl.counts["indexed"] == 15
     assert_paced(everything(site), gap=0.15)
+
+
+def test_bytes_a_second_are_kept_over_any_ten_seconds(machine, serve, tmp_path):
+    ends = tmp_path / "ends"
+    site = serve(pages=50, traps=0, ends=ends)
+
+    crawl = machine.crawl(site.start_url, "--bytes-per-second", 40_000, "--workers", 2)
+
+    assert crawl.counts["indexed"] == 50
+    made = fetches(everything(site), read_log(ends))
+    sent = sum(fetch.size for fetch in made)
+    assert sent > 10 * 40_000
+    assert list(MostBytes(per_second=40_000).broken(made, ())) == []
+    assert made[-1].start - made[0].start < 3 * sent / 40_000
 
 
 def test_two_crawls_that_know_nothing_of_each_other_keep_the_distance_between_them(machine, serve):
