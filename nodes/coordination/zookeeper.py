@@ -701,7 +701,16 @@ class ZooKeeperCoordination:
                 self._drop()
             if self._session is None:
                 self._session = self._open()
-            yield self._session
+            try:
+                yield self._session
+            except Absent as error:
+                # Somebody removed what is ours; who joins again makes it anew.
+                self._made = self._joined = None
+                self._trust.revoke()
+                self._office = None
+                raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
+            except Conflict as error:
+                raise Unreachable(f"the cluster {self._cluster} changed while it was written to: {error}") from error
 
     def _open(self) -> Session:
         session = Session(address=self._address, timeout=self._timeout, clock=self._clock)

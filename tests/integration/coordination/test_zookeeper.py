@@ -261,6 +261,26 @@ def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_pat
         patiently(a.beat)
 
 
+def test_a_tree_that_somebody_removed_is_made_anew_by_who_joins_again(bench, session, tree):
+    a = bench.node("a", joins=POOLS)
+    former = reach_term(a, 2)
+
+    remove(session, tree.root)
+
+    for call in (a.beat, a.mine, a.campaign):
+        with pytest.raises(NotMember):
+            call()
+    a.join(POOLS)
+    assert a.campaign().term > former.term
+    assert rebalance(a) == 3
+
+
+def remove(session, path):
+    for child in session.children(path):
+        remove(session, f"{path}/{child}")
+    session.delete(path)
+
+
 # --- Locks ---------------------------------------------------------------------------------------
 
 
