@@ -46,7 +46,7 @@ _READS: Final = frozenset(
 _STARTS_AND_STOPS: Final = _READS | {"jobs.control_job"}
 _CHANGES: Final = (
     _STARTS_AND_STOPS
-    | {"jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}
+    | {"drill.view_drill", "jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}
     | {
         f"jobs.{verb}_{noun}"
         for noun in ("job", "seed", "throttlepolicy", "repositoryconnection", "outputconnection")

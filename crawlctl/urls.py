@@ -4,10 +4,12 @@ from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from crawlctl.adminsite import site
+from crawlctl.drill.views import drills
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
     path("api/v1/", include("crawlctl.api")),
+    path("cluster/drills/", drills, name="drills"),
     path("", include("jobs.ui.urls")),
 ]
 

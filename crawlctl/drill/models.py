@@ -1,7 +1,18 @@
 """What came of drills."""
 
+from typing import Final
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+# Moments of a report, as they are told in one line.
+_MOMENTS: Final = {
+    "detected": _("failed after"),
+    "took_over": _("main after"),
+    "returned": _("returned after"),
+    "restored": _("restored after"),
+    "fetched": _("fetching after"),
+}
 
 
 class Drill(models.Model):
@@ -20,3 +31,10 @@ class Drill(models.Model):
 
     def __str__(self) -> str:
         return f"{self.fault} {self.whom}, {self.at:%Y-%m-%d %H:%M}"
+
+    @property
+    def came_to(self) -> str:
+        """How soon what happened, and what did not happen though it should have, in one line."""
+        facts = self.report
+        words = [f"{name} {facts[key]:.1f} s" for key, name in _MOMENTS.items() if facts.get(key) is not None]
+        return ", ".join([*words, *(f"missing: {sentence}" for sentence in facts["missing"])])

@@ -141,16 +141,4 @@ def _after(seconds: float | None, report: Report) -> str:
 def _show_history() -> None:
     """One line for each: what is read beside other lines is no table with borders."""
     for drill in Drill.objects.all()[:_SHOWN]:
-        facts = drill.report
-        words = [f"{name} {facts[key]:.1f} s" for key, name in _MOMENTS.items() if facts.get(key) is not None]
-        words += [f"missing: {sentence}" for sentence in facts["missing"]]
-        sys.stdout.write(f"{drill.at:%Y-%m-%d %H:%M} {drill.where:8} {drill.fault} {drill.whom}: {', '.join(words)}\n")
-
-
-_MOMENTS: Final = {
-    "detected": "failed after",
-    "took_over": "main after",
-    "returned": "returned after",
-    "restored": "restored after",
-    "fetched": "fetching after",
-}
+        sys.stdout.write(f"{drill.at:%Y-%m-%d %H:%M} {drill.where:8} {drill.fault} {drill.whom}: {drill.came_to}\n")

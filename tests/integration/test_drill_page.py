@@ -1,0 +1,48 @@
+"""The page of drills, for administrators."""
+
+import pytest
+from django.test import Client
+
+from crawlctl.drill.models import Drill
+from tests.api import make_user
+
+REPORT = {"detected": 2.04, "returned": 2.31, "fetched": None, "missing": ["nothing was fetched any more"]}
+
+pytestmark = pytest.mark.django_db
+
+
+def visitor(role):
+    client = Client()
+    client.force_login(make_user(role))
+    return client
+
+
+def make_drill(**facts):
+    known = {"fault": "kill", "whom": "worker", "node": "worker w1", "where": "sandbox", "is_good": True}
+    return Drill.objects.create(**{**known, "report": {**REPORT, "missing": []}, **facts})
+
+
+def test_an_administrator_finds_on_the_page_of_the_cluster_what_came_of_drills():
+    make_drill()
+    make_drill(whom="main", is_good=False, report=REPORT)
+    client = visitor("administrator")
+    assert "/cluster/drills/" in client.get("/cluster/").content.decode()
+
+    page = client.get("/cluster/drills/").content.decode()
+
+    assert "failed after 2.0 s, returned after 2.3 s, missing: nothing was fetched any more" in page
+    assert page.index("something is missing") < page.index("as it should")
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_others_are_refused_and_not_led_there(role):
+    client = visitor(role)
+
+    assert client.get("/cluster/drills/").status_code == 403
+    assert "/cluster/drills/" not in client.get("/cluster/").content.decode()
+
+
+def test_before_the_first_drill_the_page_says_so():
+    assert (
+        "Nothing has been broken on purpose yet." in visitor("administrator").get("/cluster/drills/").content.decode()
+    )
