@@ -187,6 +187,8 @@ def _shown(preview: Preview) -> dict[str, Any]:
                 "name": change.name,
                 "before": limits_in_words(change.before),
                 "after": limits_in_words(change.after),
+                "in_force": limits_in_words(change.in_force_after),
+                "is_without_effect": change.is_without_effect,
                 "note": note if change.before == change.after else "",
             }
             for change in preview.changes

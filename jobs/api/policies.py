@@ -176,6 +176,10 @@ class BinChangeSerializer(serializers.Serializer[BinChange]):
     name = serializers.CharField()
     before = LimitsSerializer(allow_null=True, help_text="null: the policy says nothing of it.")
     after = LimitsSerializer(allow_null=True)
+    in_force_before = LimitsSerializer(
+        allow_null=True, help_text="The strictest of that and of all else that limits the bin while its jobs run."
+    )
+    in_force_after = LimitsSerializer(allow_null=True)
 
 
 class ReachSerializer(serializers.Serializer[Reach]):

@@ -7,19 +7,25 @@ The cost is bounded whatever the cluster holds: so many bins are looked at, so m
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from jobs.models import Bin, BinLimit, Seed
-from jobs.throttling.limits import Limits
+from jobs.queue.limits import BOUND, FACTS, Terms
+from jobs.queue.rows import named_rows
+from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.policies import PolicyTerms, RuleTerms
+from jobs.throttling.sources import Origin
 
 LOOKED_AT: Final = 100_000
 COUNTED: Final = 1_000
 _CHANGES_SHOWN: Final = 20
 _NAMES_SHOWN: Final = 5
+
+_LIMITS: Final[LiteralString] = f"SELECT {FACTS} FROM jobs_bin AS bin {BOUND} WHERE bin.id = ANY(%(bins)s)"
 
 
 @dataclass(slots=True)
@@ -48,11 +54,19 @@ class BinChange:
     What the policy says of one bin at this moment, before and after; None where it says nothing of it.
 
     Where both are the same, they differ at other times of the week, or hold for its whole address now or no more.
+    What is `in_force` is the strictest of that and of all else that limits the bin, while jobs of the policy run.
     """
 
     name: str
     before: Limits | None
     after: Limits | None
+    in_force_before: Limits | None
+    in_force_after: Limits | None
+
+    @property
+    def is_without_effect(self) -> bool:
+        """Whether what changes now is nothing that is in force: others are stricter."""
+        return self.before != self.after and self.in_force_before == self.in_force_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +110,30 @@ def read_preview(
 ) -> Preview:
     """Say what it touches that a policy becomes `after`; `before` is None for a new one, which no seed has yet."""
     everywhere = after.holds_everywhere or (before is not None and before.holds_everywhere)
-    own = [] if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
+    own = {} if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
     is_of_all_bins = everywhere or not own
     looked_at = _names(Bin.objects.values_list("pk")) if is_of_all_bins else own
-    has_more = len(looked_at) > LOOKED_AT
-    looked_at = looked_at[:LOOKED_AT]
+    names = sorted(looked_at)[:LOOKED_AT]
     limited_before = _Limited(before, own)
     limited_after = _Limited(after, own)
     bins = Counted()
-    changes: list[BinChange] = []
+    changed: list[str] = []
     reaches = [Reach(rule, Counted(), rule.pattern == "") for rule in after.rules]
-    for name in looked_at:
+    for name in names:
         places_after = limited_after.patterns.places_of(name)
         for place in places_after:
             reaches[place].bins.add(name)
         if limited_before.says(name) != limited_after.says(name, places_after):
             bins.add(name)
-            if len(changes) < _CHANGES_SHOWN:
-                changes.append(BinChange(name, limited_before.limits(name, now), limited_after.limits(name, now)))
+            if len(changed) < _CHANGES_SHOWN:
+                changed.append(name)
+    others = _others([looked_at[name] for name in changed], but=after.id, with_usual=everywhere, now=now)
+    changes = []
+    for name in changed:
+        said = (limited_before.limits(name, now), limited_after.limits(name, now))
+        beside = others.get(looked_at[name], [])
+        in_force = [strictest([*beside, *([limits] if limits else [])]) for limits in said]
+        changes.append(BinChange(name, *said, *in_force))
     return Preview(
         bins=bins,
         changes=changes,
@@ -123,9 +143,9 @@ def read_preview(
         total_after=after.in_total(now),
         per_address_before=before is not None and before.per_address,
         per_address_after=after.per_address,
-        among=len(looked_at),
+        among=len(names),
         is_of_all_bins=is_of_all_bins,
-        has_more=has_more,
+        has_more=len(looked_at) > LOOKED_AT,
         warnings=warnings,
     )
 
@@ -154,11 +174,29 @@ class _Limited:
         return self._terms is not None and (self._terms.holds_everywhere or name in self._own)
 
 
-def _names(bins: "QuerySet[Any, Any]") -> list[str]:
-    """The names of these bins, at most one more than are looked at; not of what stands above them."""
+def _names(bins: "QuerySet[Any, Any]") -> dict[str, int]:
+    """These bins by their names, at most one more than are looked at; not what stands above them."""
     chosen = bins[: LOOKED_AT + 1]
     hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
-    return sorted(set(hosts.values_list("name", flat=True)))
+    return dict(hosts.values_list("name", "pk"))
+
+
+def _others(bins: Sequence[int], *, but: int, with_usual: bool, now: dt.datetime) -> dict[int, list[Limits]]:
+    """What others than this policy say of these bins; what is usual is only said where no seed has a policy."""
+    if not bins:
+        return {}
+    connection.ensure_connection()
+    with named_rows(connection.connection) as cursor:
+        rows = cursor.execute(_LIMITS, {"bins": list(bins), "policy": None}).fetchall()
+        terms = Terms.read(cursor, rows, now=now)
+    return {
+        row.id: [
+            source.limits
+            for source in terms.sources_of(row)
+            if source.policy != but and (with_usual or source.origin != Origin.USUAL)
+        ]
+        for row in rows
+    }
 
 
 def _seeds(policy_id: int | None) -> Counted:

@@ -7,9 +7,10 @@ from rest_framework.test import APIClient
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs import channels
+from jobs.lifecycle.job import Phase
 from jobs.models import Bin, BinLimit, ThrottlePolicy
 from jobs.throttling.windows import EVERY_DAY
-from tests.api import assert_problem, client_of, make_job, make_user
+from tests.api import assert_problem, client_of, make_job, make_user, set_phase
 from tests.factories import make_rule
 
 pytestmark = pytest.mark.django_db
@@ -351,16 +352,36 @@ def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
     seen = administrator.post(f"{address_of(policy)}preview/", {"rules": rules}).json()
 
     assert seen["bins"] == {"number": 2, "is_more": False, "names": ["a.example", "b.example"]}
+    before = {"denied": False, "open_requests": 2, "gap": 1.0, "bytes_per_second": None}
     assert seen["changes"][0] == {
         "name": "a.example",
-        "before": {"denied": False, "open_requests": 2, "gap": 1.0, "bytes_per_second": None},
-        "after": {"denied": False, "open_requests": 2, "gap": 2.0, "bytes_per_second": None},
+        "before": before,
+        "after": before | {"gap": 2.0},
+        "in_force_before": before,
+        "in_force_after": before | {"gap": 2.0},
     }
     assert seen["seeds"] == {"number": 1, "is_more": False, "names": ["manual: http://docs.test/"]}
     assert seen["rules"][0]["bins"]["number"] == 2
     assert (seen["looked_at"], seen["of_all_bins"], seen["has_more"]) == (3, False, False)
     policy.refresh_from_db()
     assert (policy.version, policy.rules.count()) == (1, 0)
+
+
+def test_a_preview_says_what_is_in_force_with_all_others(administrator):
+    policy, another = ThrottlePolicy.objects.create(name="gently"), ThrottlePolicy.objects.create(name="x", min_gap=5.0)
+    bind(policy, "a.example")
+    other_job = make_job("another", policy=another)
+    set_phase(other_job, phase=Phase.ACTIVE)
+    BinLimit.objects.create(bin=Bin.objects.get(), job=other_job, policy=another)
+    Bin.objects.update(interval=0.5)
+
+    (change,) = administrator.post(f"{address_of(policy)}preview/", {"min_gap": 3, "open_requests": 1}).json()[
+        "changes"
+    ]
+
+    assert (change["before"]["gap"], change["after"]["gap"]) == (1.0, 3.0)
+    assert (change["in_force_before"]["gap"], change["in_force_after"]["gap"]) == (5.0, 5.0)
+    assert (change["in_force_before"]["open_requests"], change["in_force_after"]["open_requests"]) == (2, 1)
 
 
 def test_a_preview_tells_patterns_that_match_nothing_and_everything(administrator):

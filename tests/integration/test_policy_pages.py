@@ -221,6 +221,16 @@ def test_a_preview_says_what_changes_where_numbers_stay(administrator):
     )
 
 
+def test_a_preview_says_where_others_are_stricter(administrator):
+    policy = ThrottlePolicy.objects.create(name="gentle")
+    bind(policy, "a.example")
+    ThrottlePolicy.objects.create(name="cap", holds_everywhere=True, min_gap=5.0)
+
+    page = sentences(administrator.post(change_of(policy), form(min_gap="3", _preview=1)))
+
+    assert "2 at a time, one every 5 s (as now: others are stricter)" in page
+
+
 def test_what_is_spared_touches_loopback_only(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example", "127.0.0.1:8000")
