@@ -1,0 +1,75 @@
+"""A host that an administrator stops: what its site sees of that, and what outputs keep."""
+
+import time
+
+from django.utils import timezone
+
+from crawlctl.demo.log import read_log
+from jobs import bins
+from jobs.models import Bin
+from tests.chaos.checkers import fetches
+from tests.factories import make_bin, make_job, make_policy
+from tests.processes import held_by, wait_for
+
+# Within so many seconds nothing is asked of a host that was stopped, wherever its documents are.
+EFFECTIVE = 5.0
+# As many as the policy allows; each third page keeps its request for a minute.
+OPEN = 6
+PAGES = 120
+
+
+def host_of(site):
+    return site.plan.origins[0].removeprefix("http://")
+
+
+def stop_host(site):
+    return bins.stop_named(host_of(site), reason="they called", made_by="ada", now=timezone.now())
+
+
+def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_more(cluster, serve, tmp_path):
+    starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
+    site, other = serve(pages=PAGES, traps=0, slow="3:60", ends=ends), serve(pages=20, traps=0)
+    cluster.start("runmanager", "runworker", "runworker")
+    urls = [site.plan.url(page) for page in range(PAGES)]
+    policy = make_policy(open_requests=OPEN, min_gap=0.0)
+    job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
+    # No first document alone: it may be one of those that take a minute.
+    make_bin(host_of(site))
+    cluster.start_job(job)
+
+    def open_now():
+        site.requests()
+        return [fetch for fetch in fetches(read_log(starts), read_log(ends)) if fetch.end == float("inf")]
+
+    wait_for(lambda: len(open_now()) == OPEN, saying="the site is asked for all that may be open")
+
+    stopped_at = time.monotonic()
+    stop_host(site)
+    reason = cluster.wait_for_end(job)
+
+    seen = fetches(read_log(starts), read_log(ends))
+    assert reason == "finished"
+    assert max(fetch.start for fetch in seen) < stopped_at + EFFECTIVE
+    assert max(fetch.end for fetch in seen) < stopped_at + EFFECTIVE
+    assert sum(amount for (_, code), amount in cluster.counted(job).items() if code == "DENIED") >= PAGES - len(seen)
+    assert Bin.objects.get(name=host_of(site)).open_requests == 0
+    assert cluster.run(make_job(urls=[other.start_url])) == "finished"
+    assert other.count_requests() > 20
+
+
+def test_outputs_keep_what_they_hold_of_a_stopped_host_and_it_is_read_again_when_it_goes_on(cluster, serve):
+    site = serve(pages=30, traps=0)
+    cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site, min_gap=0.0)
+    assert cluster.run(job) == "finished"
+    asked = site.lines
+
+    stopped = stop_host(site)
+    assert cluster.run(job) == "finished"
+    assert site.requests(since=asked) == []
+    assert held_by(cluster.output) == site.documents
+
+    bins.go_on(stopped.pk, made_by="ada")
+    assert cluster.run(job) == "finished"
+    assert len(site.requests(since=asked)) >= 30
+    assert held_by(cluster.output) == site.documents
