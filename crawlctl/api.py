@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from crawlctl.tokens import TokenView
+from jobs.api.bins import AllowView, BinView, DenyListView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
@@ -54,6 +55,7 @@ _router.register("policies", PolicyView, basename="policy")
 _router.register("repositories", RepositoryView, basename="repository")
 _router.register("outputs", OutputView, basename="output")
 _router.register("documents", DocumentView, basename="document")
+_router.register("bins", BinView, basename="bin")
 _router.register("groups", GroupView, basename="group")
 _router.register("cluster/requests", ClusterRequestView, basename="cluster-request")
 _router.register("nodes", NodeView, basename="node")
@@ -64,6 +66,8 @@ app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
+    path("deny-list/", DenyListView.as_view(), name="deny-list"),
+    path("deny-list/remove/", AllowView.as_view(), name="deny-list-remove"),
     path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
     path("reports/history/", HistoryView.as_view(), name="report-history"),
     path("reports/activity/", BusyView.as_view(), name="report-activity"),

@@ -20,6 +20,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
+from jobs.bins import BinRefused, BinUnknown, InvalidBin
 from jobs.connections import ConnectionInUse, ConnectionUnknown, InvalidConnection
 from jobs.connectors.repository.registry import UnknownConnector
 from jobs.control import (
@@ -87,7 +88,7 @@ def _problem_of(error: Exception) -> Problem | None:
     match error:
         case exceptions.ValidationError():
             return _invalid(dict(_flat(error.detail)))
-        case InvalidJob() | InvalidConnection() | InvalidPolicy():
+        case InvalidJob() | InvalidConnection() | InvalidPolicy() | InvalidBin():
             return _invalid(error.problems)
         case InvalidSettings():
             return _invalid(error.problems)
@@ -97,7 +98,7 @@ def _problem_of(error: Exception) -> Problem | None:
             return _invalid({"repository": [str(error)]})
         case TransitionRefused():
             return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
-        case RequestRefused():
+        case RequestRefused() | BinRefused():
             return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
         case NoMain():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "no_main", str(error))
@@ -111,7 +112,7 @@ def _problem_of(error: Exception) -> Problem | None:
             )
         case PolicyNotAllowed():
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error))
-        case JobUnknown() | ConnectionUnknown() | PolicyUnknown() | GroupUnknown() | NodeUnknown():
+        case JobUnknown() | ConnectionUnknown() | PolicyUnknown() | GroupUnknown() | NodeUnknown() | BinUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", "There is nothing of this id.")

@@ -20,9 +20,17 @@ IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
 # The least role of each operation. A new one fails here until somebody has decided whom it is for.
 LEAST_ROLE = {
+    "bins_go_on": ADMINISTRATOR,
+    "bins_list": VIEWER,
+    "bins_retrieve": VIEWER,
+    "bins_stop": ADMINISTRATOR,
+    "bins_stop_by_name": ADMINISTRATOR,
     "cluster_rebalance": ADMINISTRATOR,
     "cluster_requests_list": VIEWER,
     "cluster_requests_retrieve": VIEWER,
+    "deny_list": VIEWER,
+    "deny_list_add": ADMINISTRATOR,
+    "deny_list_remove": ADMINISTRATOR,
     "documents_list": VIEWER,
     "documents_retrieve": VIEWER,
     "groups_list": VIEWER,
@@ -120,6 +128,7 @@ def address(path, world):
         "policies": world.policy.pk,
         "repositories": world.repository.pk,
         "outputs": world.output.pk,
+        "bins": world.document.lane.bin_id,
     }
     return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")
 

@@ -1,0 +1,352 @@
+"""Bins (hosts): what each is asked for and may be, and what limits it; stopping and denying them, for the whole cluster."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Collate
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from jobs import bins
+from jobs.api.policies import LimitsSerializer
+from jobs.bins import BinUnknown, Denial
+from jobs.models import Bin, Turn
+from jobs.policies import EVERYWHERE
+from jobs.queries.bin_lines import BinLine, LimitLines, ParentLine, SourceLine, read_bin_lines, said_by_of
+from jobs.queries.bin_page import LaneLine, Refusal, read_bin_page
+from jobs.queries.clock import read_clock
+from jobs.throttling.verdict import Cause
+from nodes.api.paging import ListingView
+from nodes.api.strict import Nothing, PageQuery, StrictSerializer
+
+_ID: Final = "[0-9]{1,18}"
+_LAST: Final = "\U0010ffff"
+_STATES: Final = {
+    "open": Q(pk__in=Turn.objects.filter(closed_at=None).values("bin_id")),
+    "backing_off": Q(back_off_level__gt=0),
+    "stopped": Q(stopped_at__isnull=False),
+}
+
+
+class SourceSerializer(serializers.Serializer[SourceLine]):
+    """Who says a limit."""
+
+    origin = serializers.CharField(
+        source="source.origin",
+        help_text="`policy`, `robots` (its crawl-delay), `usual` (no policy says anything), or `stop`.",
+    )
+    policy = serializers.IntegerField(source="source.policy", allow_null=True)
+    policy_name = serializers.CharField(source="policy", allow_blank=True)
+    rule = serializers.IntegerField(
+        source="source.rule",
+        allow_null=True,
+        help_text="Which of the policy's rules, from 1; null: what it says itself.",
+    )
+    since = serializers.DateTimeField(allow_null=True, help_text="As far as that is known.")
+    until = serializers.DateTimeField(
+        source="source.until", allow_null=True, help_text="When a rule of the policy begins or ends next."
+    )
+
+
+class SaidBySerializer(serializers.Serializer[LimitLines]):
+    """Who says each limit; null where nothing limits that."""
+
+    denied = SourceSerializer(allow_null=True)
+    open_requests = SourceSerializer(source="requests", allow_null=True)
+    gap = SourceSerializer(allow_null=True)
+    bytes_per_second = SourceSerializer(allow_null=True)
+
+
+class ParentSerializer(serializers.Serializer[ParentLine]):
+    """What a bin shares limits with: the hosts of an address, or all bins of a policy (of the cluster)."""
+
+    kind = serializers.CharField(source="namespace", help_text="`address` or `policy`.")
+    name = serializers.CharField()
+    holds_everywhere = serializers.BooleanField(source="is_everywhere")
+    limits = LimitsSerializer()
+    said_by = SaidBySerializer()
+    open_requests = serializers.IntegerField(help_text="Given out over all of them.")
+    starts_per_second = serializers.FloatField(allow_null=True)
+    bytes_per_second = serializers.FloatField(allow_null=True)
+    next_start_at = serializers.DateTimeField(source="opens_at", allow_null=True)
+
+
+class StopSerializer(serializers.Serializer[BinLine]):
+    """By whom a bin was stopped, and why."""
+
+    at = serializers.DateTimeField(source="stopped_at")
+    by = serializers.CharField(source="stopped_by")
+    reason = serializers.CharField(source="stopped_why")
+
+
+class BackOffSerializer(serializers.Serializer[BinLine]):
+    """How often in a row it said that it is asked too much, and until when it is left alone."""
+
+    level = serializers.IntegerField(source="back_off_level")
+    until = serializers.DateTimeField(source="back_off_until", allow_null=True)
+    since = serializers.DateTimeField(source="backing_off_since", allow_null=True)
+
+
+class LimitedBySerializer(serializers.Serializer[BinLine]):
+    """What keeps a bin from being asked for more at this moment."""
+
+    cause = serializers.ChoiceField([cause.value for cause in Cause], source="verdict.cause")
+    said_by = serializers.SerializerMethodField(help_text="Where it is a limit.")
+    shared_with = serializers.CharField(
+        source="parent.name", default=None, allow_null=True, help_text="The parent that has the limit, if one does."
+    )
+    since = serializers.DateTimeField(source="limited_since", allow_null=True)
+    until = serializers.DateTimeField(source="verdict.until", allow_null=True)
+
+    @extend_schema_field(SourceSerializer(allow_null=True))
+    def get_said_by(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+        said_by = said_by_of(line)
+        return SourceSerializer(said_by).data if said_by else None
+
+
+class BinSerializer(serializers.Serializer[BinLine]):
+    """One host, or another unit of politeness of its connector. Rates are those of late; null: not known yet."""
+
+    id = serializers.IntegerField()
+    kind = serializers.CharField(source="namespace", help_text="Of its source: `web`, `filesystem`, …")
+    name = serializers.CharField()
+    limits = LimitsSerializer()
+    said_by = SaidBySerializer()
+    limited_by = LimitedBySerializer(source="*")
+    allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="null: as many as it answers.")
+    starts_per_second = serializers.FloatField(allow_null=True)
+    bytes_per_second = serializers.FloatField(allow_null=True)
+    open_requests = serializers.IntegerField(help_text="Those that its documents in work may have open.")
+    in_work = serializers.IntegerField(help_text="Documents that are handed out.")
+    waiting = serializers.IntegerField(help_text="Documents that wait in jobs that run.")
+    next_start_at = serializers.DateTimeField(allow_null=True, help_text="null: it is under way, or nothing waits.")
+    back_off = serializers.SerializerMethodField()
+    stopped = serializers.SerializerMethodField()
+    parents = ParentSerializer(many=True)
+
+    @extend_schema_field(BackOffSerializer(allow_null=True))
+    def get_back_off(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+        return BackOffSerializer(line).data if line.back_off_level else None
+
+    @extend_schema_field(StopSerializer(allow_null=True))
+    def get_stopped(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
+        return StopSerializer(line).data if line.stopped_at else None
+
+
+class LaneSerializer(serializers.Serializer[LaneLine]):
+    """Documents of one seed that wait for the bin, or are in work there."""
+
+    id = serializers.IntegerField()
+    job = serializers.IntegerField(source="job_id")
+    job_name = serializers.CharField()
+    seed = serializers.CharField(help_text="The first of its addresses.")
+    priority = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    in_work = serializers.IntegerField()
+    served_at = serializers.DateTimeField(allow_null=True)
+    ready_at = serializers.DateTimeField(allow_null=True)
+    owner = serializers.CharField(allow_blank=True, help_text="The manager that hands them out.")
+
+
+class RefusalSerializer(serializers.Serializer[Refusal]):
+    """A 429 or 503 of its host."""
+
+    at = serializers.DateTimeField()
+    address = serializers.CharField()
+    code = serializers.CharField()
+
+
+class BinPageSerializer(BinSerializer):
+    """One bin, with who waits for it."""
+
+    history = serializers.ListField(
+        child=serializers.FloatField(allow_null=True),
+        help_text="Starts a second in steps of 5 s up to now; null: nobody looked then.",
+    )
+    lanes = LaneSerializer(many=True, help_text="Next in line first; 20 at most.")
+    refusals = RefusalSerializer(many=True, help_text="The latest, of the newest entries of the history.")
+
+
+class BinQuery(PageQuery):
+    name = serializers.CharField(required=False, max_length=300, help_text="How its name begins.")
+    state = serializers.ChoiceField(list(_STATES), required=False, help_text="`open`: documents of it are handed out.")
+    limit = serializers.IntegerField(min_value=1, max_value=200, default=50, help_text="Bins on a page.")
+
+
+class ReasonSerializer(StrictSerializer):
+    """Why a bin is stopped."""
+
+    reason = serializers.CharField()
+
+
+class StopByNameSerializer(ReasonSerializer):
+    """A host to be stopped, whether a crawl has come to it or not."""
+
+    name = serializers.CharField(help_text="Of a web host, with a port that is not the usual one; or an address there.")
+
+
+class BinView(ListingView):
+    http_method_names = ["get", "head", "post"]
+    permissions_needed = {
+        "list": "jobs.view_bin",
+        "retrieve": "jobs.view_bin",
+        "stop": EVERYWHERE,
+        "stop_by_name": EVERYWHERE,
+        "go_on": EVERYWHERE,
+    }
+    queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
+    serializer_class = BinSerializer
+    query_class = BinQuery
+    lookup_value_regex = _ID
+
+    def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
+        if name := query.get("name"):
+            # As the index has it.
+            queryset = queryset.annotate(begins=Collate("name", "C")).filter(begins__gte=name, begins__lt=name + _LAST)
+        return queryset.filter(_STATES[query["state"]]) if "state" in query else queryset
+
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any]:
+        rows: Sequence[Any] = super().paginate_queryset(queryset) or ()
+        return read_bin_lines([row.pk for row in rows], now=read_clock())
+
+    @extend_schema(description="Bins and what limits each, oldest first.", parameters=[BinQuery])
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().list(request, *args, **kwargs)
+
+    @extend_schema(description="One bin, with who waits for it.", responses=BinPageSerializer)
+    def retrieve(self, request: Request, pk: str) -> Response:
+        found = read_bin_page(int(pk), now=read_clock())
+        if found is None:
+            raise BinUnknown(int(pk))
+        others = {
+            "history": found.bin.history,
+            "lanes": [LaneSerializer(lane).data for lane in found.lanes],
+            "refusals": [RefusalSerializer(refusal).data for refusal in found.refusals],
+        }
+        return Response(BinSerializer(found.bin).data | others)
+
+    @extend_schema(
+        operation_id="bins_stop",
+        description="Ask nothing more of a bin, on all nodes, within 5 seconds; open requests are closed. Its documents end as "
+        "DENIED in the runs that come to them; outputs keep what they hold.",
+        request=ReasonSerializer,
+        responses=BinPageSerializer,
+    )
+    @action(detail=True, methods=["post"])
+    def stop(self, request: Request, pk: str) -> Response:
+        wanted = ReasonSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        bins.stop(int(pk), **wanted.validated_data, made_by=_name(request), now=read_clock())
+        return self.retrieve(request, pk)
+
+    @extend_schema(
+        operation_id="bins_stop_by_name",
+        description="The same for a web host by its name, whether a crawl has come to it or not.",
+        request=StopByNameSerializer,
+        responses=BinPageSerializer,
+    )
+    @action(detail=False, methods=["post"], url_path="stop", url_name="stop-by-name")
+    def stop_by_name(self, request: Request) -> Response:
+        wanted = StopByNameSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        name, reason = wanted.validated_data["name"], wanted.validated_data["reason"]
+        stopped = bins.stop_named(name, reason=reason, made_by=_name(request), now=read_clock())
+        return self.retrieve(request, str(stopped.pk))
+
+    @extend_schema(
+        operation_id="bins_go_on",
+        description="Let a bin that was stopped be asked again, at its pace.",
+        request=Nothing,
+        responses=BinPageSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="go-on")
+    def go_on(self, request: Request, pk: str) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        bins.go_on(int(pk), made_by=_name(request))
+        return self.retrieve(request, pk)
+
+
+# --- The deny list -------------------------------------------------------------------------------
+
+
+class DenialSerializer(serializers.Serializer[Denial]):
+    """A rule of a policy that holds everywhere by which nothing is fetched from the bins of a pattern."""
+
+    pattern = serializers.CharField(allow_blank=True, help_text="Empty: every bin.")
+    policy = serializers.IntegerField(source="policy_id")
+    policy_name = serializers.CharField(source="policy")
+    rule = serializers.IntegerField(help_text="From 1.")
+    is_always = serializers.BooleanField(help_text="Else at the times of the rule.")
+
+
+class DenyListSerializer(serializers.Serializer[Any]):
+    denials = DenialSerializer(many=True)
+
+
+class DenySerializer(StrictSerializer):
+    """Hosts to be denied."""
+
+    pattern = serializers.CharField(help_text="`www.example.com`, `*.example.com` (not example.com itself).")
+
+
+class AllowSerializer(DenySerializer):
+    """A denial to be taken back."""
+
+    policy = serializers.IntegerField(help_text="The policy that denies them.")
+
+
+class DenyListView(APIView):
+    permissions_needed = {"get": "jobs.view_throttlepolicy", "post": EVERYWHERE}
+    http_method_names = ["get", "head", "post"]
+
+    @extend_schema(
+        operation_id="deny_list",
+        description="What is denied everywhere: rules of policies that hold everywhere.",
+        responses=DenyListSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        return _deny_list()
+
+    @extend_schema(
+        operation_id="deny_list_add",
+        description="Deny more hosts, whatever job names them; the answer is the whole list.",
+        request=DenySerializer,
+        responses=DenyListSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        wanted = DenySerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        bins.deny(
+            wanted.validated_data["pattern"], made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE)
+        )
+        return _deny_list(status=status.HTTP_201_CREATED)
+
+
+class AllowView(APIView):
+    permissions_needed = {"post": EVERYWHERE}
+
+    @extend_schema(
+        operation_id="deny_list_remove",
+        description="Deny hosts no longer; the answer is the whole list.",
+        request=AllowSerializer,
+        responses=DenyListSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        wanted = AllowSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        policy, pattern = wanted.validated_data["policy"], wanted.validated_data["pattern"]
+        bins.allow(policy, pattern=pattern, made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE))
+        return _deny_list()
+
+
+def _deny_list(*, status: int = status.HTTP_200_OK) -> Response:
+    return Response(DenyListSerializer({"denials": bins.denials()}).data, status=status)
+
+
+def _name(request: Request) -> str:
+    return str(request.user.get_username())

@@ -1,0 +1,136 @@
+"""Hosts in the API: the same facts as on their pages, in pages of a bounded cost; stopping, and the deny list."""
+
+import pytest
+
+from jobs.models import Bin, CounterDelta, ThrottlePolicy
+from tests.api import assert_problem, client_of
+from tests.cluster import NOON, register_node
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
+
+
+@pytest.fixture
+def busy(connection):
+    """A host with seven waiting documents and a policy whose rule gives it one start every 4 s."""
+    register_node(connection, "worker")
+    policy = make_policy("newspapers")
+    make_rule(policy, "news.*", min_gap=4.0)
+    running = make_running_job(register_node(connection, "manager"), policy=policy, name="daily")
+    lane = make_lane(running.seed, "news.example", ready_at="2020-01-01T00:00Z")
+    make_documents(lane, 7)
+    CounterDelta.objects.create(job_id=running.job.pk, lane_id=lane.pk, run_no=1, measure="stage", stage=0, amount=7)
+    return lane.bin
+
+
+def test_a_host_tells_what_limits_it_and_who_says_so(busy):
+    shown = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()
+
+    assert (shown["name"], shown["kind"], shown["waiting"]) == ("news.example", "web", 7)
+    assert shown["limits"] == {"denied": False, "open_requests": 8, "gap": 4.0, "bytes_per_second": None}
+    assert shown["allowed_starts_per_second"] == 0.25
+    gap = shown["said_by"]["gap"]
+    assert (gap["origin"], gap["policy_name"], gap["rule"]) == ("policy", "newspapers", 1)
+    assert shown["said_by"]["bytes_per_second"] is None
+    assert shown["limited_by"]["cause"] == "next"
+    assert (shown["stopped"], shown["back_off"], shown["starts_per_second"]) == (None, None, None)
+    assert [(lane["job_name"], lane["waiting"]) for lane in shown["lanes"]] == [("daily", 7)]
+    assert len(shown["history"]) == 60
+
+
+def test_the_cause_names_who_says_it_and_what_is_shared(connection, busy):
+    make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
+    Bin.objects.filter(pk=busy.pk).update(not_before="2100-01-01T00:00Z")
+
+    limited_by = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]
+
+    assert (limited_by["cause"], limited_by["said_by"]["policy_name"]) == ("gap", "for all")
+    assert limited_by["until"] == "2100-01-01T00:00:00Z"
+    assert limited_by["since"]
+    assert limited_by["shared_with"] is None
+
+
+def test_hosts_are_listed_by_name_and_state_in_pages(connection):
+    for number in range(5):
+        make_bin(f"h{number}.example", stopped_at=NOON if number == 3 else None, back_off_level=number % 2)
+    make_bin("x.example")
+    Bin.objects.create(namespace=Bin.POLICY, name="1")
+    client = client_of("viewer")
+
+    def names(query):
+        return [row["name"] for row in client.get(f"/api/v1/bins/{query}").json()["results"]]
+
+    assert names("?state=stopped") == ["h3.example"]
+    assert names("?state=backing_off") == ["h1.example", "h3.example"]
+    assert names("?state=open") == []
+    assert names("?name=h&state=backing_off") == ["h1.example", "h3.example"]
+    page = client.get("/api/v1/bins/?name=h&limit=3").json()
+    assert [row["name"] for row in page["results"]] == ["h0.example", "h1.example", "h2.example"]
+    assert [row["name"] for row in client.get(page["next"]).json()["results"]] == ["h3.example", "h4.example"]
+    assert names("") == [*(f"h{number}.example" for number in range(5)), "x.example"]
+
+
+@pytest.mark.parametrize("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
+def test_what_cannot_be_asked_is_refused(db, query):
+    assert_problem(
+        client_of("viewer").get(f"/api/v1/bins/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]
+    )
+
+
+def test_a_host_is_stopped_with_a_reason_and_goes_on(busy):
+    client = client_of("administrator")
+
+    stopped = client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "they called"}, format="json").json()
+
+    assert stopped["limited_by"]["cause"] == "stopped"
+    assert (stopped["stopped"]["by"], stopped["stopped"]["reason"]) == ("a administrator", "they called")
+    assert stopped["limits"]["denied"]
+    again = client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "they called"}, format="json")
+    assert_problem(again, 409, "refused")
+    assert client.post(f"/api/v1/bins/{busy.pk}/go-on/").json()["stopped"] is None
+    assert_problem(client.post(f"/api/v1/bins/{busy.pk}/go-on/"), 409, "refused")
+
+
+def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
+    client = client_of("administrator")
+
+    stopped = client.post("/api/v1/bins/stop/", {"name": "New.example", "reason": "never"}, format="json").json()
+
+    assert (stopped["name"], stopped["stopped"]["reason"]) == ("new.example", "never")
+
+
+def test_bad_wishes_about_hosts_change_nothing(busy):
+    client = client_of("administrator")
+    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1")
+
+    assert_problem(client.post(f"/api/v1/bins/{busy.pk}/stop/", {}, format="json"), 400, "invalid", fields=["reason"])
+    assert_problem(
+        client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "x" * 501}, format="json"),
+        400,
+        "invalid",
+        fields=["reason"],
+    )
+    assert_problem(
+        client.post("/api/v1/bins/stop/", {"name": "a b", "reason": "no"}, format="json"),
+        400,
+        "invalid",
+        fields=["name"],
+    )
+    assert_problem(client.post(f"/api/v1/bins/{address.pk}/stop/", {"reason": "no"}, format="json"), 404, "not_found")
+    assert_problem(client.post("/api/v1/bins/999999/go-on/"), 404, "not_found")
+    assert_problem(client.get(f"/api/v1/bins/{address.pk}/"), 404, "not_found")
+    assert not Bin.objects.filter(stopped_at__isnull=False).exists()
+
+
+def test_the_deny_list_is_read_lengthened_and_shortened(busy):
+    client = client_of("administrator")
+
+    (denial,) = client.post("/api/v1/deny-list/", {"pattern": "*.example"}, format="json").json()["denials"]
+
+    assert (denial["pattern"], denial["policy_name"], denial["rule"]) == ("*.example", "Deny list", 1)
+    assert client.get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]["cause"] == "denied"
+    taken_back = {"pattern": "*.example", "policy": denial["policy"]}
+    assert client.post("/api/v1/deny-list/remove/", taken_back, format="json").json() == {"denials": []}
+    assert_problem(client.post("/api/v1/deny-list/remove/", taken_back, format="json"), 409, "refused")
+    assert_problem(
+        client.post("/api/v1/deny-list/", {"pattern": "*"}, format="json"), 400, "invalid", fields=["pattern"]
+    )
+    assert ThrottlePolicy.objects.get(name="Deny list").rules.count() == 0
