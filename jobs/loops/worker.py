@@ -121,12 +121,23 @@ class _Pace:
     them: it may be busy, or have to make a connection first. So a request that is let go keeps the others back until
     it has left. `delay` tells what the source asks for by now: its robots.txt may have come with the first request.
     `left` is called when a request has left.
+
+    Between the moment when a document is begun and that of its request the process may have been frozen: whether it
+    `may_begin` one is asked again when it is let go. What may not, ends as what is cancelled.
     """
 
-    def __init__(self, paces: tuple[PacedBin, ...], *, delay: Callable[[], float], left: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        paces: tuple[PacedBin, ...],
+        *,
+        delay: Callable[[], float],
+        left: Callable[[], None],
+        may_begin: Callable[[], bool],
+    ) -> None:
         self._paces = paces
         self._delay = delay
         self._left = left
+        self._may_begin = may_begin
         self._is_first = True
         self._is_leaving = False
         self._expected = [paced.cadence.expected_bytes for paced in paces]
@@ -137,6 +148,8 @@ class _Pace:
         # Others of the bin may start meanwhile and move the moment.
         while (wait := self._wait()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait)
+        if not self._may_begin():
+            raise asyncio.CancelledError
         # Not by the loop's time, which stands still while the loop is busy.
         now = time.monotonic()
         if not self._is_first:
@@ -526,7 +539,12 @@ class Worker:
 
     def _pace_of(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> _Pace:
         left = partial(self._on_left, queue, turn.parents) if turn.parents else partial(self._dispatch, queue)
-        return _Pace(queue.paces_of(turn), delay=partial(_delay, claimed, job), left=left)
+        return _Pace(
+            queue.paces_of(turn),
+            delay=partial(_delay, claimed, job),
+            left=left,
+            may_begin=lambda: self._heart.trust.may_begin,
+        )
 
     def _on_left(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
         """A request has left: others of the bin, and of its parents, were held back by it."""

@@ -20,8 +20,8 @@ def queue_with(*, gap, documents=()):
     return queue
 
 
-def pace_of(queue, *, left=lambda: None):
-    return _Pace((queue.paced,), delay=lambda: 0.0, left=left)
+def pace_of(queue, *, left=lambda: None, may_begin=lambda: True):
+    return _Pace((queue.paced,), delay=lambda: 0.0, left=left, may_begin=may_begin)
 
 
 def be_busy():
@@ -39,6 +39,15 @@ def test_the_gap_counts_from_when_a_busy_loop_lets_the_request_go():
     uvloop.run(request())
 
     assert queue.next_start > time.monotonic() + GAP - BUSY / 2
+
+
+def test_a_request_that_was_let_go_before_its_worker_froze_is_not_sent_after():
+    queue = queue_with(gap=GAP)
+
+    with pytest.raises(asyncio.CancelledError):
+        uvloop.run(pace_of(queue, may_begin=lambda: False).before_request())
+
+    assert queue.next_start < time.monotonic()
 
 
 def test_the_gap_counts_from_when_the_request_has_left():
