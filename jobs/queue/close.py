@@ -46,14 +46,24 @@ class ClosedTurn:
 
 
 # Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
-# whose documents ripen later: they would take a place that they cannot use), and ends batches of which no document is claimed. Locks: Bin by id, then Lane by id, then Batch and Turn.
+# whose documents ripen later: they would take a place that they cannot use), and ends batches of which no document is claimed. Locks: Node KEY SHARE (the node fence),
+# Bin by id, then Lane by id, then Batch and Turn. Of a worker that was marked failed nothing is closed: the main does that.
 # One statement has one snapshot, taken before it waits for a bin: a follower that was planned meanwhile is
 # not in it, and would be passed over. Its planning changed the bin's row, so turns of a bin whose locked row
 # is not the one in the snapshot are left for another statement, which sees both.
 _CLOSE: Final[LiteralString] = """
-WITH given AS (
+WITH workers AS MATERIALIZED (
+    SELECT status FROM nodes_node
+     WHERE id IN (SELECT batch.worker_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
+                   WHERE turn.id = ANY(%(turns)s)
+                   UNION SELECT worker_id FROM jobs_batch WHERE id = ANY(%(batches)s))
+       FOR KEY SHARE
+), may AS MATERIALIZED (
+    SELECT WHERE NOT EXISTS (SELECT FROM workers WHERE status NOT IN ('running', 'draining'))
+), given AS (
     SELECT * FROM unnest(%(turns)s::bigint[], %(opens)s::float[], %(starts)s::int[], %(bytes)s::bigint[])
            AS given(id, opens, starts, bytes)
+     WHERE EXISTS (SELECT FROM may)
 ), open AS MATERIALIZED (
     SELECT turn.id, turn.bin_id, turn.parents FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
 ), bins AS MATERIALIZED (
@@ -98,7 +108,8 @@ WITH given AS (
      WHERE heir.follows_id = closing.id AND heir.closed_at IS NULL AND heir.id NOT IN (SELECT id FROM closing)
     RETURNING heir.bin_id, closing.requests
 ), ended AS (
-    UPDATE jobs_batch SET state = 'done' WHERE id = ANY(%(batches)s) AND state = 'sent'
+    UPDATE jobs_batch SET state = 'done'
+     WHERE id = ANY(%(batches)s) AND state = 'sent' AND EXISTS (SELECT FROM may)
 ), freed AS (
     UPDATE jobs_bin AS bin
        SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,

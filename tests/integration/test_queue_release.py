@@ -91,6 +91,21 @@ def test_a_main_that_has_given_enough_back_leaves_the_rest_for_its_next_pass(con
     assert all(passes[:-1])
 
 
+def test_a_worker_that_was_marked_failed_closes_no_turn_and_ends_no_batch(connection, worker, taken):
+    term = elect_main(connection, register_node(connection, "manager"))
+    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    before = places()
+
+    close_turns(
+        connection,
+        turns=[ClosedTurn(turn.id, None) for turn in taken.turns],
+        batches=[turn.batch_id for turn in taken.turns],
+        now=NOON,
+    )
+
+    assert (Batch.objects.get().state, places()) == ("sent", before)
+
+
 def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_outcome(connection, worker, taken):
     # The batch ends with the flush of its last outcome, its turn is closed by a later statement.
     close_turns(connection, batches=[turn.batch_id for turn in taken.turns], now=NOON)
