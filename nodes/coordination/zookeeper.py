@@ -201,8 +201,6 @@ class ZooKeeperCoordination:
         # Guards the session, on which one thing is done at a time.
         self._lock = threading.RLock()
         self._session: Session | None = None
-        # The session in which the tree was found or made.
-        self._made: Session | None = None
         # The session in which the node has joined.
         self._joined: Session | None = None
         self._closing = threading.Event()
@@ -240,7 +238,8 @@ class ZooKeeperCoordination:
         began_at = self._clock()
         with self._asking() as session:
             self._make_tree(session)
-            self._again(lambda: self._join(session, wanted))
+            with self._wholly():
+                self._again(lambda: self._join(session, wanted))
             self._joined = session
             self._office = None
             self._beaten_at = began_at
@@ -270,9 +269,7 @@ class ZooKeeperCoordination:
         began_at = self._clock()
         with self._asking() as session:
             session.sync(self._tree.root)
-            mine = session.stat(self._tree.member(self._node))
-            if session is not self._joined or mine is None or mine.session != session.id:
-                raise self._is_no_member()
+            self._must_be_member(session)
             self._beaten_at = began_at
             self._trust.renew(began_at=began_at)
 
@@ -283,7 +280,8 @@ class ZooKeeperCoordination:
             if session is not self._joined:
                 return
             self._joined = None
-            self._again(lambda: self._leave(session))
+            with self._wholly():
+                self._again(lambda: self._leave(session))
 
     def _leave(self, session: Session) -> None:
         tree = self._tree
@@ -310,7 +308,8 @@ class ZooKeeperCoordination:
         operations = self._difference(session, job, items)
         if not operations:
             return False
-        if session is not self._joined or session.stat(tree.available(self._node, job)) is None:
+        self._must_be_member(session)
+        if session.stat(tree.available(self._node, job)) is None:
             raise self._is_no_member(job)
         needs = [Check(tree.available(self._node, job)), Check(tree.member(self._node))]
         self._commit(session, guards, operations, needs=needs)
@@ -320,13 +319,9 @@ class ZooKeeperCoordination:
         tree = self._tree
         with self._asking() as session:
             session.sync(tree.root)
-            try:
-                jobs = sorted(session.children(tree.assigned(self._node)))
-                shares = session.children_of([tree.assigned(self._node, job) for job in jobs])
-            except Absent:
-                raise self._is_no_member() from None
-            if session is not self._joined:
-                raise self._is_no_member()
+            self._must_be_member(session)
+            jobs = sorted(session.children(tree.assigned(self._node)))
+            shares = session.children_of([tree.assigned(self._node, job) for job in jobs])
         return {job: items for job, items in zip(jobs, shares, strict=True) if items}
 
     # --- The main --------------------------------------------------------------------------------
@@ -335,8 +330,7 @@ class ZooKeeperCoordination:
         tree = self._tree
         with self._asking() as session:
             session.sync(tree.root)
-            if session is not self._joined:
-                raise self._is_no_member()
+            self._must_be_member(session)
             latches = session.children(tree.latches)
             latch = self._latch(latches, session)
             if latch is None:
@@ -347,26 +341,28 @@ class ZooKeeperCoordination:
                 latches = session.children(tree.latches)
             data, stat = session.get(tree.term)
             written = _Term.parse(data)
-            self._office = None
             if min(latches, key=_place) != latch:
+                self._office = None
                 self._tell_of_a_higher_term(session, written, stat)
             elif written.latch == latch and written.term >= self._known:
                 self._office = Office(main=self._node, term=written.term)
             else:
-                self._take_office(session, latch=latch, written=written, stat=stat)
+                self._office = self._take_office(session, latch=latch, written=written, stat=stat)
             self._known = max(self._known, written.term, self._office.term if self._office else 0)
         return self.office
 
-    def _take_office(self, session: Session, *, latch: str, written: _Term, stat: Stat) -> None:
+    def _take_office(self, session: Session, *, latch: str, written: _Term, stat: Stat) -> Office | None:
         floor = self._floor
         term = max(written.term, self._known, 0 if floor is None else floor.read()) + 1
         if floor is not None and not floor.note(term):
             # Somebody else was faster. There is a next time.
-            return
+            return None
         taken = _Term(term=term, main=self._node, latch=latch)
-        with suppress(Conflict):
+        try:
             session.commit([Check(self._tree.latch(latch)), Set(self._tree.term, stat.version, taken.data())])
-            self._office = Office(main=self._node, term=term)
+        except Conflict:
+            return None
+        return Office(main=self._node, term=term)
 
     def _tell_of_a_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
         """Have a main whose term is not the highest that there was take office anew."""
@@ -705,7 +701,7 @@ class ZooKeeperCoordination:
                 yield self._session
             except Absent as error:
                 # Somebody removed what is ours; who joins again makes it anew.
-                self._made = self._joined = None
+                self._joined = None
                 self._trust.revoke()
                 self._office = None
                 raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
@@ -724,7 +720,6 @@ class ZooKeeperCoordination:
             self._guarding.start()
         session.reconnected = self._set_watches
         if is_there:
-            self._made = session
             self._set_watches(session)
         return session
 
@@ -747,21 +742,21 @@ class ZooKeeperCoordination:
 
     def _make_tree(self, session: Session) -> None:
         """Make what a cluster needs, where it is not there."""
-        if self._made is session:
-            return
         parts = self._tree.root.split("/")[1:]
-        for depth in range(1, len(parts)):
-            self._make(session, "/" + "/".join(parts[:depth]))
-        self._make(session, self._tree.root, _MARK)
-        for path in self._tree.folders:
-            self._make(session, path)
-        self._made = session
-        self._set_watches(session)
+        above = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts))]
+        made = [self._make(session, path) for path in above]
+        made.append(self._make(session, self._tree.root, _MARK))
+        made += [self._make(session, path) for path in self._tree.folders]
+        if any(made):
+            # Watches on what was not there may not have been set.
+            self._set_watches(session)
 
-    def _make(self, session: Session, path: str, data: bytes = b"") -> None:
-        if session.stat(path) is None:
-            with suppress(Conflict):
-                session.create(path, data)
+    def _make(self, session: Session, path: str, data: bytes = b"") -> bool:
+        if session.stat(path) is not None:
+            return False
+        with suppress(Conflict):
+            session.create(path, data)
+        return True
 
     def _drop(self) -> None:
         """Throw the session away; a node that was a member has to join again."""
@@ -842,6 +837,21 @@ class ZooKeeperCoordination:
         latches = sorted(session.children(self._tree.latches))
         names = session.get_of([self._tree.latch(latch) for latch in latches])
         return [latch for latch, name in zip(latches, names, strict=True) if name and name[0] == self._node.encode()]
+
+    @contextmanager
+    def _wholly(self) -> Iterator[None]:
+        """What is done in part, or perhaps, is undone: with the session goes whatever it made the others believe."""
+        try:
+            yield
+        except BaseException:
+            self._drop()
+            raise
+
+    def _must_be_member(self, session: Session) -> None:
+        """Make sure that it is this process that is a member under this name, and in this session."""
+        mine = session.stat(self._tree.member(self._node))
+        if session is not self._joined or mine is None or mine.session != session.id:
+            raise self._is_no_member()
 
     def _is_no_member(self, job: str = "") -> NotMember:
         self._trust.revoke()

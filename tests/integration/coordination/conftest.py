@@ -112,8 +112,9 @@ class Bench:
 class DatabaseBench(Bench):
     """In the tests' PostgreSQL. What befalls a server is made in front of it: others use it too."""
 
-    # What the question for a lock has in it.
+    # What only the question for a lock has in it, and the wish to join.
     asks_for_a_lock = b"INSERT INTO nodes_itemlock"
+    asks_to_join = b"INSERT INTO nodes_coordinationmember"
 
     def __init__(self, dsn):
         super().__init__()
@@ -130,6 +131,7 @@ class ZooKeeperBench(Bench):
     """In a ZooKeeper of the tests' own."""
 
     asks_for_a_lock = b"work-share-"
+    asks_to_join = b"/available"
 
     def __init__(self, server):
         super().__init__()

@@ -170,14 +170,29 @@ def test_who_joins_again_does_nothing_until_he_is_told(bench):
     assert a.look().members == {"a": {"reports"}}
 
 
+def test_who_never_heard_whether_he_joined_is_no_member_for_long(bench):
+    a, watcher = bench.node("a"), bench.node("watcher")
+    lost = bench.proxy(a).lose_answer(bench.asks_to_join)
+
+    with pytest.raises(Unreachable):
+        a.join(POOLS)
+
+    lost.result(10)
+    assert not a.is_member
+    wait_until(lambda: is_gone(a, seen_by=watcher))
+    with pytest.raises(NotMember):
+        patiently(a.beat)
+
+
 def test_of_two_processes_of_one_name_the_later_has_it(bench):
     former = bench.node("a", joins=POOLS)
     former.campaign()
 
     later = bench.node("a", joins={"mails": ["all"]})
 
-    with pytest.raises(NotMember):
-        former.beat()
+    for call in (former.mine, former.campaign, former.beat):
+        with pytest.raises(NotMember):
+            call()
     assert not former.is_member
     assert former.office is None
     assert later.campaign() is not None
