@@ -5,13 +5,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.db import connection as django_connection
 
-from jobs.models import ThrottlePolicy
+from jobs import policies
+from jobs.models import Seed, ThrottlePolicy
 from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
 from jobs.throttling.windows import ALWAYS, Window
-from tests.factories import make_policy, make_rule
+from tests.factories import make_job, make_policy, make_rule
+from tests.rival import Rival
 
 pytestmark = pytest.mark.django_db
 
@@ -128,6 +131,30 @@ def test_the_version_stays_where_nothing_changes():
     policy.save()
 
     assert version_of(policy) == 1
+
+
+# --- Deleted -----------------------------------------------------------------------------------------
+
+
+def test_no_seed_is_given_a_policy_that_is_being_deleted(other_connection):
+    policy, seed = make_policy(), make_job().seeds.get()
+    with transaction.atomic():
+        policies.delete(policy.pk, everywhere=True)
+        rival = Rival(other_connection, django_connection.connection)
+        rival.waits_in(give_elsewhere, seed.pk, policy)
+
+    with pytest.raises(IntegrityError):
+        rival.result()
+    rival.end()
+    assert Seed.objects.get().policy is None
+
+
+def give_elsewhere(seed_id, policy):
+    """In another thread, which has a connection of its own."""
+    try:
+        Seed.objects.filter(pk=seed_id).update(policy=policy)
+    finally:
+        django_connection.close()
 
 
 # --- What cannot be stored -------------------------------------------------------------------------
