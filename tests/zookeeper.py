@@ -18,29 +18,45 @@ class ZooKeeper:
     """The server; its port stays the same over restarts. What it prints is in `log`."""
 
     def __init__(self, directory: Path) -> None:
+        (self.port,) = _free_ports(1)
+        self._prepare(directory)
+        self.start()
+
+    def _prepare(self, directory: Path, *, further: str = "") -> None:
         missing = [str(path) for path in (_JAR, _JAVA) if not path.exists()]
         assert not missing, f"{' and '.join(missing)} missing: install Debian's package zookeeper"
         self._directory = directory
         self._data = directory / "data"
-        self.log = directory / "log"
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self.port = listening.getsockname()[1]
         self._data.mkdir(parents=True)
+        self.log = directory / "log"
+        self._process: subprocess.Popen[bytes] | None = None
         (directory / "zoo.cfg").write_text(
             f"tickTime={_TICK}\ndataDir={self._data}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             "admin.enableServer=false\nmaxClientCnxns=0\nmaxSessionTimeout=60000\n4lw.commands.whitelist=srvr,mntr\n"
+            f"{further}"
         )
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
 
     def start(self) -> None:
         """Start it, after whatever end; returns when it answers."""
+        self.launch()
+        try:
+            self.wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def launch(self) -> None:
+        """Start it, and do not wait."""
         command = [
             _JAVA, "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64",
-            "-cp", _JAR, "org.apache.zookeeper.server.ZooKeeperServerMain", self._directory / "zoo.cfg",
+            "-cp", _JAR, "org.apache.zookeeper.server.quorum.QuorumPeerMain", self._directory / "zoo.cfg",
         ]  # fmt: skip
         with self.log.open("ab") as log:
             self._process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log)
+
+    def wait(self) -> None:
+        """Return when it answers."""
+        assert self._process is not None
         deadline = time.monotonic() + 60
         while "Mode:" not in self.ask("srvr"):
             assert self._process.poll() is None, f"ZooKeeper ended: {self.log.read_text()[-2000:]}"
@@ -89,3 +105,49 @@ class ZooKeeper:
             self._data.mkdir()
         else:
             shutil.copytree(backup, self._data)
+
+
+class Ensemble:
+    """Three of them, of which one leads."""
+
+    def __init__(self, directory: Path) -> None:
+        ports = _free_ports(9)
+        numbered = list(enumerate(zip(*[iter(ports)] * 3, strict=True), start=1))
+        peers = "".join(f"server.{number}=127.0.0.1:{peer}:{vote}\n" for number, (_client, peer, vote) in numbered)
+        self.servers = [_Member(directory / str(number), number, client, peers) for number, (client, *_) in numbered]
+        try:
+            for server in self.servers:
+                server.launch()
+            for server in self.servers:
+                server.wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    @property
+    def leader(self) -> ZooKeeper:
+        (leading,) = (server for server in self.servers if "Mode: leader" in server.ask("srvr"))
+        return leading
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+
+class _Member(ZooKeeper):
+    """One of an ensemble."""
+
+    def __init__(self, directory: Path, number: int, port: int, peers: str) -> None:
+        self.port = port
+        self._prepare(directory, further=f"initLimit=20\nsyncLimit=10\n{peers}")
+        (self._data / "myid").write_text(f"{number}\n")
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        listening = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _port in range(count)]
+        return [one.getsockname()[1] for one in listening]

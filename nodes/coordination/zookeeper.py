@@ -78,6 +78,14 @@ _TRIES: Final = 10
 _LOOKS: Final = 10
 
 
+# What reading what is no JSON of ours may raise.
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+
+# No lease is as long (seconds), and no moment as late (milliseconds): a lock that says so is garbage.
+_LONGEST: Final = 10 * 365 * 24 * 3600
+_LATEST: Final = 200_000_000_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Versions:
     """What a sight rested on: versions, and who had which items below which nodes, so that these can be removed."""
@@ -100,7 +108,7 @@ class _Term:
 
     @classmethod
     def parse(cls, data: bytes) -> "_Term":
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(*_UNREADABLE):
             said = json.loads(data)
             return cls(term=int(said["term"]), main=str(said["main"]), latch=str(said["latch"]))
         return cls(term=0)
@@ -127,7 +135,7 @@ class _Lease:
     @classmethod
     def parse(cls, data: bytes) -> "_Lease | None":
         """Return what was written, or None where it is no lock of ours."""
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(*_UNREADABLE):
             said = json.loads(data)
             lease = cls(
                 token=str(said["uuid"]),
@@ -137,7 +145,8 @@ class _Lease:
                 host=str(said["hostname"]),
                 since=None if said["since"] is None else int(said["since"]),
             )
-            return lease if 0 <= lease.seconds < _LONGEST else None
+            is_possible = 0 <= lease.seconds < _LONGEST and 0 <= (lease.since or 0) < _LATEST
+            return lease if is_possible else None
         return None
 
     @classmethod
@@ -159,9 +168,6 @@ class _Lease:
             "since": self.since,
         }
         return json.dumps(said).encode()
-
-
-_LONGEST: Final = 10 * 365 * 24 * 3600
 
 
 class ZooKeeperCoordination:

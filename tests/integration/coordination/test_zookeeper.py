@@ -11,10 +11,12 @@ from nodes.assignment.spread import evenly_spread
 from nodes.coordination.database import DatabaseFloor
 from nodes.coordination.paths import Tree
 from nodes.coordination.port import ItemLock, NotMember, Refused, Unreachable
+from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
 from tests.cluster import wait_until
 from tests.integration.coordination.conftest import TIMEOUT
 from tests.integration.coordination.test_clusters import POOLS, come_back, patiently, rebalance
+from tests.zookeeper import Ensemble
 
 LONG = dt.timedelta(seconds=60)
 NORTH = WorkItem("reports", "north")
@@ -168,6 +170,37 @@ def test_what_is_no_address_is_refused(text, credentials, sentence):
         Address.parse(text, credentials=credentials)
 
 
+def test_an_ensemble_whose_leader_dies_goes_on_with_what_it_had(bench, tmp_path):
+    ensemble = Ensemble(tmp_path / "ensemble")
+    address = Address(hosts=ensemble.hosts, root=bench.root)
+    nodes = [
+        ZooKeeperCoordination(address=address, cluster="jobs", node=name, timeout=dt.timedelta(seconds=8))
+        for name in "ab"
+    ]
+    a, b = nodes
+    try:
+        for node in nodes:
+            node.join(POOLS)
+        rebalance(a)
+        shares, term = b.look().shares, a.office.term
+        lock = a.acquire(NORTH, lease=LONG)
+
+        ensemble.leader.stop()
+
+        for node in nodes:
+            patiently(node.beat)
+        assert patiently(b.look).shares == shares
+        assert (a.campaign().term, b.campaign()) == (term, None)
+        assert b.lock_of(NORTH).holder == "a"
+        assert a.release(lock)
+        a.leave()
+        assert b.campaign().term > term
+    finally:
+        for node in nodes:
+            node.close()
+        ensemble.stop()
+
+
 # --- What lost its memory ------------------------------------------------------------------------
 
 
@@ -284,6 +317,11 @@ def remove(session, path):
 # --- Locks ---------------------------------------------------------------------------------------
 
 
+def a_lock_with(**facts):
+    said = {"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": None, "lease": 60, **facts}
+    return json.dumps(said).encode()
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
@@ -291,8 +329,14 @@ def remove(session, path):
         b"held",
         b"{}",
         b"[1]",
-        b'{"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": null, "lease": 1e99}',
+        b"[" * 100_000,
+        a_lock_with(lease=1e99),
+        a_lock_with(lease=-1),
+        a_lock_with(lease=float("nan")),
+        a_lock_with(since=float("inf")),
+        a_lock_with(since=10**30),
     ],
+    ids=range(10),
 )
 def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garbage):
     a = bench.node("a")
