@@ -26,18 +26,18 @@ from psycopg.rows import namedtuple_row
 from nodes.assignment.pools import Shares, WorkItem
 from nodes.connections import PatientConnection, connect
 from nodes.coordination.names import checked, checked_pools
+from nodes.coordination.participant import Participant, lock_held
 from nodes.coordination.port import (
     ClusterState,
     ItemLock,
     LockSeen,
     NotMain,
-    NotMember,
     Office,
     Outdated,
     Refused,
     Unreachable,
 )
-from nodes.trust import Clock, TrustWindow, seconds_since_boot
+from nodes.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ class _Versions(NamedTuple):
     assignments: int
 
 
-class DatabaseCoordination:
+class DatabaseCoordination(Participant):
     """One node's way to a cluster whose state is in PostgreSQL (the contract is `port.Coordination`)."""
 
     def __init__(
@@ -212,32 +212,12 @@ class DatabaseCoordination:
         Raises:
             BadName: the cluster or the node has a name that cannot be.
         """
+        super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._dsn = dsn
-        self._timeout = timeout
-        self._clock = clock
-        self._node = checked("node", node)
-        self._who = {"cluster": checked("cluster", cluster), "node": self._node, "instance": uuid4()}
-        self._trust = TrustWindow(timeout=timeout, clock=clock)
-        self._office: Office | None = None
-        # Asked for, and not answered: by item the token under which it may be mine.
-        self._doubtful: dict[WorkItem, UUID] = {}
-        # Guards the connection, on which one thing is done at a time.
-        self._lock = threading.RLock()
+        self._who = {"cluster": cluster, "node": node, "instance": uuid4()}
         self._connection: PatientConnection[Any] | None = None
         self._closing = threading.Event()
         self._watching: threading.Thread | None = None
-
-    @property
-    def node(self) -> str:
-        return self._node
-
-    @property
-    def office(self) -> Office | None:
-        return self._office if self._trust.may_begin else None
-
-    @property
-    def is_member(self) -> bool:
-        return self._trust.may_begin
 
     def connect(self) -> None:
         with self._asking() as connection:
@@ -245,7 +225,7 @@ class DatabaseCoordination:
 
     def close(self) -> None:
         self._closing.set()
-        self._trust.revoke()
+        self._lose_place()
         with self._lock:
             self._disconnect()
         if self._watching is not None:
@@ -278,8 +258,7 @@ class DatabaseCoordination:
         self._trust.renew(began_at=began_at)
 
     def leave(self) -> None:
-        self._trust.revoke()
-        self._office = None
+        self._lose_place()
         with self._asking() as connection, connection.transaction():
             office = self._lock_cluster(connection)
             if connection.execute(_LEAVE, self._who).rowcount == 0:
@@ -389,15 +368,8 @@ class DatabaseCoordination:
     # --- Locks -----------------------------------------------------------------------------------
 
     def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
-        checked("job", item.job)
-        checked("item", item.item)
-        with self._lock:
-            token = self._doubtful.pop(item, None) or uuid4()
-            try:
-                return self._acquire(item, token, lease=lease, note=note)
-            except Unreachable:
-                self._doubtful[item] = token
-                raise
+        with self._token_for(item) as token:
+            return self._acquire(item, token, lease=lease, note=note)
 
     def _acquire(self, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str) -> ItemLock | LockSeen:
         facts = {**self._facts_of(item, token, lease=lease), "note": note, "host": socket.gethostname()}
@@ -407,8 +379,7 @@ class DatabaseCoordination:
                 taken = connection.execute(_ACQUIRE, facts).fetchone()
                 seen = None if taken else connection.execute(_LOCKS, facts).fetchone()
             if taken is not None:
-                held_until = began_at + lease.total_seconds()
-                return ItemLock(item=item, token=token, since=taken.since, held_until=held_until, note=note)
+                return lock_held(item, token, since=taken.since, began_at=began_at, lease=lease, note=note)
             # Given back between the two statements, it is free.
             if seen is not None:
                 return _lock_seen(seen)
@@ -418,8 +389,7 @@ class DatabaseCoordination:
         with self._asking() as connection:
             if connection.execute(_PROLONG, self._facts_of(lock.item, lock.token, lease=lease)).rowcount == 0:
                 return None
-        held_until = began_at + lease.total_seconds()
-        return ItemLock(item=lock.item, token=lock.token, since=lock.since, held_until=held_until, note=lock.note)
+        return lock_held(lock.item, lock.token, since=lock.since, began_at=began_at, lease=lease, note=lock.note)
 
     def release(self, lock: ItemLock) -> bool:
         with self._asking() as connection:
@@ -523,14 +493,6 @@ class DatabaseCoordination:
     def _is_main_there(self, connection: psycopg.Connection[Any]) -> bool:
         row = connection.execute(_IS_MAIN_THERE, self._who).fetchone()
         return row is not None and bool(row[0])
-
-    def _is_no_member(self, job: str = "") -> NotMember:
-        self._trust.revoke()
-        self._office = None
-        able = f" that can do {job}" if job else ""
-        return NotMember(
-            f"node {self._node} is no member of cluster {self._who['cluster']}{able}: it has to join again"
-        )
 
     def _facts_of(self, item: WorkItem, token: UUID, *, lease: dt.timedelta = dt.timedelta()) -> dict[str, object]:
         return {**self._who, "job": item.job, "item": item.item, "token": token, "lease": lease}

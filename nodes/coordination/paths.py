@@ -17,6 +17,9 @@ from typing import Final
 
 from nodes.assignment.pools import WorkItem
 
+# What stands in the root of ours, so that nobody works in a tree of something else.
+MARK: Final = b"crawlctl coordination"
+
 _PREFIX: Final = "work-share-"
 _SUFFIX: Final = ".lock"
 

@@ -14,27 +14,22 @@ own session: kazoo would keep it alive for a process whose work hangs.
 The term is counted in a node. A ZooKeeper that was wiped, or restored from an old backup, has an old number there, or
 none. So a new term is higher than what the node says, than what this process ever saw, and than the floor, where there
 is one; and a member that knows a higher one writes that down, upon which the main of a lower one has to take office anew.
-
-The lease of a lock runs from the server's time of its last change to the server's time of now, which who asks for the lock of
-another learns by writing to the root. The clocks of an ensemble's servers have to agree to within a fraction of a lease;
-those of nodes need not.
 """
 
 import datetime as dt
 import json
 import logging
-import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
-from uuid import UUID, uuid4
 
 from nodes.assignment.pools import Shares, WorkItem
-from nodes.coordination.names import checked, checked_pools
-from nodes.coordination.paths import Tree, item_of_lock
+from nodes.coordination.names import checked_pools
+from nodes.coordination.participant import Participant
+from nodes.coordination.paths import MARK, Tree
 from nodes.coordination.port import (
     ClusterState,
     Floor,
@@ -47,7 +42,9 @@ from nodes.coordination.port import (
     Refused,
     Unreachable,
 )
+from nodes.coordination.zookeeper_locks import ZooKeeperLocks
 from nodes.coordination.zookeeper_session import (
+    UNREADABLE,
     Absent,
     Address,
     Check,
@@ -59,31 +56,17 @@ from nodes.coordination.zookeeper_session import (
     Set,
     Stat,
 )
-from nodes.trust import Clock, TrustWindow, seconds_since_boot
+from nodes.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
-# What stands in the root of ours, so that nobody works in a tree of something else.
-_MARK: Final = b"crawlctl coordination"
-
-# Operations of one transaction: the paths of so many stay well below what a server reads at once (1 MB).
-_AT_ONCE: Final = 1000
 
 # How often a transaction that was overtaken is made from a fresh sight. As many as DJM gives its registrations.
 _TRIES: Final = 10
 
 # A read of many nodes that finds one gone, and one of the versions changed, begins anew.
 _LOOKS: Final = 10
-
-
-# What reading what is no JSON of ours may raise.
-_UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
-
-# No lease is as long (seconds), and no moment as late (milliseconds): a lock that says so is garbage.
-_LONGEST: Final = 10 * 365 * 24 * 3600
-_LATEST: Final = 200_000_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +91,7 @@ class _Term:
 
     @classmethod
     def parse(cls, data: bytes) -> "_Term":
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             said = json.loads(data)
             return cls(term=int(said["term"]), main=str(said["main"]), latch=str(said["latch"]))
         return cls(term=0)
@@ -117,60 +100,7 @@ class _Term:
         return json.dumps({"term": self.term, "main": self.main, "latch": self.latch}).encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lease:
-    """
-    What is written in a lock: DJM's fields, by its names, and ours. A lock that was given back is empty.
-
-    `since` is the server's time in milliseconds; it is not known before the lock was written for the first time.
-    """
-
-    token: str
-    node: str
-    seconds: float
-    note: str = ""
-    host: str = ""
-    since: int | None = None
-
-    @classmethod
-    def parse(cls, data: bytes) -> "_Lease | None":
-        """Return what was written, or None where it is no lock of ours."""
-        with suppress(*_UNREADABLE):
-            said = json.loads(data)
-            lease = cls(
-                token=str(said["uuid"]),
-                node=str(said["node"]),
-                seconds=float(said["lease"]),
-                note=str(said["metadata"]),
-                host=str(said["hostname"]),
-                since=None if said["since"] is None else int(said["since"]),
-            )
-            is_possible = 0 <= lease.seconds < _LONGEST and 0 <= (lease.since or 0) < _LATEST
-            return lease if is_possible else None
-        return None
-
-    @classmethod
-    def is_of(cls, token: UUID, data: bytes) -> bool:
-        """Whether this was written under a token."""
-        lease = cls.parse(data)
-        return lease is not None and lease.token == token.hex
-
-    def data(self) -> bytes:
-        expires_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
-        said = {
-            "uuid": self.token,
-            # For people who look, by this node's clock; nobody decides by it.
-            "expirationTimestamp": int(expires_at.timestamp() * 1000),
-            "metadata": self.note,
-            "hostname": self.host,
-            "node": self.node,
-            "lease": self.seconds,
-            "since": self.since,
-        }
-        return json.dumps(said).encode()
-
-
-class ZooKeeperCoordination:
+class ZooKeeperCoordination(Participant):
     """One node's way to a cluster whose state is in ZooKeeper (the contract is `port.Coordination`)."""
 
     def __init__(
@@ -189,40 +119,20 @@ class ZooKeeperCoordination:
         Raises:
             BadName: the cluster or the node has a name that cannot be.
         """
+        super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._address = address
-        self._cluster = checked("cluster", cluster)
-        self._node = checked("node", node)
         self._tree = Tree(f"{address.root}/{cluster}")
-        self._timeout = timeout
-        self._clock = clock
+        self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock)
         self._floor = floor
-        self._trust = TrustWindow(timeout=timeout, clock=clock)
         self._beaten_at = clock()
-        self._office: Office | None = None
         # The highest term that was ever seen from here, whatever became of ZooKeeper since.
         self._known = 0
-        # Asked for, and not answered: by item the token under which it may be mine.
-        self._doubtful: dict[WorkItem, UUID] = {}
         self._wake: Callable[[], None] | None = None
-        # Guards the session, on which one thing is done at a time.
-        self._lock = threading.RLock()
         self._session: Session | None = None
         # The session in which the node has joined.
         self._joined: Session | None = None
         self._closing = threading.Event()
         self._guarding: threading.Thread | None = None
-
-    @property
-    def node(self) -> str:
-        return self._node
-
-    @property
-    def office(self) -> Office | None:
-        return self._office if self._trust.may_begin else None
-
-    @property
-    def is_member(self) -> bool:
-        return self._trust.may_begin
 
     def connect(self) -> None:
         with self._asking() as session:
@@ -230,8 +140,7 @@ class ZooKeeperCoordination:
 
     def close(self) -> None:
         self._closing.set()
-        self._trust.revoke()
-        self._office = None
+        self._lose_place()
         with self._lock:
             self._drop()
         if self._guarding is not None:
@@ -269,7 +178,7 @@ class ZooKeeperCoordination:
         operations += [Create(tree.available(self._node, job)) for job in sorted(pools)]
         for job, items in sorted(pools.items()):
             operations += self._difference(session, job, items)
-        self._commit(session, guards, operations)
+        session.commit_in_parts(guards, operations)
 
     def beat(self) -> None:
         began_at = self._clock()
@@ -280,8 +189,7 @@ class ZooKeeperCoordination:
             self._trust.renew(began_at=began_at)
 
     def leave(self) -> None:
-        self._trust.revoke()
-        self._office = None
+        self._lose_place()
         with self._asking() as session:
             if session is not self._joined:
                 return
@@ -300,7 +208,7 @@ class ZooKeeperCoordination:
         latch = self._latch(session.children(tree.latches), session)
         operations.append(Delete(tree.member(self._node)))
         operations += [] if latch is None else [Delete(tree.latch(latch))]
-        self._commit(session, guards, operations)
+        session.commit_in_parts(guards, operations)
 
     def change_pool(self, job: str, items: Collection[str]) -> bool:
         wanted = checked_pools({job: items})[job]
@@ -318,7 +226,7 @@ class ZooKeeperCoordination:
         if session.stat(tree.available(self._node, job)) is None:
             raise self._is_no_member(job)
         needs = [Check(tree.available(self._node, job)), Check(tree.member(self._node))]
-        self._commit(session, guards, operations, needs=needs)
+        session.commit_in_parts(guards, operations, needs=needs)
         return True
 
     def mine(self) -> Mapping[str, frozenset[str]]:
@@ -487,25 +395,8 @@ class ZooKeeperCoordination:
             if operations:
                 guards = [Set(tree.pool_version, versions.pools)]
                 self._commit_as_main(session, guards, operations, seen=seen, office=office)
-            self._forget_locks(session, seen=seen)
+            self._locks.forget(session, seen=seen)
         return idle
-
-    def _forget_locks(self, session: Session, *, seen: ClusterState) -> None:
-        """Remove the nodes of locks that nobody has, of items that no pool has any more."""
-        tree = self._tree
-        counting = self._counting(session, tree.all_locks)
-        strange = self._all_locks(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))
-        if strange:
-            now = self._server_time(session)
-            free = [
-                Delete(tree.lock(item), stat.version)
-                for item, data, stat in strange
-                if _is_free(item, data, stat, now=now)
-            ]
-            if free:
-                # Where somebody takes one just now, there is a next time.
-                with suppress(Conflict):
-                    self._commit(session, [counting], [*free])
 
     def _commit_as_main(
         self,
@@ -530,7 +421,7 @@ class ZooKeeperCoordination:
         if (seen.main, seen.term) != (office.main, office.term):
             raise Outdated("the main has changed since it was looked; look again")
         try:
-            self._commit(session, guards, operations, needs=[*checks, Check(tree.latch(latch)), *needs])
+            session.commit_in_parts(guards, operations, needs=[*checks, Check(tree.latch(latch)), *needs])
         except Conflict:
             written = _Term.parse(session.get(tree.term)[0])
             if (written.term, written.latch) != (office.term, latch) or session.stat(tree.latch(latch)) is None:
@@ -543,136 +434,26 @@ class ZooKeeperCoordination:
     # --- Locks -----------------------------------------------------------------------------------
 
     def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
-        checked("job", item.job)
-        checked("item", item.item)
-        with self._asking() as session:
-            token = self._doubtful.pop(item, None) or uuid4()
-            try:
-                return self._again(lambda: self._acquire(session, item, token, lease=lease, note=note))
-            except Unreachable:
-                self._doubtful[item] = token
-                raise
-
-    def _acquire(
-        self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
-    ) -> ItemLock | LockSeen:
-        path = self._tree.lock(item)
-        mine = self._lease(token, lease=lease, note=note)
-        whole = self._whole_locks(session)
-        began_at = self._clock()
-        if session.stat(path) is None:
-            stat = self._make_lock(session, item, mine)
-        else:
-            data, there = session.get(path)
-            seen = None if _Lease.is_of(token, data) else self._lock_seen(session, item, data, there)
-            if seen is not None and not seen.has_expired:
-                return seen
-            began_at = self._clock()
-            session.commit([whole, Set(path, there.version, mine.data())])
-            data, stat = session.get(path)
-            if not _Lease.is_of(token, data):
-                raise Conflict("taken over by another at once")
-        return ItemLock(
-            item=item,
-            token=token,
-            since=_moment(stat.changed_at),
-            held_until=began_at + lease.total_seconds(),
-            note=note,
-        )
-
-    def _make_lock(self, session: Session, item: WorkItem, lease: _Lease) -> Stat:
-        try:
-            return session.create(self._tree.lock(item), lease.data())[1]
-        except Absent:
-            with suppress(Conflict):
-                session.create(self._tree.locks(item.job))
-            raise
+        with self._token_for(item) as token, self._asking() as session:
+            return self._again(lambda: self._locks.acquire(session, item, token, lease=lease, note=note))
 
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
-        began_at = self._clock()
-        longer = self._lease(lock.token, lease=lease, note=lock.note, since=lock.since)
-        if not self._change_lock(lock, longer.data()):
-            return None
-        held_until = began_at + lease.total_seconds()
-        return ItemLock(item=lock.item, token=lock.token, since=lock.since, held_until=held_until, note=lock.note)
+        with self._asking() as session:
+            return self._again(lambda: self._locks.prolong(session, lock, lease=lease))
 
     def release(self, lock: ItemLock) -> bool:
-        return self._change_lock(lock, b"")
-
-    def _change_lock(self, lock: ItemLock, data: bytes) -> bool:
-        """Write other data; returns whether the lock was still mine."""
         with self._asking() as session:
-            return self._again(lambda: self._change_lock_once(session, lock, data))
-
-    def _change_lock_once(self, session: Session, lock: ItemLock, data: bytes) -> bool:
-        path = self._tree.lock(lock.item)
-        whole = self._whole_locks(session)
-        try:
-            written, stat = session.get(path)
-        except Absent:
-            return False
-        if not _Lease.is_of(lock.token, written):
-            return False
-        session.commit([whole, Set(path, stat.version, data)])
-        return True
-
-    def _whole_locks(self, session: Session) -> Check:
-        """
-        What makes sure that no lock is removed between what is read after this and what is written.
-
-        A node that is removed and made again begins its versions anew: it would be taken for what it was before.
-        So a lock that is given back stays, empty; and who does remove some counts up the version of `locks`.
-        """
-        return Check(self._tree.all_locks, session.get(self._tree.all_locks)[1].version)
+            return self._again(lambda: self._locks.release(session, lock))
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:
         with self._asking() as session:
             session.sync(self._tree.root)
-            try:
-                data, stat = session.get(self._tree.lock(item))
-            except Absent:
-                return None
-            return self._lock_seen(session, item, data, stat)
+            return self._locks.lock_of(session, item)
 
     def locks(self) -> tuple[LockSeen, ...]:
         with self._asking() as session:
             session.sync(self._tree.root)
-            now = self._server_time(session)
-            there = self._all_locks(session)
-            seen = [_lock_seen(item, data, stat, now=now) for item, data, stat in there]
-        return tuple(sorted((lock for lock in seen if lock is not None), key=lambda lock: lock.item))
-
-    def _all_locks(
-        self, session: Session, *, wanted: Callable[[WorkItem], bool] = lambda _item: True
-    ) -> list[tuple[WorkItem, bytes, Stat]]:
-        """The nodes of all wanted locks, also of those that were given back."""
-        tree = self._tree
-        jobs = sorted(session.children(tree.all_locks))
-        names = zip(jobs, session.children_of([tree.locks(job) for job in jobs]), strict=True)
-        items = [
-            WorkItem(job, item) for job, of_job in names for name in sorted(of_job) if (item := item_of_lock(name))
-        ]
-        asked = [item for item in items if wanted(item)]
-        found = session.get_of([tree.lock(item) for item in asked])
-        return [(item, *there) for item, there in zip(asked, found, strict=True) if there is not None]
-
-    def _lock_seen(self, session: Session, item: WorkItem, data: bytes, stat: Stat) -> LockSeen | None:
-        """What stands in a lock; None where it was given back."""
-        return _lock_seen(item, data, stat, now=self._server_time(session)) if data else None
-
-    def _lease(self, token: UUID, *, lease: dt.timedelta, note: str, since: dt.datetime | None = None) -> _Lease:
-        return _Lease(
-            token=token.hex,
-            node=self._node,
-            seconds=lease.total_seconds(),
-            note=note,
-            host=socket.gethostname(),
-            since=None if since is None else round(since.timestamp() * 1000),
-        )
-
-    def _server_time(self, session: Session) -> int:
-        """The server's time in milliseconds, which it tells of each write."""
-        return session.set(self._tree.root, _MARK).changed_at
+            return self._locks.locks(session)
 
     # --- Watches ---------------------------------------------------------------------------------
 
@@ -708,8 +489,7 @@ class ZooKeeperCoordination:
             except Absent as error:
                 # Somebody removed what is ours; who joins again makes it anew.
                 self._joined = None
-                self._trust.revoke()
-                self._office = None
+                self._lose_place()
                 raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
             except Conflict as error:
                 raise Unreachable(f"the cluster {self._cluster} changed while it was written to: {error}") from error
@@ -741,7 +521,7 @@ class ZooKeeperCoordination:
             data, _stat = session.get(root)
         except Absent:
             return False
-        if data != _MARK:
+        if data != MARK:
             found = f"{data[:40]!r}" if data else ", ".join(sorted(session.children(root))[:3]) or "nothing of ours"
             raise Refused(f"{root} in ZooKeeper is in use by something else: it holds {found}; choose another path")
         return all(session.stat(path) is not None for path in self._tree.folders)
@@ -751,7 +531,7 @@ class ZooKeeperCoordination:
         parts = self._tree.root.split("/")[1:]
         above = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts))]
         made = [self._make(session, path) for path in above]
-        made.append(self._make(session, self._tree.root, _MARK))
+        made.append(self._make(session, self._tree.root, MARK))
         made += [self._make(session, path) for path in self._tree.folders]
         if any(made):
             # Watches on what was not there may not have been set.
@@ -801,19 +581,6 @@ class ZooKeeperCoordination:
         """What counts a version up, if it is what it is now."""
         return Set(path, session.get(path)[1].version)
 
-    def _commit(
-        self, session: Session, guards: list[Set], operations: list[Operation], *, needs: Iterable[Check] = ()
-    ) -> None:
-        """
-        Commit in as few transactions as can be, all of which count up the guards and check what is needed.
-
-        What comes first in `operations` is done first, so where one is overtaken in the middle nothing is assigned twice.
-        """
-        checks = list(needs)
-        for done, first in enumerate(range(0, max(1, len(operations)), _AT_ONCE)):
-            counting = [Set(guard.path, guard.version + done, guard.data) for guard in guards]
-            session.commit([*counting, *checks, *operations[first : first + _AT_ONCE]])
-
     def _removal(self, session: Session, node: str) -> list[Operation]:
         """What removes a worker with all that is below it; nothing where there is none."""
         tree = self._tree
@@ -859,12 +626,6 @@ class ZooKeeperCoordination:
         if session is not self._joined or mine is None or mine.session != session.id:
             raise self._is_no_member()
 
-    def _is_no_member(self, job: str = "") -> NotMember:
-        self._trust.revoke()
-        self._office = None
-        able = f" that can do {job}" if job else ""
-        return NotMember(f"node {self._node} is no member of cluster {self._cluster}{able}: it has to join again")
-
 
 def _removal_of(
     tree: Tree, node: str, available: Iterable[str], assigned: Mapping[str, Iterable[str]]
@@ -880,29 +641,3 @@ def _removal_of(
 def _place(latch: str) -> str:
     """ZooKeeper numbers them with ten digits."""
     return latch[-10:]
-
-
-def _lock_seen(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> LockSeen | None:
-    if not data:
-        return None
-    lease = _Lease.parse(data)
-    if lease is None:
-        return LockSeen(item=item, holder="", since=_moment(stat.changed_at), remaining=dt.timedelta())
-    remaining = dt.timedelta(seconds=lease.seconds, milliseconds=stat.changed_at - now)
-    return LockSeen(
-        item=item,
-        holder=lease.node,
-        since=_moment(stat.changed_at if lease.since is None else lease.since),
-        remaining=max(remaining, dt.timedelta()),
-        note=lease.note,
-        host=lease.host,
-    )
-
-
-def _is_free(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> bool:
-    lock = _lock_seen(item, data, stat, now=now)
-    return lock is None or lock.has_expired
-
-
-def _moment(milliseconds: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(milliseconds / 1000, tz=dt.UTC)

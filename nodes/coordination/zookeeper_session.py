@@ -48,6 +48,13 @@ _REFUSALS: Final = (NoAuthError, AuthFailedError, InvalidACLError)
 _CONFLICTS: Final = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError)
 
 
+# Operations of one transaction: the paths of so many stay well below what a server reads at once (1 MB).
+_AT_ONCE: Final = 1000
+
+# What reading a node's data may raise where it is no JSON of ours.
+UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+
+
 class Absent(Exception):
     """There is no node of this path."""
 
@@ -301,6 +308,22 @@ class Session:
                 raise Conflict(repr(result))
             if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
                 raise self._said(result)
+
+    def commit_in_parts(
+        self, guards: Sequence[Set], operations: Sequence[Operation], *, needs: Iterable[Check] = ()
+    ) -> None:
+        """
+        Commit in as few transactions as can be, all of which count up the guards and check what is needed.
+
+        What comes first in `operations` is done first, also where somebody else is faster in the middle.
+
+        Raises:
+            Conflict: one of them cannot be; of several transactions those before it have been.
+        """
+        checks = list(needs)
+        for done, first in enumerate(range(0, max(1, len(operations)), _AT_ONCE)):
+            counting = [Set(guard.path, guard.version + done, guard.data) for guard in guards]
+            self.commit([*counting, *checks, *operations[first : first + _AT_ONCE]])
 
     # --- Watches ---------------------------------------------------------------------------------
 

@@ -1,0 +1,239 @@
+"""
+Locks of items in ZooKeeper: what is written in them, and how they are taken, within one session.
+
+The lease of a lock runs from the server's time of its last change to the server's time of now, which who asks for the lock of
+another learns by writing to the root. The clocks of an ensemble's servers have to agree to within a fraction of a lease;
+those of nodes need not.
+
+A node that is removed and made again begins its versions anew: it would be taken for what it was before. So a lock that is
+given back stays, empty; and who does remove some counts up the version of `locks`, which every other write checks.
+"""
+
+import datetime as dt
+import json
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.participant import lock_held
+from nodes.coordination.paths import MARK, Tree, item_of_lock
+from nodes.coordination.port import ClusterState, ItemLock, LockSeen
+from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Check, Conflict, Delete, Session, Set, Stat
+from nodes.trust import Clock
+
+# No lease is as long (seconds), and no moment as late (milliseconds): a lock that says so is garbage.
+_LONGEST: Final = 10 * 365 * 24 * 3600
+_LATEST: Final = 200_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lease:
+    """
+    What is written in a lock: DJM's fields, by its names, and ours. A lock that was given back is empty.
+
+    `since` is the server's time in milliseconds; it is not known before the lock was written for the first time.
+    """
+
+    token: str
+    node: str
+    seconds: float
+    note: str = ""
+    host: str = ""
+    since: int | None = None
+
+    @classmethod
+    def parse(cls, data: bytes) -> "_Lease | None":
+        """Return what was written, or None where it is no lock of ours."""
+        with suppress(*UNREADABLE):
+            said = json.loads(data)
+            lease = cls(
+                token=str(said["uuid"]),
+                node=str(said["node"]),
+                seconds=float(said["lease"]),
+                note=str(said["metadata"]),
+                host=str(said["hostname"]),
+                since=None if said["since"] is None else int(said["since"]),
+            )
+            is_possible = 0 <= lease.seconds < _LONGEST and 0 <= (lease.since or 0) < _LATEST
+            return lease if is_possible else None
+        return None
+
+    @classmethod
+    def is_of(cls, token: UUID, data: bytes) -> bool:
+        """Whether this was written under a token."""
+        lease = cls.parse(data)
+        return lease is not None and lease.token == token.hex
+
+    def data(self) -> bytes:
+        expires_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
+        said = {
+            "uuid": self.token,
+            # For people who look, by this node's clock; nobody decides by it.
+            "expirationTimestamp": int(expires_at.timestamp() * 1000),
+            "metadata": self.note,
+            "hostname": self.host,
+            "node": self.node,
+            "lease": self.seconds,
+            "since": self.since,
+        }
+        return json.dumps(said).encode()
+
+
+class ZooKeeperLocks:
+    """The locks of one cluster, as one node takes them. All of it is to be done again where it meets a Conflict or an Absent."""
+
+    def __init__(self, tree: Tree, *, node: str, clock: Clock) -> None:
+        self._tree, self._node, self._clock = tree, node, clock
+
+    def acquire(
+        self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
+    ) -> ItemLock | LockSeen:
+        """Take a lock that is free or has expired; returns it, or whose it is."""
+        path = self._tree.lock(item)
+        mine = self._lease(token, lease=lease, note=note)
+        whole = self._whole(session)
+        began_at = self._clock()
+        if session.stat(path) is None:
+            stat = self._make(session, item, mine)
+        else:
+            data, there = session.get(path)
+            seen = None if _Lease.is_of(token, data) else self._seen(session, item, data, there)
+            if seen is not None and not seen.has_expired:
+                return seen
+            began_at = self._clock()
+            session.commit([whole, Set(path, there.version, mine.data())])
+            data, stat = session.get(path)
+            if not _Lease.is_of(token, data):
+                raise Conflict("taken over by another at once")
+        since = _moment(stat.changed_at)
+        return lock_held(item, token, since=since, began_at=began_at, lease=lease, note=note)
+
+    def _make(self, session: Session, item: WorkItem, lease: _Lease) -> Stat:
+        try:
+            return session.create(self._tree.lock(item), lease.data())[1]
+        except Absent:
+            with suppress(Conflict):
+                session.create(self._tree.locks(item.job))
+            raise
+
+    def prolong(self, session: Session, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
+        """Hold a lock for so long from now; None where it is mine no more."""
+        began_at = self._clock()
+        longer = self._lease(lock.token, lease=lease, note=lock.note, since=lock.since)
+        if not self._change(session, lock, longer.data()):
+            return None
+        return lock_held(lock.item, lock.token, since=lock.since, began_at=began_at, lease=lease, note=lock.note)
+
+    def release(self, session: Session, lock: ItemLock) -> bool:
+        """Give a lock back; returns whether it was still mine."""
+        return self._change(session, lock, b"")
+
+    def _change(self, session: Session, lock: ItemLock, data: bytes) -> bool:
+        """Write other data; returns whether the lock was still mine."""
+        path = self._tree.lock(lock.item)
+        whole = self._whole(session)
+        try:
+            written, stat = session.get(path)
+        except Absent:
+            return False
+        if not _Lease.is_of(lock.token, written):
+            return False
+        session.commit([whole, Set(path, stat.version, data)])
+        return True
+
+    def _whole(self, session: Session) -> Check:
+        """What makes sure that no lock is removed between what is read after this and what is written."""
+        return Check(self._tree.all_locks, session.get(self._tree.all_locks)[1].version)
+
+    def lock_of(self, session: Session, item: WorkItem) -> LockSeen | None:
+        """Whose lock an item has; None where it has none."""
+        try:
+            data, stat = session.get(self._tree.lock(item))
+        except Absent:
+            return None
+        return self._seen(session, item, data, stat)
+
+    def locks(self, session: Session) -> tuple[LockSeen, ...]:
+        """All locks there are, in the order of their items."""
+        now = self._server_time(session)
+        seen = [_lock_seen(item, data, stat, now=now) for item, data, stat in self._nodes(session)]
+        return tuple(sorted((lock for lock in seen if lock is not None), key=lambda lock: lock.item))
+
+    def forget(self, session: Session, *, seen: ClusterState) -> None:
+        """Remove the nodes of locks that nobody has, of items that no pool has any more."""
+        tree = self._tree
+        counting = Set(tree.all_locks, session.get(tree.all_locks)[1].version)
+        strange = self._nodes(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))
+        if strange:
+            now = self._server_time(session)
+            free = [
+                Delete(tree.lock(item), stat.version)
+                for item, data, stat in strange
+                if _is_free(item, data, stat, now=now)
+            ]
+            if free:
+                # Where somebody takes one just now, there is a next time.
+                with suppress(Conflict):
+                    session.commit_in_parts([counting], free)
+
+    def _nodes(
+        self, session: Session, *, wanted: Callable[[WorkItem], bool] = lambda _item: True
+    ) -> list[tuple[WorkItem, bytes, Stat]]:
+        """The nodes of all wanted locks, also of those that were given back."""
+        tree = self._tree
+        jobs = sorted(session.children(tree.all_locks))
+        names = zip(jobs, session.children_of([tree.locks(job) for job in jobs]), strict=True)
+        items = [
+            WorkItem(job, item) for job, of_job in names for name in sorted(of_job) if (item := item_of_lock(name))
+        ]
+        asked = [item for item in items if wanted(item)]
+        found = session.get_of([tree.lock(item) for item in asked])
+        return [(item, *there) for item, there in zip(asked, found, strict=True) if there is not None]
+
+    def _seen(self, session: Session, item: WorkItem, data: bytes, stat: Stat) -> LockSeen | None:
+        """What stands in a lock; None where it was given back."""
+        return _lock_seen(item, data, stat, now=self._server_time(session)) if data else None
+
+    def _lease(self, token: UUID, *, lease: dt.timedelta, note: str, since: dt.datetime | None = None) -> _Lease:
+        return _Lease(
+            token=token.hex,
+            node=self._node,
+            seconds=lease.total_seconds(),
+            note=note,
+            host=socket.gethostname(),
+            since=None if since is None else round(since.timestamp() * 1000),
+        )
+
+    def _server_time(self, session: Session) -> int:
+        """The server's time in milliseconds, which it tells of each write."""
+        return session.set(self._tree.root, MARK).changed_at
+
+
+def _lock_seen(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> LockSeen | None:
+    if not data:
+        return None
+    lease = _Lease.parse(data)
+    if lease is None:
+        return LockSeen(item=item, holder="", since=_moment(stat.changed_at), remaining=dt.timedelta())
+    remaining = dt.timedelta(seconds=lease.seconds, milliseconds=stat.changed_at - now)
+    return LockSeen(
+        item=item,
+        holder=lease.node,
+        since=_moment(stat.changed_at if lease.since is None else lease.since),
+        remaining=max(remaining, dt.timedelta()),
+        note=lease.note,
+        host=lease.host,
+    )
+
+
+def _is_free(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> bool:
+    lock = _lock_seen(item, data, stat, now=now)
+    return lock is None or lock.has_expired
+
+
+def _moment(milliseconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, tz=dt.UTC)
