@@ -126,6 +126,8 @@ def _measure_rebalances(
         leaving.close()
     _tell_of(store, title, "a node has left", left)
     _tell_of(store, title, "a node has come", come)
+    # The one that came last has gone with its connection.
+    _rebalance(store, main_node)
     before = store.written()
     took = [_rebalance(store, main_node)[0] for _round in range(rounds)]
     _tell(
