@@ -40,7 +40,7 @@ CSRF_TRUSTED_ORIGINS = [*_given[table.TRUSTED_ORIGINS]]
 
 # Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.
 _TLS = _given[table.TLS]
-# A throttle policy has 500 rules, and a rule on its page has some twenty fields.
+# Each rule on the page of a throttle policy has some twenty fields.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
 SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0

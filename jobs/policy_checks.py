@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from jobs.lifecycle.period import Period
@@ -11,7 +12,7 @@ from jobs.terms import time_zones
 from jobs.throttling.limits import gap_of
 from jobs.throttling.windows import EVERY_DAY
 
-MOST_RULES: Final = 500
+MOST_RULES: Final = 2_000
 LONGEST_PATTERN: Final = 300
 _LONGEST_NAME: Final = 200
 
@@ -65,7 +66,7 @@ def check(policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: boo
     if policy.time_zone not in time_zones():
         problems["time_zone"] = [f"There is no time zone {policy.time_zone!r}; write one like Europe/Berlin."]
     if len(rules) > MOST_RULES:
-        problems["rules"] = [f"A policy has {MOST_RULES} rules at most; these are {len(rules)}."]
+        problems["rules"] = [f"A policy has {MOST_RULES:,} rules at most; these are {len(rules):,}."]
         return Checked(problems)
     for place, rule in enumerate(rules):
         found = {**_check_numbers(rule), **_check_rule(rule)}
@@ -179,20 +180,19 @@ def is_everything(pattern: str) -> bool:
 def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
     """Rules before which another always holds: what is written there would never count."""
     problems = {}
-    for place, rule in enumerate(rules):
-        hiding = next((number for number, other in enumerate(rules[:place], start=1) if _hides(other, rule)), None)
+    earlier: dict[str, list[tuple[int, RuleWanted]]] = {}
+    for number, rule in enumerate(rules, start=1):
+        pattern = "" if is_everything(rule.pattern) else rule.pattern.lower()
+        before = sorted([*earlier.get("", ()), *(earlier.get(pattern, ()) if pattern else ())], key=itemgetter(0))
+        hiding = next((place for place, other in before if other.is_always_open or other.times == rule.times), None)
         if hiding is not None:
             why = (
                 f"It never holds: rule {hiding} matches the same bins at the same times, and the first that matches holds. "
                 "Put it before that one, or take one of them out."
             )
-            problems[f"rules.{place}"] = [why]
+            problems[f"rules.{number - 1}"] = [why]
+        earlier.setdefault(pattern, []).append((number, rule))
     return problems
-
-
-def _hides(earlier: RuleWanted, later: RuleWanted) -> bool:
-    same_bins = is_everything(earlier.pattern) or earlier.pattern.lower() == later.pattern.lower()
-    return same_bins and (earlier.is_always_open or earlier.times == later.times)
 
 
 # --- What is legal, and should be meant ------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_who_may_not_deny_may_change_the_rest_of_a_policy_that_denies(administra
         ({"min_gap": 0}, "unlimited", "as fast as they answer"),
         ({"time_zone": "Mars/Olympus"}, "time_zone", "write one like Europe/Berlin"),
         ({"rules": "none"}, "rules", "Expected a list"),
-        ({"rules": [{"denies": True}] * 501}, "rules", "500 rules at most"),
+        ({"rules": [{"denies": True}] * 2_001}, "rules", "2,000 rules at most"),
     ],
 )
 def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, field, sentence):
