@@ -14,18 +14,17 @@ from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Carried, hash_of
 from jobs.lifecycle.document import Stage
 from jobs.models import (
-    Bin,
     CarryDown,
     Gate,
     GatedDocument,
     HopCount,
     IndexedDocument,
     Job,
-    Lane,
     Outcome,
     OutLinks,
     QueueItem,
 )
+from jobs.queries.bin_lines import BinLine, read_bin_lines
 from jobs.queue.carried import merged
 
 _A_PAGE: Final = 50
@@ -209,8 +208,7 @@ class DocumentStory:
 
     item: QueueItem
     job: Job
-    host: Bin
-    lane: Lane
+    host: BinLine
     worker: str
     held_by: Sequence[HeldBy]
     links: Sequence[LinkLine]
@@ -232,13 +230,9 @@ class DocumentStory:
         return any(held.version for held in self.held_by)
 
 
-def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
+def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> DocumentStory | None:
     """Read all about one document; None when the job does not know it."""
-    item = (
-        QueueItem.objects.select_related("job", "lane__bin", "batch__worker")
-        .filter(job_id=job_id, hash=document)
-        .first()
-    )
+    item = QueueItem.objects.select_related("job", "lane", "batch__worker").filter(job_id=job_id, hash=document).first()
     if item is None:
         return None
     held = {
@@ -249,8 +243,7 @@ def read_story(*, job_id: int, document: uuid.UUID) -> DocumentStory | None:
     return DocumentStory(
         item=item,
         job=item.job,
-        host=item.lane.bin,
-        lane=item.lane,
+        host=read_bin_lines([item.lane.bin_id], now=now)[0],
         worker=item.batch.worker.name if item.batch and item.batch.worker else "",
         held_by=[
             HeldBy(output.name, output.connector, held[output.pk].version, held[output.pk].indexed_at)

@@ -11,6 +11,7 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent, Outcome
+from jobs.queries.bin_lines import BinLine, read_bin_lines
 from jobs.queries.meter import METER
 from jobs.queries.overview import JobLine, job_lines
 from jobs.terms import INTERVALS
@@ -30,8 +31,7 @@ HAVING sum(amount) > 0
  ORDER BY amount DESC, code
 """
 
-# The counters say how each lane stands, so no document is read. Limits are looked up for the shown
-# hosts only, as stuffing reckons them: the strictest of the policies that running jobs brought.
+# The counters say how each lane stands, so no document is read. What limits the shown hosts is read of them only.
 _HOSTS: Final = """
 WITH counted AS (
     SELECT lane_id,
@@ -46,26 +46,13 @@ WITH counted AS (
               FROM jobs_counterdelta WHERE job_id = %(job)s AND run_no = %(run)s) AS both_
      WHERE measure = 'stage'
      GROUP BY lane_id
-), by_bin AS (
-    SELECT lane.bin_id, min(lane.ready_at) AS ready_at, count(*) OVER () AS hosts,
-           coalesce(sum(pending), 0)::bigint AS pending, coalesce(sum(active), 0)::bigint AS active,
-           coalesce(sum(done), 0)::bigint AS done, coalesce(sum(failed), 0)::bigint AS failed
-      FROM counted JOIN jobs_lane AS lane ON lane.id = counted.lane_id
-     GROUP BY lane.bin_id
-     ORDER BY active DESC, pending DESC, done DESC, lane.bin_id
-     LIMIT %(shown)s
 )
-SELECT bin.name, by_bin.pending, by_bin.active, by_bin.done, by_bin.failed, by_bin.ready_at, by_bin.hosts,
-       bin.back_off_until, bin.open_requests, bin."interval",
-       coalesce(lim.requests, 2), greatest(coalesce(lim.gap, 1), bin."interval")
-  FROM by_bin JOIN jobs_bin AS bin ON bin.id = by_bin.bin_id
-  LEFT JOIN LATERAL (
-       SELECT min(policy.open_requests) AS requests, max(policy.min_gap) AS gap
-         FROM jobs_binlimit AS binlimit
-         JOIN jobs_throttlepolicy AS policy ON policy.id = binlimit.policy_id
-         JOIN jobs_job AS job ON job.id = binlimit.job_id AND (job.phase <> 'inactive' OR job.id = %(job)s)
-        WHERE binlimit.bin_id = bin.id) AS lim ON true
- ORDER BY by_bin.active DESC, by_bin.pending DESC, by_bin.done DESC, bin.name
+SELECT lane.bin_id, coalesce(sum(pending), 0)::bigint AS pending, coalesce(sum(active), 0)::bigint AS active,
+       coalesce(sum(done), 0)::bigint AS done, coalesce(sum(failed), 0)::bigint AS failed, count(*) OVER () AS hosts
+  FROM counted JOIN jobs_lane AS lane ON lane.id = counted.lane_id
+ GROUP BY lane.bin_id
+ ORDER BY active DESC, pending DESC, done DESC, lane.bin_id
+ LIMIT %(shown)s
 """
 
 
@@ -80,22 +67,13 @@ class CodeCount:
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """
-    One host (bin) as this job sees it. `gap` is in seconds, at most `requests` are open at a time;
-    `robots_delay` is the part of the gap that its robots.txt asked for.
-    """
+    """One host (bin), and how many documents this job has there."""
 
-    name: str
+    bin: BinLine
     pending: int
     active: int
     done: int
     failed: int
-    ready_at: dt.datetime | None
-    back_off_until: dt.datetime | None
-    open_requests: int
-    robots_delay: float
-    requests: int
-    gap: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +123,13 @@ class JobPage:
     events: Sequence[EventLine]
 
 
-def read_job_page(job_id: int) -> JobPage | None:
+def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     """Read the page of a job; None when there is no such job (any more)."""
     job = Job.objects.select_related("repository").prefetch_related("outputs", "windows").filter(pk=job_id).first()
     if job is None:
         return None
     (line,) = job_lines([job])
-    hosts, hosts_in_all = _read_hosts(job)
+    hosts, hosts_in_all = _read_hosts(job, now=now)
     return JobPage(
         job=line,
         history=METER.history(job.pk),
@@ -188,7 +166,7 @@ def _read_codes(job: Job) -> list[CodeCount]:
         ]
 
 
-def _read_hosts(job: Job) -> tuple[list[HostLine], int]:
+def _read_hosts(job: Job, *, now: dt.datetime) -> tuple[list[HostLine], int]:
     facts = {
         "job": job.pk,
         "run": job.run_no,
@@ -201,25 +179,9 @@ def _read_hosts(job: Job) -> tuple[list[HostLine], int]:
     with connection.cursor() as cursor:
         cursor.execute(_HOSTS, facts)
         rows = cursor.fetchall()
-    lines = [
-        HostLine(
-            name=name,
-            pending=pending,
-            active=active,
-            done=done,
-            failed=failed,
-            ready_at=ready_at,
-            back_off_until=back_off_until,
-            open_requests=open_requests,
-            robots_delay=robots_delay,
-            requests=requests,
-            gap=gap,
-        )
-        for (
-            name, pending, active, done, failed, ready_at, _, back_off_until, open_requests, robots_delay, requests, gap,
-        ) in rows
-    ]  # fmt: skip
-    return lines, rows[0][6] if rows else 0
+    counts = {bin_id: documents for bin_id, *documents, _ in rows}
+    lines = [HostLine(line, *counts[line.id]) for line in read_bin_lines(list(counts), now=now)]
+    return lines, rows[0][-1] if rows else 0
 
 
 def _read_seeds(job: Job) -> list[SeedLine]:

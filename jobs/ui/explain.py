@@ -13,7 +13,7 @@ from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Outcome
 from jobs.queries.documents import DocumentStory
-from jobs.ui import words
+from jobs.ui import bin_words, words
 
 _CODES: Final[Mapping[str, str | Promise]] = {
     "OK_UNCHANGED": gettext_lazy("The source said that nothing changed, or what it sent is the same as before."),
@@ -161,15 +161,13 @@ def _why_it_waits(story: DocumentStory, *, now: dt.datetime) -> str:
             "worker": story.gate.node.name,
             "age": words.age(story.gate.shut_at, now=now),
         }
-    if host.back_off_until and host.back_off_until > now:
-        return _("It waits, because %(host)s asked to be left alone; next try %(when)s.") % {
-            "host": host.name,
-            "when": words.time_until(host.back_off_until, now=now),
-        }
     budget = getattr(job, "budget", None)
     if budget is not None and budget.admitted >= budget.most and _is_not_admitted(story):
         return _("It waits, because the run has used up its %(most)s documents.") % {"most": words.number(budget.most)}
-    return _("It waits for its turn at %(host)s.") % {"host": host.name}
+    return _("It waits for its turn at %(host)s. What limits that: %(why)s") % {
+        "host": host.name,
+        "why": bin_words.sentence(host, now=now),
+    }
 
 
 def _is_not_admitted(story: DocumentStory) -> bool:

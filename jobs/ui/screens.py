@@ -24,7 +24,7 @@ from jobs.queries.meter import STEP, STEPS
 from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
 from jobs.queries.overview import JobLine, Movement, OverviewPage
 from jobs.queue.counters import RunCounts
-from jobs.ui import words
+from jobs.ui import bin_words, words
 from jobs.ui.explain import explain_code, explain_end
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
@@ -267,25 +267,23 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 
 
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
-    waits = ""
-    if host.back_off_until and host.back_off_until > now:
-        waits = _("backs off, %(when)s") % {"when": words.time_until(host.back_off_until, now=now)}
-    elif job.runs and host.pending and host.ready_at and host.ready_at > now:
-        waits = _("next %(when)s") % {"when": words.time_until(host.ready_at, now=now)}
-    pace = words.pace(requests=host.requests, gap=host.gap)
+    line = host.bin
+    # What keeps a host from being asked for more says nothing of a job that asks it for nothing.
+    is_asked = job.runs and (host.pending or host.active)
     return {
-        "key": host.name,
-        "name": host.name,
-        "address": documents_address(job=job.id, host=host.name),
+        "key": str(line.id),
+        "name": line.name,
+        "address": reverse("host", args=[line.id]),
+        "documents_address": documents_address(job=job.id, host=line.name),
         "pending": words.number(host.pending),
         "active": words.number(host.active),
         "done": words.number(host.done),
         "failed": words.number(host.failed),
         "failed_tone": "failed" if host.failed else "quiet",
-        "open": words.number(host.open_requests),
-        "pace": _("%(pace)s (robots.txt)") % {"pace": pace} if host.robots_delay >= host.gap > 0 else pace,
-        "waits": waits,
-        "tone": "excluded" if waits and host.back_off_until and host.back_off_until > now else "quiet",
+        "open": words.number(line.open_requests),
+        "pace": bin_words.allowed(line),
+        "waits": bin_words.sentence(line, now=now) if is_asked else "",
+        "tone": bin_words.tone_of(line) if is_asked else "quiet",
     }
 
 

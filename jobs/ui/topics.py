@@ -65,7 +65,7 @@ def read_screen(name: str) -> Record:
 def _read_one(kind: str, number: int, *, now: dt.datetime) -> Record | None:
     """The screen of one job or host; None if it is not there (any more)."""
     if kind == "job":
-        job = read_job_page(number)
+        job = read_job_page(number, now=now)
         return job_screen(job, now=now) if job else None
     host = read_bin_page(number, now=now)
     return host_screen(host, now=now) if host else None

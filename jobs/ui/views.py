@@ -46,11 +46,12 @@ def overview(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
-    found = read_job_page(job_id)
+    now = read_clock()
+    found = read_job_page(job_id, now=now)
     if found is None:
         raise Http404(_("There is no job %(id)d.") % {"id": job_id})
     context = {
-        "screen": screens.job_screen(found, now=read_clock()),
+        "screen": screens.job_screen(found, now=now),
         "page": found,
         "settings": describe(found),
         "topic": job_topic(job_id),
@@ -130,10 +131,11 @@ def documents(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> HttpResponse:
-    story = read_story(job_id=job_id, document=document_hash)
+    now = read_clock()
+    story = read_story(job_id=job_id, document=document_hash, now=now)
     if story is None:
         raise Http404(_("Job %(id)d has no such document.") % {"id": job_id})
-    screen = document_rows.story_screen(story, now=read_clock())
+    screen = document_rows.story_screen(story, now=now)
     return render(request, "ui/document.html", {"screen": screen})
 
 

@@ -3,7 +3,6 @@
 import datetime as dt
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
@@ -87,14 +86,6 @@ def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
         return UNKNOWN
     at = value.astimezone(dt.UTC)
     return at.strftime("%H:%M:%S" if at.date() == now.astimezone(dt.UTC).date() else "%Y-%m-%d %H:%M")
-
-
-def pace(*, requests: int, gap: float) -> str:
-    """What a host is asked at most."""
-    at_once = ngettext("%(n)d request at a time", "%(n)d requests at a time", requests) % {"n": requests}
-    if not gap:
-        return at_once
-    return _("%(at_once)s, %(gap)s s apart") % {"at_once": at_once, "gap": f"{gap:g}"}
 
 
 def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> tuple[str, str]:

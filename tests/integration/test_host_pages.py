@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from jobs.models import Activity, Bin, CounterDelta, ThrottlePolicy
+from jobs.models import Activity, Bin, CounterDelta, QueueItem, ThrottlePolicy
 from jobs.queries.bin_page import read_bin_page
 from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
@@ -267,3 +267,20 @@ def test_only_administrators_stop_and_deny(busy, role):
         shown = text_of(client.get(address))
         assert not any(offer in shown for offer in ("Stop it", "Stop a host", "Deny more", "Let it go on"))
     assert Bin.objects.filter(stopped_at=None).count() == 1
+
+
+# --- The same elsewhere -------------------------------------------------------------------------------
+
+
+def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
+    register_node(connection, "worker")
+    Bin.objects.filter(pk=busy.pk).update(not_before="2100-01-01T00:00Z")
+    job = busy.lanes.get().seed.job
+    document = QueueItem.objects.filter(job=job).first()
+    why = "One start every 4 s at most: policy “newspapers”."
+
+    (row,) = read_screen(f"job-{job.pk}")["hosts"]
+
+    assert (row["waits"], row["pace"], row["pending"]) == (why, "8 at a time, one every 4 s", "7")
+    story = text_of(visitor().get(f"/documents/{job.pk}/{document.hash.hex}/"))
+    assert f"It waits for its turn at news.example. What limits that: {why}" in story

@@ -380,8 +380,8 @@ def test_a_job_shows_each_host_with_its_pace_and_back_off():
     html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
 
     assert "slow.test" in html
-    assert "7 s apart (robots.txt)" in html
-    assert "backs off" in html
+    assert "one every 7 s" in html
+    assert "left alone" in html
 
 
 def test_the_nodes_say_who_is_main_and_what_was_refused():
