@@ -9,6 +9,7 @@ where that says so) until the server stops, and survives outages of the database
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -22,8 +23,11 @@ from channels.layers import get_channel_layer
 from django.db import Error as DatabaseError
 from django.db import connections
 
+from crawlctl.live.judging import Judge
 from jobs import channels
 from jobs.loops.database import database_dsn
+from jobs.queries.bin_lines import observe_busiest_bins
+from jobs.queries.clock import read_clock
 from jobs.queries.overview import observe_rates
 from jobs.ui.screens import Record
 from jobs.ui.topics import TopicUnknown, read_screen
@@ -45,11 +49,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Topic:
-    """What is known of a topic. `screen` is None before the first look (version 0), or when it has ended."""
+    """
+    What is known of a topic. `screen` is None before the first look (version 0), or when it has ended. `frame` is
+    what pages are sent: written once, however many they are.
+    """
 
     name: str
     watchers: set[str] = field(default_factory=set)
     screen: Record | None = None
+    frame: str = ""
     version: int = 0
     changed_at: float = 0.0
 
@@ -62,6 +70,7 @@ class Bridge:
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
         self._woken = asyncio.Event()
+        self._judge = Judge(self.run)
         self.is_stalled = False
 
     def start(self) -> None:
@@ -105,10 +114,14 @@ class Bridge:
             if not topic.watchers:
                 del self._topics[name]
 
-    def screen_of(self, name: str) -> tuple[int, Record | None]:
-        """The newest screen of a watched topic (None when the topic has ended) and its version (0 while unread)."""
+    async def judge(self, session: str) -> int:
+        """The code with which the owner of a session is to be sent away, 0 when he may stay."""
+        return await self._judge.judge(session)
+
+    def frame_of(self, name: str) -> tuple[int, str]:
+        """What pages of a watched topic are to be sent, and its version (0 while nothing was read)."""
         topic = self._topics.get(name)
-        return (topic.version, topic.screen) if topic else (0, None)
+        return (topic.version, topic.frame) if topic else (0, "")
 
     async def _keep_reading(self) -> None:
         observed_at = 0.0
@@ -121,7 +134,7 @@ class Bridge:
                         await self._read(topic)
                 if began - observed_at >= _UNWATCHED:
                     observed_at = began
-                    await self.run(observe_rates)
+                    await self.run(_observe)
                 self.is_stalled = False
             except (DatabaseError, psycopg.Error) as error:
                 if not self.is_stalled:
@@ -145,6 +158,8 @@ class Bridge:
         if topic.version and screen == topic.screen:
             return
         topic.screen, topic.version, topic.changed_at = screen, topic.version + 1, time.monotonic()
+        frame = {"type": "gone"} if screen is None else {"type": "screen", "cells": screen}
+        topic.frame = json.dumps(frame, ensure_ascii=False)
         layer = get_channel_layer()
         assert layer is not None
         await layer.group_send(group_of(topic.name), {"type": "screen.changed", "topic": topic.name})
@@ -189,6 +204,12 @@ async def stop_bridge() -> None:
 def group_of(topic: str) -> str:
     """The channel layer's group of those who watch a topic."""
     return f"live.{topic}"
+
+
+def _observe() -> None:
+    """Remember how far running jobs and the busiest bins are."""
+    observe_rates()
+    observe_busiest_bins(now=read_clock())
 
 
 def _with_connection(work: Callable[[], _T]) -> _T:

@@ -11,22 +11,18 @@ jobs is sent away at the next beat.
 import asyncio
 import contextlib
 import json
-from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.db import Error as DatabaseError
-from django.http import HttpRequest
 
 from crawlctl.live.bridge import Bridge, bridge, group_of
+from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
 from jobs.ui.topics import is_topic
 
 # Close codes: those of HTTP after 4000, and the socket's own.
-NOT_LOGGED_IN: Final = 4401
-NOT_ALLOWED: Final = 4403
 TOO_MUCH: Final = 4429
 TOO_BIG: Final = 1009
 
@@ -34,8 +30,6 @@ _BEAT: Final = 2.0
 # What a page has to say is short, and rare.
 _LONGEST_FRAME: Final = 1024
 _FRAMES_A_BEAT: Final = 20
-
-_READ_JOBS: Final = "jobs.view_job"
 
 
 class LivePage(AsyncWebsocketConsumer):
@@ -113,11 +107,10 @@ class LivePage(AsyncWebsocketConsumer):
             await self.channel_layer.group_discard(group_of(self._topic), self.channel_name)
 
     async def _send_screen(self) -> None:
-        version, screen = self._bridge.screen_of(self._topic)
-        if version == self._sent_version:
-            return
-        self._sent_version = version
-        await self._send({"type": "gone"} if screen is None else {"type": "screen", "cells": screen})
+        version, frame = self._bridge.frame_of(self._topic)
+        if version != self._sent_version:
+            self._sent_version = version
+            await self.send(text_data=frame)
 
     async def _beat(self) -> None:
         while True:
@@ -136,7 +129,7 @@ class LivePage(AsyncWebsocketConsumer):
         if key is None:
             return NOT_LOGGED_IN
         try:
-            return await self._bridge.run(lambda: _judge_session(key))
+            return await self._bridge.judge(key)
         except DatabaseError:
             # Nothing is sent while nothing can be read, so who is there may stay until it can.
             return 0 if self._topic else NOT_ALLOWED
@@ -155,17 +148,3 @@ class LivePage(AsyncWebsocketConsumer):
 
     async def _send(self, frame: dict[str, Any]) -> None:
         await self.send(text_data=json.dumps(frame, ensure_ascii=False))
-
-
-def _judge_session(key: str) -> int:
-    """
-    Look whose session it is at this moment, and what he may.
-
-    Read anew each time: what the socket's scope holds is what was true when it was opened.
-    """
-    request = HttpRequest()
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
-    user = get_user(request)
-    if not user.is_authenticated:
-        return NOT_LOGGED_IN
-    return 0 if user.has_perm(_READ_JOBS) else NOT_ALLOWED

@@ -1,0 +1,205 @@
+"""
+What 50 open live pages cost beside a crawl: `python -m tests.benchmarks.pages`.
+
+A manager, a worker and the web server, as daemons, crawl a synthetic site as fast as they can, while live pages of
+each kind are followed over web sockets that read what they are sent. What is told is the web server's part of
+all CPU of the run: that of daemons and of PostgreSQL, not that of the site. Also how long the server takes for the
+page of hosts with 100,000 of them. Non-zero exit above the limits.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import http.client
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import django
+import psutil
+
+from tests.benchmarks import databases
+from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.databases import ROOT
+from tests.benchmarks.meter import cpu_seconds_of_tree
+from tests.benchmarks.runs import Site, running_site
+
+_MOST_SHARE: Final = 0.02
+_MOST_SECONDS: Final = 0.1
+_BINS: Final = 100_000
+_PORT: Final = 8391
+_FILL: Final = """
+INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
+SELECT 'web', 'h' || n || '.example', 0, true, 0, 0 FROM generate_series(1, %(bins)s) AS n;
+INSERT INTO jobs_lane (seed_id, bin_id, ready_at, head)
+SELECT %(seed)s, id, now() + interval '1 hour', 0 FROM jobs_bin WHERE name LIKE 'h%%.example';
+INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
+SELECT %(job)s, id, 1, 'stage', 0, 0, '', 100 FROM jobs_lane WHERE seed_id = %(seed)s
+ON CONFLICT DO NOTHING;
+INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
+SELECT bin_id, %(job)s, %(policy)s FROM jobs_lane WHERE seed_id = %(seed)s ON CONFLICT DO NOTHING
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="pages", description="Measure what live pages cost beside a crawl.")
+    parser.add_argument("--pages", type=int, default=20_000, help="pages of the site (%(default)s)")
+    parser.add_argument("--open", type=int, default=50, help="live pages that are open (%(default)s)")
+    options = parser.parse_args(arguments)
+    home = ROOT / "var" / "bench"
+    home.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="pages-", dir=home) as name,
+        databases.embedded(Path(name)) as database,
+        running_site(pages=options.pages, directory=Path(name)) as site,
+        running_daemons(database.environment, "runmanager", "runworker") as daemons,
+        _web_server(database.environment) as web,
+    ):
+        os.environ.update(database.environment)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
+        django.setup()
+        crawling = [*(psutil.Process(daemon.pid) for daemon in daemons), database.server]
+        share = _measure_share(site, web, crawling, count=options.open)
+        seconds = _measure_hosts()
+    return 0 if share <= _MOST_SHARE and seconds <= _MOST_SECONDS else 1
+
+
+@contextlib.contextmanager
+def _web_server(environment: Mapping[str, str]) -> Iterator[psutil.Process]:
+    """The web server, once it answers."""
+    command = [sys.executable, "manage.py", "serve", "--port", str(_PORT)]
+    environment = {"CRAWLCTL_LOG_LEVEL": "ERROR", **environment}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as server:
+        try:
+            wait_until(_answers)
+            yield psutil.Process(server.pid)
+        finally:
+            server.terminate()
+
+
+def _answers() -> bool:
+    asked = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=5)
+    try:
+        asked.request("GET", "/login/")
+        return asked.getresponse().status == http.HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        asked.close()
+
+
+def _measure_share(site: Site, web: psutil.Process, crawling: Sequence[psutil.Process], *, count: int) -> float:
+    from django.db import connection
+    from django.utils import timezone
+
+    from jobs import control
+    from jobs.models import Job
+    from tests.factories import make_job, make_policy
+
+    job = make_job("a site", urls=[site.start_url], policy=make_policy(open_requests=8), specification={"scope": "any"})
+    sessions = _log_in(count)
+    topics = ["overview", f"job-{job.pk}", "hosts", "nodes", "cluster"]
+    try:
+        before = [cpu_seconds_of_tree(process) for process in (web, *crawling)]
+        control.start(job.pk, made_by="a benchmark", now=timezone.now())
+        frames = asyncio.run(_follow(sessions, topics, until=lambda: Job.objects.get(pk=job.pk).phase == "inactive"))
+        spent = [cpu_seconds_of_tree(process) - was for process, was in zip((web, *crawling), before, strict=True)]
+    finally:
+        connection.close()
+    share = spent[0] / sum(spent)
+    sys.stdout.write(
+        f"web process with {count} open live pages: {100 * share:.1f} % of all CPU of a run (at most {100 * _MOST_SHARE:g} %); "
+        f"{spent[0]:.1f} of {sum(spent):.1f} CPU seconds, {frames} frames\n"
+    )
+    return share
+
+
+def _log_in(count: int) -> list[str]:
+    """Sessions of so many users, each of his own."""
+    from django.test import Client
+
+    from tests.api import make_user
+
+    sessions = []
+    for number in range(count):
+        client = Client()
+        client.force_login(make_user("viewer", name=f"viewer {number}"))
+        sessions.append(client.cookies["sessionid"].value)
+    return sessions
+
+
+async def _follow(sessions: Sequence[str], topics: Sequence[str], *, until: Callable[[], bool]) -> int:
+    """Hold a page of these topics open for each session, in turns; returns how many frames came until it was so."""
+    reading: list[asyncio.Task[int]] = []
+    async with aiohttp.ClientSession() as session:
+        try:
+            for number, key in enumerate(sessions):
+                topic = topics[number % len(topics)]
+                reading.append(asyncio.create_task(_read(session, key, topic)))
+            while not await asyncio.to_thread(until):
+                ended = [task for task in reading if task.done()]
+                if ended:
+                    raise RuntimeError(f"a live page was closed: {ended[0].exception()}")
+                await asyncio.sleep(0.25)
+        finally:
+            for task in reading:
+                task.cancel()
+        return sum(await asyncio.gather(*reading))
+
+
+async def _read(session: aiohttp.ClientSession, key: str, topic: str) -> int:
+    """Read what a page is sent, until this is cancelled; returns how many frames that were."""
+    frames = 0
+    address = f"http://127.0.0.1:{_PORT}"
+    headers = {"Cookie": f"sessionid={key}", "Origin": address}
+    async with session.ws_connect(f"{address}/live/", headers=headers) as socket:
+        await socket.send_json({"type": "follow", "topic": topic, "visible": True})
+        with contextlib.suppress(asyncio.CancelledError):
+            async for _message in socket:
+                frames += 1
+            raise RuntimeError(f"{topic}: {socket.close_code}")
+    return frames
+
+
+def _measure_hosts() -> float:
+    """The median time that the server takes for the page of hosts, with very many of them."""
+    from django.db import connection
+    from django.test import Client
+
+    from jobs.models import Job
+    from nodes.connections import unhurried
+    from tests.api import make_user
+
+    seed = Job.objects.get().seeds.get()
+    try:
+        with connection.cursor() as cursor, unhurried(connection.connection):
+            facts = {"bins": _BINS, "seed": seed.pk, "job": seed.job_id, "policy": seed.policy_id}
+            cursor.execute(_FILL, facts)
+            cursor.execute("ANALYZE")
+        Job.objects.update(phase="active", run_no=1)
+        client = Client(HTTP_HOST="127.0.0.1")
+        client.force_login(make_user("viewer"))
+        taken = []
+        for address in ["/hosts/", "/hosts/?name=h77", "/hosts/?state=all", "/hosts/?state=all&after=70000"] * 6:
+            began = time.monotonic()
+            assert client.get(address).status_code == http.HTTPStatus.OK
+            taken.append((time.monotonic() - began, address))
+        worst = max(
+            (statistics.median(seconds for seconds, of in taken[4:] if of == address), address) for _, address in taken
+        )
+    finally:
+        connection.close()
+    sys.stdout.write(f"page of hosts with {_BINS:.0e} of them: ".replace("e+0", "e"))
+    sys.stdout.write(f"{1000 * worst[0]:.0f} ms of server time (at most {1000 * _MOST_SECONDS:.0f} ms; {worst[1]})\n")
+    return worst[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

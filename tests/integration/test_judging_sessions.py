@@ -1,0 +1,56 @@
+"""Who may go on looking at a live page: asked for all open pages at once, and as Django asks for one."""
+
+import asyncio
+
+import pytest
+from django.test import Client
+
+from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN, Judge, judge_sessions
+from tests.api import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def log_in(user):
+    client = Client()
+    client.force_login(user)
+    return client.cookies["sessionid"].value
+
+
+def test_each_session_is_judged_by_its_own_user(django_assert_num_queries):
+    viewer, nobody, gone = make_user("viewer"), make_user(), make_user("operator")
+    root = make_user(name="root", is_superuser=True)
+    keys = [log_in(user) for user in (viewer, nobody, gone, root)]
+    gone.is_active = False
+    gone.save()
+
+    with django_assert_num_queries(3):
+        verdicts = judge_sessions([*keys, "no session"])
+
+    assert list(verdicts.values()) == [0, NOT_ALLOWED, NOT_LOGGED_IN, 0, NOT_LOGGED_IN]
+
+
+def test_a_session_ends_with_the_password_that_it_began_with():
+    user = make_user("viewer", password="an old long phrase")
+    key = log_in(user)
+    user.set_password("a new long phrase")
+    user.save()
+
+    assert judge_sessions([key]) == {key: NOT_LOGGED_IN}
+
+
+async def test_pages_that_ask_at_one_moment_are_answered_by_one_look():
+    looks = []
+
+    async def run(work):
+        looks.append(None)
+        return {f"session {number}": number for number in range(50)}
+
+    judge = Judge(run)
+
+    verdicts = await asyncio.gather(*(judge.judge(f"session {number}") for number in range(50)))
+
+    assert verdicts == list(range(50))
+    assert len(looks) == 1
+    await judge.judge("session 7")
+    assert len(looks) == 2
