@@ -302,7 +302,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
 @dataclass(slots=True)
 class _Chosen:
     """
-    What is handed out, ids for its batches, and the lanes that were `tried` for it.
+    What is handed out, ids for its batches, and the lanes that were `tried` for it, and that have `more`.
 
     The documents of one that was `cut` off were not all read, since there was no more room.
     """
@@ -310,6 +310,7 @@ class _Chosen:
     turns: list[tuple[TurnPlan, list[Any]]] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     tried: set[int] = field(default_factory=set)
+    more: set[int] = field(default_factory=set)
     cut: int | None = None
 
     @property
@@ -327,7 +328,7 @@ def _choose(cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], r
     chosen = _Chosen()
     within = _within(turns, room=room)
     if within:
-        _add_documents(cursor, held, chosen, turns=within, most=sum(plan.documents for plan in within), now=now)
+        _add_documents(cursor, held, chosen, turns=within, most=sum(plan.documents + 1 for plan in within), now=now)
     left = room - chosen.documents
     more = [plan for plan in turns[len(within) :] if plan.lane.id not in chosen.tried][: max(0, left)]
     if more:
@@ -367,7 +368,8 @@ def _add_documents(
             "lanes": list(wants),
             "jobs": [lanes[lane].job_id for lane in wants],
             "runs": [jobs[lanes[lane].job_id].run_no for lane in wants],
-            "counts": list(wants.values()),
+            # One more shows whether the lane has more.
+            "counts": [count + 1 for count in wants.values()],
             "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
             "rechecks": [RECHECKED[jobs[lanes[lane].job_id].scan] for lane in wants],
             "most_batches": len(turns),
@@ -378,11 +380,15 @@ def _add_documents(
     order = list(wants)
     found: dict[int, list[Any]] = {lane: [] for lane in order}
     for row in rows:
+        lane = order[row.place - 1]
+        if len(found[lane]) == wants[lane]:
+            chosen.more.add(lane)
+            continue
         if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
             if budgets[row.job_id] <= 0:
                 continue
             budgets[row.job_id] -= 1
-        found[order[row.place - 1]].append(row)
+        found[lane].append(row)
     turns_left = Counter(plan.lane.id for plan in turns)
     for plan in turns:
         queue = found[plan.lane.id]
@@ -565,7 +571,9 @@ def _what_is_left(
     short = [
         lane
         for lane in lanes
-        if lane.id in chosen.tried and lane.id != chosen.cut and given.get(lane.id, 0) < planned.get(lane.id, 1)
+        if lane.id in chosen.tried
+        and lane.id != chosen.cut
+        and (lane.id not in chosen.more or given.get(lane.id, 0) < planned.get(lane.id, 1))
     ]
     # What gave something is asked again soon; only of what gave nothing it must be known when it will.
     soon = now + _ASK_AGAIN
@@ -594,7 +602,9 @@ def _what_is_left(
             left.append(_Left(lane.id, now + LOST_PLACE, head=last[lane.id] + 1, is_served=True, is_ahead=True))
         elif lane.id in asleep:
             until = asleep[lane.id]
-            left.append(_Left(lane.id, until or now + LOST_PLACE, head=None, is_served=False, is_ahead=True))
+            # One that was never served keeps its place; of one that was it is known whether it has more.
+            is_ahead = lane.is_ahead or lane.served_at is None
+            left.append(_Left(lane.id, until or now + LOST_PLACE, head=None, is_served=False, is_ahead=is_ahead))
     return left
 
 

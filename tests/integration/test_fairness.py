@@ -76,10 +76,10 @@ class SteppedPace:
         return fetched, closed
 
 
-def fill_small(job, *, ready_at):
+def fill_small(job, *, ready_at, is_known=True):
     """Hosts of one document each."""
     hosts = [f"host-{number}.example" for number in range(SMALL)]
-    bins = Bin.objects.bulk_create(Bin(namespace="web", name=host, is_known=True) for host in hosts)
+    bins = Bin.objects.bulk_create(Bin(namespace="web", name=host, is_known=is_known) for host in hosts)
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, policy=job.seed.policy, job=job.job) for bin_ in bins)
     for lane in Lane.objects.bulk_create(Lane(seed=job.seed, bin=bin_, ready_at=ready_at) for bin_ in bins):
         make_documents(lane, [lane.bin.name])
@@ -92,14 +92,15 @@ def crawl(cluster, *, steps):
     return large, len(fetched) - large
 
 
-def test_neither_a_large_bin_nor_many_small_ones_of_a_job_lose_their_pace(connection, manager):
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
+def test_neither_a_large_bin_nor_many_small_ones_of_a_job_lose_their_pace(connection, manager, is_known):
     job = make_running_job(manager, policy=make_policy(min_gap=1.0, open_requests=1))
     make_documents(make_lane(job.seed, "large.example"), 100)
     cluster = SteppedPace(connection, job)
     crawl(cluster, steps=3)
 
     # They were ready long before the large one is again.
-    fill_small(job, ready_at=NOON - seconds(60))
+    fill_small(job, ready_at=NOON - seconds(60), is_known=is_known)
     large, small = crawl(cluster, steps=8)
 
     assert large == 8
