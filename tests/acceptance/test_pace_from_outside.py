@@ -20,8 +20,8 @@ def nodes(machine, tmp_path):
 
 
 @pytest.fixture
-def scenario(nodes):
-    with Scenario(nodes) as scenario:
+def scenario(nodes, request):
+    with Scenario(nodes, **getattr(request, "param", {})) as scenario:
         yield scenario
 
 
@@ -54,5 +54,16 @@ def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenari
     scenario.edit(Limits(gap=0.05, open_requests=2, bytes_per_second=60_000), judged_for=12)
     scenario.edit(Limits(gap=0.1, open_requests=1, starts=(2, 1.0)))
     scenario.deny()
+
+    assert_kept(scenario)
+
+
+@pytest.mark.parametrize("scenario", [{"cap": Limits(open_requests=2, starts=(5, 1.0))}], indirect=True)
+def test_what_the_cluster_may_ask_of_all_hosts_together_holds_over_kills_and_moves(scenario):
+    for _ in range(2):
+        scenario.asker().kill(back_in=1)
+        scenario.go_on(10)
+        scenario.move_groups()
+        scenario.go_on(10)
 
     assert_kept(scenario)

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 
 from tests.chaos.run import VAR, tell, world
+from tests.pace.rules import Limits
 from tests.processes import ROOT, copy_of, make_template, template_database, wait_for
 from tests.proxy import SYNC
 
@@ -49,6 +50,13 @@ class Trial:
 
     def __init__(self, cluster, mutant, *, is_mutated):
         self.cluster, self._mutant, self._is_mutated = cluster, mutant, is_mutated
+        # What a schedule finds that has checkers of its own.
+        self.found = []
+
+    @property
+    def orders(self):
+        """What each node is told, as CRAWLCTL_CHAOS."""
+        return {"mutant": self._mutant.changes} if self._is_mutated else {}
 
     def start(self, *, managers=1, workers=1, stops=None, roles_apart=False):
         """
@@ -61,8 +69,7 @@ class Trial:
         cluster.add("manager", managers)
         cluster.add("worker", workers)
         for node in cluster.nodes:
-            if self._is_mutated:
-                node.orders["mutant"] = self._mutant.changes
+            node.orders.update(self.orders)
             point = (stops or {}).get(node.kind)
             if point:
                 node.orders["stops"] = {point: str(self._file(node))}
@@ -268,6 +275,53 @@ def _a_worker_is_cut_off(trial):
     worker.proxy.heal()
 
 
+# --- Schedules of pace: what two jobs of two policies share --------------------------------------
+
+
+def _hosts_are_shared(trial, *, befalls, **facts):
+    """Two jobs of two policies crawl the same hosts, and something befalls them."""
+    from tests.pace.scenario import Scenario
+
+    with Scenario(trial.cluster, orders=trial.orders, **facts) as scenario:
+        befalls(scenario)
+        trial.found += ["pace"] * len(scenario.broken())
+
+
+def _pages_take_longer_than_the_gap(trial):
+    _hosts_are_shared(
+        trial, befalls=lambda scenario: scenario.go_on(40), strict=Limits(gap=0.1, open_requests=1), latency_ms=250
+    )
+
+
+def _hosts_change_their_worker(trial):
+    """Whoever serves a host is asked to stop, so that others go on with it at once."""
+
+    def befall(scenario):
+        for _ in range(4):
+            scenario.asker().stop()
+            scenario.go_on(4)
+
+    _hosts_are_shared(trial, befalls=befall, strict=Limits(gap=1.5, open_requests=1))
+
+
+def _groups_are_moved(trial):
+    def befall(scenario):
+        for _ in range(3):
+            scenario.move_groups()
+            scenario.go_on(10)
+
+    _hosts_are_shared(trial, befalls=befall)
+
+
+def _pages_are_large(trial):
+    strict = Limits(gap=0.02, open_requests=2, bytes_per_second=60_000)
+    _hosts_are_shared(trial, befalls=lambda scenario: scenario.go_on(60), strict=strict)
+
+
+def _a_cap_is_lower_than_all_limits(trial):
+    _hosts_are_shared(trial, befalls=lambda scenario: scenario.go_on(25), cap=Limits(starts=(3, 1.0)))
+
+
 def _busiest(trial):
     (row,) = trial.rows(
         """
@@ -327,6 +381,41 @@ MUTANTS = (
         ),
         "pace",
         _a_worker_is_cut_off,
+    ),
+    Mutant(
+        "one-turn",
+        "that a limited bin has one open turn",
+        ((r"if not seen\.turns:(\s+)return \[_Place\(documents, most\)\]", r"if len(seen.turns) < 2:\1return [_Place(documents, most)]"),),
+        "pace",
+        _pages_take_longer_than_the_gap,
+    ),
+    Mutant(
+        "gap-of-the-last-turn",
+        "the gap that a closed turn leaves to the next",
+        ((r"not_before = greatest\(bin\.not_before, clock_timestamp\(\) \+ make_interval\(secs => freed\.opens\)\)", "not_before = bin.not_before"),),
+        "pace",
+        _hosts_change_their_worker,
+    ),
+    Mutant(
+        "one-bin",
+        "that a host is one bin for all policies",
+        ((r'"namespace": bins\.namespace', '"namespace": f"{bins.namespace}{pairs[0][0]}"'),),
+        "pace",
+        _groups_are_moved,
+    ),
+    Mutant(
+        "bytes",
+        "the count of bytes",
+        ((r"self\._paid_until = max\(self\._paid_until, now\) \+ .*", "self._paid_until = now"), (r"self\._paid_until \+= .*", "pass")),
+        "pace",
+        _pages_are_large,
+    ),
+    Mutant(
+        "parents",
+        "the limits of parents",
+        ((r"\[\] if seen\.limits\.denied else above", "[]"),),
+        "pace",
+        _a_cap_is_lower_than_all_limits,
     ),
 )  # fmt: skip
 
@@ -393,7 +482,8 @@ def _findings(mutant, server, directory, *, is_mutated):
         audit.install(database.dsn)
         cluster = Cluster(server, database, place, random.Random(1), lambda _words: None)
         try:
-            stuck = _stick(mutant, Trial(cluster, mutant, is_mutated=is_mutated))
+            trial = Trial(cluster, mutant, is_mutated=is_mutated)
+            stuck = _stick(mutant, trial)
             # What was logged, in the files of the logs.
             for crawl in cluster.crawls:
                 _ = crawl.site.lines
@@ -402,7 +492,7 @@ def _findings(mutant, server, directory, *, is_mutated):
             cluster.end()
     evidence = Evidence(cluster)
     verdict = evidence.verdict()
-    found = [stale.fence for stale in evidence.stale]
+    found = trial.found + [stale.fence for stale in evidence.stale]
     return stuck + found + ["overlap"] * verdict.overlap + ["pace"] * (verdict.pace > 100), verdict.stale_refused
 
 

@@ -63,13 +63,16 @@ class Scenario:
     orders: dict = field(default_factory=dict)
     strict: Limits = field(default_factory=lambda: Limits(gap=0.2, open_requests=1))
     eager: Limits = field(default_factory=lambda: Limits(gap=0.02, open_requests=4))
+    # What the cluster may ask of all hosts together.
+    cap: Limits | None = None
+    latency_ms: int = 30
     changes: list = field(default_factory=list)
     denied_from: float = float("inf")
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self):
-        self.plain = self._serve("plain", latency_ms=30)
-        self.delaying = self._serve("delaying", latency_ms=30, crawl_delay=DELAY)
+        self.plain = self._serve("plain")
+        self.delaying = self._serve("delaying", crawl_delay=DELAY)
         self.cluster.at_once = 0
         self.cluster.add("manager", 2)
         self.cluster.add("worker", 4)
@@ -81,6 +84,8 @@ class Scenario:
         self.policies = [
             make_policy(name, **_facts(limits)) for name, limits in (("strict", self.strict), ("eager", self.eager))
         ]
+        if self.cap is not None:
+            make_policy("of administrators", open_requests=1000, holds_everywhere=True, **_totals(self.cap))
         self.changes.append((time.monotonic(), self.strict))
         for policy, of_job in zip(self.policies, (pages[: len(pages) // 2], pages[len(pages) // 2 :]), strict=True):
             job = make_job(urls=of_job, policy=policy, specification={"max_depth": 0})
@@ -94,7 +99,9 @@ class Scenario:
 
     def _serve(self, name, **options):
         starts, ends = (self.cluster.directory / f"{name}.{kind}" for kind in ("log", "ends"))
-        site = self._opened.enter_context(serve_site(starts, pages=_PAGES, traps=0, ends=ends, **options))
+        site = self._opened.enter_context(
+            serve_site(starts, pages=_PAGES, traps=0, ends=ends, latency_ms=self.latency_ms, **options)
+        )
         give_precedence(site.pid)
         return ServedSite(site, starts, ends)
 
@@ -125,7 +132,7 @@ class Scenario:
 
     def deny(self):
         """Let an administrator deny the plain site, and look for a while whether it is left alone."""
-        everywhere = make_policy("of administrators", open_requests=1000, holds_everywhere=True)
+        everywhere = make_policy("that denies", open_requests=1000, holds_everywhere=True)
         everywhere.rules.create(position=1, pattern=self.plain.host, days=[1, 2, 3, 4, 5, 6, 7], denies=True)
         self.denied_from = time.monotonic() + DENIAL_GRACE
         self._go_on_for(DENIAL_GRACE + 3)
@@ -171,6 +178,8 @@ class Scenario:
         hosts = (self.plain.host, self.delaying.host)
         rules = [rule for host in hosts for rule in over_time(self.changes, host)]
         rules.append(LeastGap(seconds=DELAY, hosts=frozenset({self.delaying.host}), since=told_at))
+        if self.cap is not None:
+            rules += self.cap.rules(*hosts)
         rules.append(Silence(hosts=frozenset({self.plain.host}), since=self.denied_from))
         return broken([*plain, *delaying], rules, freezes=self.cluster.freezes)
 
@@ -189,3 +198,15 @@ def _facts(limits):
         "period": _PERIODS.get(within, ""),
         "bytes_per_second": limits.bytes_per_second,
     }
+
+
+def _totals(limits):
+    """Limits as the columns of a policy for all its bins together, which know no gap but a rate."""
+    most, within = limits.starts or (None, None)
+    facts = {
+        "open_requests": limits.open_requests,
+        "starts": most,
+        "period": _PERIODS.get(within, ""),
+        "bytes_per_second": limits.bytes_per_second,
+    }
+    return {f"total_{name}": value for name, value in facts.items()}
