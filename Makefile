@@ -59,6 +59,7 @@ bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside lon
 	@$(PYTHON) -m tests.benchmarks.coordination
 	@$(PYTHON) -m tests.benchmarks.moves
 	@$(PYTHON) -m tests.benchmarks.pace
+	@$(PYTHON) -m tests.benchmarks.fairness
 	@$(PYTHON) -m tests.benchmarks.life
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files
