@@ -63,8 +63,8 @@ logger = logging.getLogger(__name__)
 # A pass comes by itself after so long, in case that a wake-up was lost.
 _PASS: Final = 0.2
 # Passes are not closer to each other: what came in between is done together. A pass that found work will
-# find more, and does better to let some come together.
-_SHORT_BREATH: Final = 0.03
+# find more, and does better to let some come together, unless somebody has run out of it.
+_SHORT_BREATH: Final = 0.01
 _BREATH: Final = 0.12
 # How long a manager that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
@@ -267,10 +267,15 @@ class Manager:
         self._woken.set()
 
     def _rest(self, moved: int) -> None:
-        time.sleep(_LONG_BREATH if moved >= _PLENTY else _BREATH if moved else _SHORT_BREATH)
-        if not moved:
-            self._woken.wait(_PASS)
-        self._woken.clear()
+        if moved >= _PLENTY:
+            time.sleep(_LONG_BREATH)
+        else:
+            time.sleep(_SHORT_BREATH)
+            # Who calls has nothing left to do: what he found is stuffed at once.
+            self._woken.wait(_BREATH if moved else _PASS)
+        if self._woken.is_set():
+            self._woken.clear()
+            self._owner.hasten()
         # Used seldom: three connections a node are enough to hold for good.
         django_connection.close()
 

@@ -326,6 +326,8 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._write_everything()
+        if self._me.scope != CLUSTER_SCOPE:
+            await self._index_what_is_left(deadline)
         await self._database.run(
             lambda connection: membership.stop(connection, node_id=self._me.id, reason="asked to stop")
         )
@@ -631,6 +633,8 @@ class Worker:
     async def _flushing(self) -> None:
         while True:
             await self._something_to_write.wait()
+            # Whoever asked for it has ended then, and is not counted as work.
+            await asyncio.sleep(0)
             self._something_to_write.clear()
             if self._close_due.is_over and not self._flush_due.is_over and not self._hosts_spoke:
                 # A flush closes them too: it is worth a short wait.
@@ -831,6 +835,11 @@ class Worker:
             if self._indexes:
                 done = await self._database.run(partial(index_waiting_texts, most=_TEXTS_AT_ONCE))
             await asyncio.sleep(0.0 if done == _TEXTS_AT_ONCE else _INDEX_POLL)
+
+    async def _index_what_is_left(self, deadline: float) -> None:
+        """Make all texts searchable that wait: a one-shot has nobody to leave them to."""
+        while self._indexes and self._loop.time() < deadline:
+            self._indexes = await self._database.run(partial(index_waiting_texts, most=_TEXTS_AT_ONCE)) > 0
 
 
 def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:

@@ -41,6 +41,16 @@ def test_every_page_is_fetched_once_and_counted_as_it_ended(machine, serve):
     assert len(read_lines(output)) == 200
 
 
+def test_every_text_can_be_found_when_the_crawl_has_ended(machine, serve):
+    site = serve(pages=200, hosts=1, traps=0)
+
+    crawl = machine.crawl(site.start_url, "--output", "search")
+
+    waiting = "SELECT count(*) AS texts, count(*) FILTER (WHERE vector IS NULL) AS waiting FROM jobs_searchdocument"
+    assert crawl.code == 0
+    assert machine.database.rows(waiting) == [(200, 0)]
+
+
 def test_an_identifier_goes_to_the_database_about_once_for_each_worker(machine, serve):
     site = serve(pages=1_000, hosts=4, traps=0)
 
