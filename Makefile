@@ -63,6 +63,8 @@ bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside lon
 	@$(PYTHON) -m tests.benchmarks.life
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files
+	@$(PYTHON) -m tests.benchmarks.latency
+	@$(PYTHON) -m tests.benchmarks.processes
 
 # Scrapy's pins must not bend ours, so it lives apart.
 set-up-bench: REQUIREMENTS := requirements-bench.txt

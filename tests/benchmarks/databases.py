@@ -24,8 +24,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from crawlctl.postgres.lifetime import ensure_running
-ensure_running(Path(sys.argv[1]), announce=lambda line: print(line, file=sys.stderr))
-print("ready", flush=True)
+print(ensure_running(Path(sys.argv[1]), announce=lambda line: print(line, file=sys.stderr)), flush=True)
 sys.stdin.read()
 """
 _MODULE = "pg_stat_statements"
@@ -33,9 +32,10 @@ _MODULE = "pg_stat_statements"
 
 @dataclass(frozen=True)
 class Database:
-    """What a command is told of a database, and the process below which all of the server's are."""
+    """What a command is told of a database, its address, and the process below which all of the server's are."""
 
     environment: dict[str, str]
+    address: str
     server: psutil.Process
 
 
@@ -55,22 +55,23 @@ def embedded(var: Path) -> Iterator[Database]:
     )
     with holder:
         assert holder.stdout is not None
-        if holder.stdout.readline() != b"ready\n":
+        address = holder.stdout.readline().decode().strip()
+        if not address:
             raise RuntimeError(f"the embedded database below {var} did not start")
         _make_tables(environment)
-        yield Database(environment=environment, server=_guardian_of(directory))
+        yield Database(environment=environment, address=address, server=_guardian_of(directory))
         # The end of its input ends the holder, which waits until the server has stopped.
 
 
 @contextlib.contextmanager
-def with_statistics(var: Path) -> Iterator[tuple[Database, str]]:
-    """A cluster of Debian's PostgreSQL that counts its statements, with our tables; also its address."""
+def with_statistics(var: Path) -> Iterator[Database]:
+    """A cluster of Debian's PostgreSQL that counts its statements, with our tables."""
     with debian_server(var / "debian", configuration=f"shared_preload_libraries = '{_MODULE}'\n") as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
         _make_tables(environment)
         with psycopg.connect(server.address, autocommit=True) as connection:
             connection.execute(f"CREATE EXTENSION {_MODULE}")
-        yield Database(environment=environment, server=psutil.Process(server.pid)), server.address
+        yield Database(environment=environment, address=server.address, server=psutil.Process(server.pid))
 
 
 def has_statistics() -> bool:

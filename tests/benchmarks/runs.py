@@ -6,19 +6,22 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from crawlctl.demo.log import read_log
 from tests.benchmarks.databases import ROOT, Database
+from tests.benchmarks.lag import Lag
 from tests.benchmarks.meter import Meter, busy_seconds_of_machine, cpu_seconds_of_tree, tree_of
 
 HOSTS = 4
 CONNECTIONS = 64
 WORKERS = 2
+# Seconds: what the search output promises.
+FINDABLE_WITHIN = 10.0
 SCRAPY_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
 # A crawler that asks for nothing for so long hangs, and is ended.
@@ -47,6 +50,8 @@ class Run:
     peak_mib: dict[str, float]
     others_cores: float
     defects: tuple[str, ...]
+    # Seconds that a text waited at most until it could be found; None where nobody looks for one.
+    lag: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,31 +88,55 @@ def run_scrapy(*, pages: int, directory: Path, watch: Watch) -> Run:
         job = directory / "scrapy"
         script = ROOT / "tests" / "benchmarks" / "scrapy_spider.py"
         command = [str(SCRAPY_PYTHON), str(script), site.start_url, str(job), str(CONNECTIONS)]
-        return _measure(command, site=site, directory=directory, watch=watch, environment=None, database=None)
+        return _measure(command, kinds=("scrapy", ""), site=site, directory=directory, watch=watch)
+
+
+def run_ceiling(*, pages: int, directory: Path, database: Database, watch: Watch) -> Run:
+    """The loop that is no crawler (`tests.benchmarks.ceiling`)."""
+    with running_site(pages=pages, directory=directory) as site:
+        command = [sys.executable, "-m", "tests.benchmarks.ceiling", site.start_url, database.address, str(CONNECTIONS)]
+        return _measure(
+            command, kinds=("parent", "processes"), site=site, directory=directory, watch=watch, database=database
+        )
 
 
 def run_ours(*, pages: int, directory: Path, database: Database, output: str, watch: Watch) -> Run:
     """`manage.py crawl` with its manager and workers, as users start it."""
-    with running_site(pages=pages, directory=directory) as site:
+    with running_site(pages=pages, directory=directory) as site, contextlib.ExitStack() as stack:
         command = [
             *(sys.executable, "manage.py", "crawl", site.start_url, "--scope=any", "--allow-private-networks"),
             *(f"--connections-per-host={CONNECTIONS // HOSTS}", "--delay=0", f"--output={output}"),
             *(f"--workers={WORKERS}", "--json", "--no-progress"),
         ]
-        return _measure(
-            command, site=site, directory=directory, watch=watch, environment=database.environment, database=database
+        lag = stack.enter_context(Lag(database.address)) if output == "search" else None
+        run = _measure(
+            command, kinds=("manager", "workers"), site=site, directory=directory, watch=watch, database=database
         )
+        stack.close()
+        return run if lag is None else _with_lag(run, lag)
+
+
+def _with_lag(run: Run, lag: Lag) -> Run:
+    defects = list(run.defects)
+    if lag.left:
+        defects.append(f"{lag.left:,} texts could not be found when the crawl had ended")
+    if lag.longest > FINDABLE_WITHIN:
+        defects.append(f"a text could be found after {lag.longest:.1f} s, and not within {FINDABLE_WITHIN:.0f}")
+    return replace(run, lag=lag.longest, defects=tuple(defects))
 
 
 def _measure(
     command: Sequence[str],
     *,
+    kinds: tuple[str, str],
     site: Site,
     directory: Path,
     watch: Watch,
-    environment: Mapping[str, str] | None,
-    database: Database | None,
+    database: Database | None = None,
 ) -> Run:
+    """`kinds` are what the command's process and those below it are called; '' where there are none below."""
+    own, below = kinds
+    environment = database.environment if database else None
     said = directory / "said.txt"
     servers = {"site": site.process} | ({"PostgreSQL": database.server} if database else {})
     servers_before = {kind: cpu_seconds_of_tree(process) for kind, process in servers.items()}
@@ -119,21 +148,17 @@ def _measure(
         ) as process,
     ):
         crawler = psutil.Process(process.pid)
-        kinds = {kind: (lambda server=server: tree_of(server)) for kind, server in servers.items()}
-        kinds |= {"crawler": lambda: [crawler], "workers": lambda: tree_of(crawler)[1:]}
-        with Meter(kinds) as meter:
+        found = {kind: (lambda server=server: tree_of(server)) for kind, server in servers.items()}
+        found |= {own: lambda: [crawler], below: lambda: tree_of(crawler)[1:]}
+        with Meter(found) as meter:
             is_stalled = _wait(process, site=site, watch=watch)
     busy = busy_seconds_of_machine() - busy_before
     elapsed = time.monotonic() - began_at
     command_seconds = _seconds_of_children() - children_before
     cpu = {kind: cpu_seconds_of_tree(server) - servers_before[kind] for kind, server in servers.items()}
-    if database:
-        workers = meter.cpu_seconds("workers")
-        cpu |= {"workers": workers, "manager": command_seconds - workers}
-        peaks = {"manager": meter.peak_mib("crawler"), "workers": meter.peak_mib("workers")}
-    else:
-        cpu |= {"scrapy": command_seconds}
-        peaks = {"scrapy": meter.peak_mib("crawler")}
+    of_those_below = meter.cpu_seconds(below)
+    cpu |= {own: command_seconds - of_those_below} | ({below: of_those_below} if below else {})
+    peaks = {kind: meter.peak_mib(kind) for kind in kinds if kind}
     peaks |= {kind: meter.peak_mib(kind) for kind in servers}
     defects = [f"it asked for nothing for {_STALLED:.0f} s and was ended"] if is_stalled else []
     if process.returncode:

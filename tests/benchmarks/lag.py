@@ -1,0 +1,42 @@
+"""How long texts wait until they can be found, as anybody could ask the database while a crawl goes on."""
+
+import threading
+from typing import Self
+
+import psycopg
+
+_INTERVAL = 0.25
+
+# Of the text that has waited longest, and how many wait.
+_WAITING = """
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(written_at)), 0)::float, count(*)
+  FROM jobs_searchdocument WHERE vector IS NULL
+"""
+
+
+class Lag:
+    """Looks while the block runs. `longest` is in seconds; `left` counts the texts that were not findable at its end."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
+        self.longest = 0.0
+        self.left = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with psycopg.connect(self._address, autocommit=True) as connection:
+            is_over = False
+            while not is_over:
+                is_over = self._stop.wait(_INTERVAL)
+                row = connection.execute(_WAITING).fetchone()
+                assert row is not None
+                self.longest, self.left = max(self.longest, row[0]), row[1]
