@@ -52,7 +52,7 @@ chaos-mutants: set-up-dev ## switch off one safeguard at a time, and see that ch
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, nodes, reports, files
+bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, nodes, reports, files, latency, processes
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.decisions
