@@ -45,8 +45,14 @@ class PatientConnection(psycopg.Connection[Row]):
         if timeout is not None:
             # Whoever says how long does not wait for an answer, but for whatever may come.
             return super().wait(gen, interval, timeout)
-        with Waiting():
-            return super().wait(self._patiently(gen), interval)
+        try:
+            with Waiting():
+                return super().wait(self._patiently(gen), interval)
+        except psycopg.Error:
+            # A statement whose preparing was broken off, say by a lock, the driver takes for prepared all the same, and
+            # would fail with it for ever.
+            self._prepared.clear()
+            raise
 
     def _patiently(self, gen: PQGen[_T]) -> PQGen[_T]:
         began_at = time.monotonic()

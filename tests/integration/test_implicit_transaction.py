@@ -1,6 +1,8 @@
 """A transaction without BEGIN and COMMIT: as whole, as isolated and as soon over as one that has them."""
 
+import contextlib
 import threading
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -10,7 +12,7 @@ from jobs.queue.transaction import implicit_transaction
 from nodes import membership
 from nodes.connections import connect
 from nodes.fences import FenceRefused, hold_node
-from tests.cluster import elect_main, fall_silent, register_node, status_of
+from tests.cluster import elect_main, fall_silent, register_node, seconds, status_of
 
 BUMP = "UPDATE nodes_node SET capacity = %s WHERE id = %s"
 READ = "SELECT capacity FROM nodes_node WHERE id = %s"
@@ -42,6 +44,32 @@ def bump_and(then, connection, node):
     with implicit_transaction(connection) as cursor:
         cursor.execute(BUMP, [2, node.id])
         then(cursor)
+
+
+@contextmanager
+def executing(connection, *, together):
+    """What executes statements: each for itself, or all `together` in a transaction without a BEGIN."""
+    if together:
+        with implicit_transaction(connection) as cursor:
+            yield cursor.execute
+    else:
+        yield connection.execute
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_statement_whose_preparing_is_broken_off_by_a_lock_works_when_the_lock_is_gone(dsn, others, node, together):
+    limits = {"purpose": "work", "timeout": seconds(0.4)}
+    with contextlib.closing(connect(dsn, node_id=node.id, **limits)) as daemons:
+        for _ in range(daemons.prepare_threshold):
+            with executing(daemons, together=together) as execute:
+                execute(READ, [node.id])
+        with others.transaction():
+            others.execute("LOCK TABLE nodes_node")
+            with pytest.raises(psycopg.errors.LockNotAvailable), executing(daemons, together=together) as execute:
+                execute(READ, [node.id])
+
+        with executing(daemons, together=together) as execute:
+            assert execute(READ, [node.id]).fetchone()[0] == 1
 
 
 def test_all_of_it_is_seen_by_others_at_its_end_and_nothing_before(mine, others, node):
