@@ -54,6 +54,16 @@ SELECT EXISTS (
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
+# The same, or claimed: in one statement, so of one moment. A document that was pending when claims were looked at may be
+# claimed when what is pending is, and a run that ends meanwhile would take out of the outputs whatever it leads to.
+_LEFT_OR_CLAIMED: Final[LiteralString] = f"""
+SELECT ({_LEFT}) OR EXISTS (
+       SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'available'
+    ) OR EXISTS (
+       SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'sent')
+"""
 _OLDER: Final[LiteralString] = """
 SELECT EXISTS (
        SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
@@ -99,7 +109,7 @@ def _move(at: Pass, job: Any) -> bool:
 
 def _shut_down(at: Pass, job: Any) -> bool:
     below = FIRST_FRESH if job.is_at_limit else _NEVER
-    if _is_run_left(at, job, below=below):
+    if _is_run_left(at, job, below=below, question=_LEFT_OR_CLAIMED):
         return False
     if job.is_at_limit and _is_run_left(at, job, below=_NEVER):
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
@@ -127,12 +137,13 @@ def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
     return True
 
 
-def _is_run_left(at: Pass, job: Any, *, below: int) -> bool:
+def _is_run_left(at: Pass, job: Any, *, below: int, question: LiteralString = _LEFT) -> bool:
     """Whether something is to be done for a document before the run is over; in a continuous job that is for ever."""
     continues = job.kind == Kind.CONTINUOUS
-    return _is_left(at, _LEFT, job, run=job.run_no, below=below, continues=continues, rechecks=RECHECKED[job.scan])
+    facts = {"run": job.run_no, "below": below, "continues": continues, "rechecks": RECHECKED[job.scan]}
+    return _is_left(at, question, job, **facts)
 
 
 def _is_left(at: Pass, question: LiteralString, job: Any, **facts: object) -> bool:
-    row = at.connection.execute(question, {"job": job.id, **facts}).fetchone()
+    row = at.connection.execute(question, {"job": job.id, "scope": at.scope, **facts}).fetchone()
     return bool(row and row[0])

@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from jobs import control
 from jobs.connectors.repository.base import Ending
+from jobs.duties.context import Pass
+from jobs.duties.finish import JOBS_AT_REST, _move
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.loops.outputs import JobOutputs
@@ -20,6 +22,7 @@ from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers
+from jobs.queue.rows import named_rows
 from jobs.queue.stuff import stuff
 from jobs.queue.stuff_removals import stuff_removals
 from jobs.queue.take import take
@@ -635,3 +638,21 @@ def test_many_flushes_of_overlapping_documents_lose_nothing(dsn, connection, run
     assert ended.count() == OutLinks.objects.count() == 600
     targets = {target for links in OutLinks.objects.values_list("targets", flat=True) for target in links}
     assert targets <= set(QueueItem.objects.values_list("hash", flat=True))
+
+
+# --- A run that ends -----------------------------------------------------------------------------
+
+
+def test_a_run_is_not_over_when_what_was_pending_is_handed_out_while_the_main_looks(connection, running):
+    main = register_node(connection, "manager")
+    at = Pass(
+        connection=connection, me=main.id, scope=main.scope, now=NOON, term=elect_main(connection, main), groups=()
+    )
+    make_documents(make_lane(running.seed), 1)
+    with named_rows(connection) as cursor:
+        (seen,) = cursor.execute(JOBS_AT_REST, {"scope": main.scope}).fetchall()
+
+    assert stuff_all(connection, running).documents == 1
+
+    assert not _move(at, seen)
+    assert Job.objects.get().phase == Phase.ACTIVE
