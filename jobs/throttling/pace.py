@@ -12,9 +12,9 @@ from typing import Final
 # Over so many seconds the bytes of a bin are no more than its limit allows.
 BYTES_WINDOW: Final = 10.0
 # What a page is taken for before one was read.
-EXPECTED_BYTES: Final = 64 * 1024
+EXPECTED_BYTES: Final = 32 * 1024
 # How much of the largest page's size is still expected after each smaller one.
-_FORGETTING: Final = 0.9
+_FORGETTING: Final = 0.8
 
 
 @dataclass(slots=True)
