@@ -347,12 +347,13 @@ class Cluster:
             self._look_at_jobs()
 
     def _look_at_jobs(self):
-        states = {row.id: row for row in self.rows("SELECT id, phase, pause, reason FROM jobs_job")}
+        states = {row.id: row for row in self.rows("SELECT id, phase, pause, reason, run_no FROM jobs_job")}
         for crawl in self.crawls:
             state = states.get(crawl.job_id)
             if crawl.has_ended or state is None:
                 continue
-            if state.phase == "inactive" and time.monotonic() > crawl.runs_until:
+            # One with a schedule may start late: its site waits for that.
+            if state.phase == "inactive" and state.run_no and time.monotonic() > crawl.runs_until:
                 self.end_crawl(crawl)
             elif state.pause == "paused" and crawl.job_id not in self.paused:
                 self.steps_by_hand.append(f"resume job {crawl.job_id}, which was paused: {state.reason}")
