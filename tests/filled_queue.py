@@ -174,6 +174,7 @@ class FilledQueue:
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(phase="active", run_no=1, started_at=self.now())
         Job.objects.filter(pk__in=[job.pk for job in jobs[_JOBS - paused :]]).update(pause="paused")
         seeds = [job.seeds.get() for job in jobs]
+        self.seeds = [seed.pk for seed in seeds]
         for seed in seeds:
             self.group: GroupHeld = make_group(seed, owner=self.manager)
         self.facts: dict[int, JobFacts] = {job.pk: facts_of(Job.objects.get(pk=job.pk)) for job in jobs}

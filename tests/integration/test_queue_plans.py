@@ -5,8 +5,10 @@ import json
 import psycopg
 import pytest
 
+from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
 from jobs.queue import transaction
+from jobs.queue.discover import open_lanes
 from jobs.queue.flush import flush
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
@@ -14,6 +16,7 @@ from jobs.queue.transaction import WaitingCursor
 from jobs.queue.wake import sweep_lanes
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_lane, make_policy, make_result, make_running_job
+from tests.filled_queue import FilledQueue, Shape
 
 LANES = 50
 _EXPLAINED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
@@ -95,7 +98,13 @@ def indexes_used(plans):
 
 
 def tables_read_whole(plans):
-    return {node["Relation Name"] for node in all_nodes(plans) if node["Node Type"] == "Seq Scan"}
+    """In the order of their rows, or in that of an index without looking for anything there."""
+    return {
+        node["Relation Name"]
+        for node in all_nodes(plans)
+        if node["Node Type"] == "Seq Scan"
+        or (node["Node Type"] in {"Index Scan", "Index Only Scan"} and "Index Cond" not in node)
+    }
 
 
 def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, running):
@@ -143,3 +152,38 @@ def test_the_documents_of_a_lane_come_in_the_order_of_its_index(connection, expl
     ]
     assert not sorts
     assert connection.execute("SELECT count(*) FROM jobs_queueitem WHERE stage = %s", [Stage.ACTIVE]).fetchone()[0]
+
+
+def test_no_step_of_a_document_reads_all_lanes_or_all_bins(connection, explaining, plans):
+    queue = FilledQueue(connection, documents=100_000, shape=Shape(bins=10_000, waiting=0.5))
+    queue.connection = explaining
+
+    queue.stuff(100)
+    taken = queue.take(100)
+    flushed = queue.flush(queue.results_of(taken, new=2, known=2))
+    queue.close(taken, flushed)
+    queue.sweep()
+    seed = queue.seeds[0]
+    open_lanes(
+        explaining,
+        bins=BinKind("web", asks_first=True, requests=2, gap=1.0),
+        wanted=[(seed, "h1.example"), (seed, "new.example")],
+    )
+
+    assert flushed.written == 100
+    assert plans
+    read_whole = [plan for plan in plans if tables_read_whole([plan]) & {"jobs_queueitem", "jobs_lane", "jobs_bin"}]
+    assert not read_whole
+
+
+def test_a_turn_that_comes_and_goes_leaves_no_entries_of_its_bin_in_indexes(connection):
+    queue = FilledQueue(connection, documents=4_000, shape=Shape(bins=500))
+
+    queue.cycle(3_000)
+
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    updated, in_place = connection.execute(
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs_bin'"
+    ).fetchone()
+    assert updated >= 600
+    assert in_place > 0.9 * updated
