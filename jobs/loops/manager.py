@@ -95,7 +95,8 @@ MAIN_DUTIES: Final = duties(
     (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
     (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),
     (interrupt_dead_one_shots, 2.0, ALWAYS),
-    (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta)"),
+    # The newest first: of the oldest many may be folded and not yet cleared away.
+    (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta ORDER BY id DESC LIMIT 1)"),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
