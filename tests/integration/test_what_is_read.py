@@ -46,6 +46,8 @@ _LISTS = [
     *(f"documents/?state={state}" for state in STATES),
     "documents/?host=h7.example",
     "nodes/",
+    "hosts/",
+    "hosts/denied/",
     "cluster/",
     "search/?q=word",
     "reports/queue/",
@@ -61,6 +63,8 @@ _LISTS = [
     "api/v1/groups/",
     "api/v1/cluster/requests/",
     "api/v1/nodes/",
+    "api/v1/bins/",
+    "api/v1/deny-list/",
     "api/v1/node-events/",
     "api/v1/search/?q=word",
     "api/v1/reports/queue/",
@@ -195,7 +199,12 @@ def test_every_list_of_the_api_is_looked_at():
     }
 
     of_no_rows = {"api/v1/", "api/v1/schema/", "api/v1/docs/", "api/v1/token/"}
-    asked_with_post = {"api/v1/policies/preview/", "api/v1/cluster/rebalance/"}
+    asked_with_post = {
+        "api/v1/policies/preview/",
+        "api/v1/cluster/rebalance/",
+        "api/v1/bins/stop/",
+        "api/v1/deny-list/remove/",
+    }
     of_few_rows = {"api/v1/repositories/", "api/v1/outputs/", "api/v1/settings/", "api/v1/settings/versions/"}
     assert missing <= of_no_rows | asked_with_post | of_few_rows
 
