@@ -52,7 +52,7 @@ chaos-mutants: set-up-dev ## switch off one safeguard at a time, and see that ch
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, nodes, reports, files, latency, processes
+bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, nodes, reports, files, latency, processes, what the queue costs as it grows, growth of runs
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.decisions
@@ -65,6 +65,8 @@ bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside lon
 	@$(PYTHON) -m tests.benchmarks.files
 	@$(PYTHON) -m tests.benchmarks.latency
 	@$(PYTHON) -m tests.benchmarks.processes
+	@$(PYTHON) -m tests.benchmarks.queue_cost
+	@$(PYTHON) -m tests.benchmarks.growth --plot docs/growth.svg
 
 # Scrapy's pins must not bend ours, so it lives apart.
 set-up-bench: REQUIREMENTS := requirements-bench.txt

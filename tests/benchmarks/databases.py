@@ -74,6 +74,16 @@ def with_statistics(var: Path) -> Iterator[Database]:
         yield Database(environment=environment, address=server.address, server=psutil.Process(server.pid))
 
 
+@contextlib.contextmanager
+def in_memory(var: Path) -> Iterator[Database]:
+    """A cluster of Debian's PostgreSQL that holds all of its tables in memory and does not wait for the disk."""
+    configuration = "shared_buffers = 6GB\nfsync = off\nmaintenance_work_mem = 1GB\nmax_wal_size = 16GB\n"
+    with debian_server(var / "debian", configuration=configuration) as server:
+        environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
+        _make_tables(environment)
+        yield Database(environment=environment, server=psutil.Process(server.pid))
+
+
 def has_statistics() -> bool:
     """Whether this machine has a PostgreSQL that can count its statements."""
     return newest_debian(module=_MODULE) is not None

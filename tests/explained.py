@@ -1,0 +1,98 @@
+"""
+What PostgreSQL did for each statement of a connection, as it says itself while they run.
+
+Debian's PostgreSQL brings auto_explain, which explains a statement in the course of its one execution: what is
+looked at are the program's own statements with their own parameters, plans that the driver prepared included.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import psycopg
+from psycopg.errors import Diagnostic
+
+MODULE: Final = "auto_explain"
+_SETTINGS: Final = {
+    "log_min_duration": "0",
+    "log_analyze": "on",
+    "log_buffers": "on",
+    # The clock would be read twice for each row.
+    "log_timing": "off",
+    "log_format": "json",
+    "log_level": "notice",
+}
+_PLANS: Final = "plan:\n"
+
+Plan = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One statement: its text, and what PostgreSQL's plan of it came to."""
+
+    text: str
+    plan: Plan
+
+    @cached_property
+    def nodes(self) -> list[Plan]:
+        return list(_nodes_of(self.plan))
+
+    @property
+    def buffers(self) -> int:
+        """
+        Shared buffers that were touched, found in memory or not.
+
+        A node counts what it did while it gave rows, with all that it asked for them. What writes and is asked by
+        nobody runs once the rest is done, and is counted in no other.
+        """
+        asked = {node["CTE Name"] for node in self.nodes if node["Node Type"] == "CTE Scan"}
+        alone = [
+            node
+            for node in self.nodes
+            if node["Node Type"] == "ModifyTable"
+            and node.get("Subplan Name", "").startswith("CTE ")
+            and node["Subplan Name"].removeprefix("CTE ") not in asked
+        ]
+        return sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in [self.plan, *alone])
+
+    @property
+    def read_whole(self) -> set[str]:
+        """The tables that were read from their first row to their last."""
+        return {node["Relation Name"] for node in self.nodes if node["Node Type"] == "Seq Scan"}
+
+    @property
+    def indexes(self) -> set[str]:
+        return {node["Index Name"] for node in self.nodes if "Index Name" in node}
+
+
+@contextmanager
+def explaining(connection: psycopg.Connection[Any]) -> Iterator[list[Explained]]:
+    """Yield a list to which each statement on `connection` is added as it runs; its user is a superuser."""
+    found: list[Explained] = []
+
+    def hear(notice: Diagnostic) -> None:
+        _, has_plan, told = (notice.message_primary or "").partition(_PLANS)
+        if has_plan:
+            explained = json.loads(told)
+            found.append(Explained(text=explained["Query Text"], plan=explained["Plan"]))
+
+    connection.execute(f"LOAD '{MODULE}'")
+    connection.add_notice_handler(hear)
+    for name, value in _SETTINGS.items():
+        connection.execute(f"SET {MODULE}.{name} = {value}")
+    found.clear()
+    try:
+        yield found
+    finally:
+        connection.execute(f"SET {MODULE}.log_min_duration = -1")
+        connection.remove_notice_handler(hear)
+
+
+def _nodes_of(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes_of(below)

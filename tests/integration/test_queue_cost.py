@@ -1,0 +1,24 @@
+"""What the queue's steps touch in PostgreSQL does not grow with the queue: the small form of a benchmark."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.benchmarks.databases import ROOT
+
+
+@pytest.mark.debian("postgresql")
+def test_a_hundred_documents_touch_as_many_buffers_among_many_as_among_few():
+    sizes = ["--few", "60000", "--many", "300000", "--rounds", "3", "--untimed"]
+    shapes = ["--only", "waiting,bins,even"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.queue_cost", *sizes, *shapes],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
