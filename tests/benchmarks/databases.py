@@ -81,7 +81,7 @@ def in_memory(var: Path) -> Iterator[Database]:
     with debian_server(var / "debian", configuration=configuration) as server:
         environment = {**os.environ, "CRAWLCTL_VAR": str(var), "DATABASE_URL": server.address}
         _make_tables(environment)
-        yield Database(environment=environment, server=psutil.Process(server.pid))
+        yield Database(environment=environment, server=psutil.Process(server.pid), address=server.address)
 
 
 def has_statistics() -> bool:
