@@ -12,6 +12,9 @@ class FreePace:
     def request_leaves(self):
         self._is_leaving = True
 
+    def request_goes(self):
+        return
+
     def request_sent(self):
         self.left += self._is_leaving
         self._is_leaving = False

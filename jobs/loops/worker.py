@@ -123,7 +123,7 @@ class _Pace:
     `left` is called when a request has left.
 
     Between the moment when a document is begun and that of its request the process may have been frozen: whether it
-    `may_begin` one is asked again when it is let go. What may not, ends as what is cancelled.
+    `may_begin` one is asked again when it is let go, and when it goes. What may not, ends as what is cancelled.
     """
 
     def __init__(
@@ -148,8 +148,7 @@ class _Pace:
         # Others of the bin may start meanwhile and move the moment.
         while (wait := self._wait()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(wait)
-        if not self._may_begin():
-            raise asyncio.CancelledError
+        self.request_goes()
         # Not by the loop's time, which stands still while the loop is busy.
         now = time.monotonic()
         if not self._is_first:
@@ -166,6 +165,10 @@ class _Pace:
         self._is_leaving = True
         for paced in self._paces:
             paced.leaving += 1
+
+    def request_goes(self) -> None:
+        if not self._may_begin():
+            raise asyncio.CancelledError
 
     def request_sent(self) -> None:
         if self._is_leaving:

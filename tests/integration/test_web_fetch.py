@@ -108,6 +108,18 @@ async def test_an_answer_may_follow_interim_ones():
     assert (response.status, response.body) == (200, b"hello")
 
 
+async def test_what_is_raised_just_before_a_request_goes_out_keeps_it_back():
+    def refuse():
+        raise asyncio.CancelledError
+
+    async with HostileSite.serve({"/a": answer(b"x")}) as site:
+        with pytest.raises(asyncio.CancelledError):
+            await get(site.url("/a"), before_sent=refuse)
+        await get(site.url("/a"))
+
+        assert len(site.requests) == 1
+
+
 @pytest.mark.parametrize("value", ["a\r\nX-Smuggled: 1", "a\nb", "a\rb", "a\x00b", "a\udc80b"])
 async def test_a_header_that_would_break_out_of_its_line_is_never_sent(value):
     async with HostileSite.serve({"/": answer(b"hello")}) as site, Fetcher(allow_private_networks=True) as fetcher:

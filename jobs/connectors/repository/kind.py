@@ -90,6 +90,9 @@ class Pace(Protocol):
     def request_leaves(self) -> None:
         """Say that it is about to go out, and may not have yet: until `request_sent` no other one of the bin may."""
 
+    def request_goes(self) -> None:
+        """Say that it goes out at once. What this raises ends `process`: by now it may not be sent any more."""
+
     def request_sent(self) -> None:
         """Say that it has gone out, or never will: the gap to the next one counts from here. More than once is once."""
 

@@ -73,10 +73,14 @@ class Exchange:
         *,
         headers: Mapping[str, str],
         form: bytes | None = None,
+        before_sent: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
     ) -> Answer:
         """
-        Ask for a canonical address, or send it a form. `on_sent` is called when a request has been written.
+        Ask for a canonical address, or send it a form.
+
+        `before_sent` is called when there is a connection, just before a request is written: what it raises keeps that
+        from going out. `on_sent` is called when it has been written.
 
         A server may close a kept connection just when it is used again, so a request that asks only is sent once more.
 
@@ -87,15 +91,21 @@ class Exchange:
         origin = self._origin_of(url[:path])
         written = _written(origin.authority, url[path:], headers, form)
         try:
-            return await self._ask(origin, written, on_sent)
+            return await self._ask(origin, written, before_sent, on_sent)
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
             if form is not None:
                 raise
-            return await self._ask(origin, written, on_sent)
+            return await self._ask(origin, written, before_sent, on_sent)
 
-    async def _ask(self, origin: "_Origin", written: bytes, on_sent: Callable[[], None] | None) -> Answer:
+    async def _ask(
+        self,
+        origin: "_Origin",
+        written: bytes,
+        before_sent: Callable[[], None] | None,
+        on_sent: Callable[[], None] | None,
+    ) -> Answer:
         connection = await self.connector.connect(origin, [], _NO_TIMEOUT)
         try:
             protocol = connection.protocol
@@ -109,6 +119,8 @@ class Exchange:
                 max_field_size=self._limits.header_bytes,
                 max_headers=self._limits.headers,
             )
+            if before_sent is not None:
+                before_sent()
             # One that is closed by now loses what is written, and says so when it is read from.
             assert protocol.transport is not None
             protocol.transport.write(written)

@@ -155,14 +155,16 @@ class Fetcher:
         is_wanted: IsWanted,
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
+        before_sent: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
         on_read: Callable[[int], None] | None = None,
     ) -> Response:
         """
         Ask for a canonical address, or send it a form. With `most_bytes`, a longer body is cut there and is no error.
 
-        `on_sent` is called when the request goes out: a connection may have had to be made before. `on_read` is told, once
-        it is over, how many bytes of a body came, whatever became of it.
+        `before_sent` is called just before the request goes out, which may be long after, since a connection has to be made:
+        what it raises keeps it back. `on_sent` is called when it has gone, and `on_read` is told, once it is over, how many
+        bytes of a body came, whatever became of it.
 
         Raises:
             FetchFailed
@@ -175,6 +177,7 @@ class Fetcher:
                     url,
                     headers={"Accept-Encoding": decoding.ACCEPTED, **headers},
                     form=None if form is None else urlencode(form).encode(),
+                    before_sent=before_sent,
                     on_sent=on_sent,
                 )
                 body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline)

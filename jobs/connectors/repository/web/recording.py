@@ -43,6 +43,7 @@ class RecordedFetches:
                 is_wanted=is_wanted,
                 most_bytes=most_bytes,
                 form=form,
+                before_sent=self._pace.request_goes,
                 on_sent=self._pace.request_sent,
                 on_read=self._pace.bytes_read,
             )
