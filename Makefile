@@ -63,6 +63,7 @@ bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside lon
 	@$(PYTHON) -m tests.benchmarks.life
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files
+	@$(PYTHON) -m tests.benchmarks.pages
 	@$(PYTHON) -m tests.benchmarks.latency
 	@$(PYTHON) -m tests.benchmarks.processes
 	@$(PYTHON) -m tests.benchmarks.queue_cost

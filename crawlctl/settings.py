@@ -120,7 +120,8 @@ LOGOUT_REDIRECT_URL = "/login/"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_I18N = True
+# Nobody has translated the pages yet, and to look up each word took half of the time of a screen.
+USE_I18N = False
 USE_TZ = True
 
 STATIC_URL = "/static/"

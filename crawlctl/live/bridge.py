@@ -34,8 +34,9 @@ from jobs.ui.topics import TopicUnknown, read_screen
 
 _T = TypeVar("_T")
 
-# No page is told more often. Numbers must show within 2 s, so this is also how often it looks.
-_AT_MOST_EVERY: Final = 1.0
+# No page is told more often. Numbers must show within 2 s, so this is also how often it looks; more often would cost
+# the crawl more and show a person no more.
+_AT_MOST_EVERY: Final = 1.6
 # How often rates are read while nobody looks, so that the next one to look sees how they went.
 _UNWATCHED: Final = 5.0
 # Reading may take at most a fifth of the time: on a huge crawl pages get slower, not the database.

@@ -3,14 +3,15 @@ One open page's web socket.
 
 The page says `{"type": "follow", "topic": ..., "visible": true}`, later `{"type": "hidden"}` and
 `{"type": "visible"}`. It is sent `{"type": "screen", "cells": {...}}` when there is something newer,
-`{"type": "gone"}` when what it shows has ended, and `{"type": "beat"}` every two seconds, by which it
-knows that the connection lives; nothing while it is hidden. Whoever logs out or loses the right to see
+`{"type": "gone"}` when what it shows has ended, and `{"type": "beat"}` every two seconds in which
+there was no screen, so that it knows that the connection lives; nothing while it is hidden. Whoever logs out or loses the right to see
 jobs is sent away at the next beat.
 """
 
 import asyncio
 import contextlib
 import json
+import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -40,6 +41,7 @@ class LivePage(AsyncWebsocketConsumer):
         self._topic = ""
         self._is_visible = True
         self._sent_version = 0
+        self._sent_at = float("-inf")
         self._frames = 0
         self._beating: asyncio.Task[None] | None = None
         # Accepted first, in any case: a browser learns the close code of an open socket only.
@@ -109,7 +111,7 @@ class LivePage(AsyncWebsocketConsumer):
     async def _send_screen(self) -> None:
         version, frame = self._bridge.frame_of(self._topic)
         if version != self._sent_version:
-            self._sent_version = version
+            self._sent_version, self._sent_at = version, time.monotonic()
             await self.send(text_data=frame)
 
     async def _beat(self) -> None:
@@ -120,7 +122,8 @@ class LivePage(AsyncWebsocketConsumer):
             if refusal:
                 await self.close(refusal)
                 return
-            if self._is_visible:
+            # A screen is a sign of life, too.
+            if self._is_visible and time.monotonic() - self._sent_at > _BEAT / 2:
                 await self._send({"type": "beat", "stalled": self._bridge.is_stalled})
 
     async def _judge(self) -> int:

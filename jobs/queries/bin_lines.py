@@ -27,9 +27,7 @@ from jobs.throttling.verdict import Above, Cause, Known, Verdict, judge
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, bin.closed_at, bin.starts, bin.bytes_read, bin.open_turns, bin.open_requests, bin.is_known,
-       bin.parent_id,
-       (SELECT coalesce(sum(turn.documents), 0) FROM jobs_turn AS turn
-         WHERE turn.bin_id = bin.id AND turn.closed_at IS NULL)::bigint AS in_work
+       bin.parent_id
   FROM jobs_bin AS bin {BOUND}
  WHERE bin.id = ANY(%(bins)s)
 """
@@ -50,20 +48,21 @@ WITH lanes AS MATERIALIZED (
       LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
      WHERE lane.bin_id = ANY(%(bins)s)
 ), counted AS (
-    SELECT bin_id, sum(amount)::bigint AS waiting
-      FROM (SELECT lanes.bin_id, amount
+    SELECT bin_id, sum(amount) FILTER (WHERE stage = {Stage.PENDING:d})::bigint AS waiting,
+           sum(amount) FILTER (WHERE stage = {Stage.ACTIVE:d})::bigint AS in_work
+      FROM (SELECT lanes.bin_id, stage, amount
               FROM lanes JOIN jobs_counter AS counter
                 ON counter.job_id = lanes.job_id AND counter.run_no = lanes.run_no AND counter.lane_id = lanes.id
-             WHERE measure = 'stage' AND stage = {Stage.PENDING:d}
+             WHERE measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})
              UNION ALL
-            SELECT lanes.bin_id, amount
+            SELECT lanes.bin_id, stage, amount
               FROM jobs_counterdelta AS delta JOIN lanes
                 ON delta.job_id = lanes.job_id AND delta.run_no = lanes.run_no AND delta.lane_id = lanes.id
-             WHERE delta.job_id IN (SELECT job_id FROM lanes) AND measure = 'stage' AND stage = {Stage.PENDING:d}) AS both_
+             WHERE delta.job_id IN (SELECT job_id FROM lanes) AND measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})) AS both_
      GROUP BY bin_id
 )
 SELECT bin_id, min(ready_at) AS ready_at, bool_or(coalesce(is_owned, false)) AS is_owned, bool_or(is_served) AS is_served,
-       coalesce(max(counted.waiting), 0) AS waiting
+       coalesce(max(counted.waiting), 0) AS waiting, coalesce(max(counted.in_work), 0) AS in_work
   FROM lanes LEFT JOIN counted USING (bin_id)
  GROUP BY bin_id
 """
@@ -154,7 +153,13 @@ class BinLine:
         return _since(self)
 
 
-_NOBODY: Final[Mapping[str, Any]] = {"ready_at": None, "is_owned": False, "is_served": False, "waiting": 0}
+_NOBODY: Final[Mapping[str, Any]] = {
+    "ready_at": None,
+    "is_owned": False,
+    "is_served": False,
+    "waiting": 0,
+    "in_work": 0,
+}
 
 
 def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
@@ -287,7 +292,7 @@ def _line(
         verdict=judge(known, now=now),
         parents=parents,
         open_requests=row.open_requests,
-        in_work=row.in_work,
+        in_work=waiting["in_work"],
         waiting=waiting["waiting"],
         next_start_at=_next_start(row, waiting, is_denied=limits.denied, now=now),
         back_off_level=row.back_off_level,

@@ -50,10 +50,11 @@ def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
     return {
         **host_row(line, now=now),
         **_picture(line),
-        "since": _("since %(moment)s") % {"moment": words.moment(since, now=now)} if since else "",
+        "since": _("Since %(moment)s.") % {"moment": words.moment(since, now=now)} if since else "",
         "rate_says": _("starts a second"),
-        "level": words.number(line.back_off_level) if line.back_off_level else "",
-        "back_off": words.time_until(line.back_off_until, now=now) if line.back_off_until else "",
+        "back_off": words.time_until(line.back_off_until, now=now)
+        if line.back_off_level and line.back_off_until
+        else words.UNKNOWN,
         "limits": _limits(line, now=now),
         "parents": [_parent_row(above, now=now) for above in line.parents],
         "lanes": [_lane_row(line, lane, now=now) for lane in page.lanes],

@@ -170,7 +170,7 @@ async def test_a_number_arrives_within_two_seconds_of_its_change():
     assert min(took[1:]) < 2
 
 
-async def test_screens_come_at_most_once_a_second():
+async def test_screens_come_no_sooner_than_a_second_and_a_half_after_each_other():
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -184,9 +184,9 @@ async def test_screens_come_at_most_once_a_second():
                 if (await socket.receive_frame())["type"] == "screen":
                     arrived.append(time.monotonic())
 
-    assert 3 <= len(arrived) <= 5
+    assert 2 <= len(arrived) <= 4
     # The first is the answer to following; what a busy machine delays is nearer to the next one.
-    assert all(later - earlier > 0.8 for earlier, later in pairwise(arrived[1:]))
+    assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived[1:]))
 
 
 async def test_nothing_is_sent_while_hidden_and_the_present_screen_when_visible_again():
