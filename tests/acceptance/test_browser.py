@@ -330,4 +330,4 @@ def test_what_a_policy_touches_is_seen_before_it_is_saved(browser, web):
 
         expect(page.get_by_text("2 at a time, one every 1 s")).to_be_visible()
         page.locator("#result_list").get_by_role("link", name="gently").click()
-        expect(page.locator("#id_rules-0-pattern")).to_have_value("*.example")
+        expect(page.get_by_label("Fetch nothing from")).to_have_value("*.example")
