@@ -97,7 +97,6 @@ class OpenTurn:
     open: int = 0
     heir: "OpenTurn | None" = None
     parents: tuple[PacedBin, ...] = ()
-    is_denied: bool = False
     is_trial: bool = False
     wants_address: bool = False
 
@@ -137,7 +136,6 @@ class BinQueue:
             taken.requests or behind,
             left=len(taken.documents),
             parents=parents,
-            is_denied=taken.is_denied,
             is_trial=taken.is_trial,
             wants_address=taken.wants_address,
         )
@@ -167,7 +165,7 @@ class BinQueue:
     @property
     def _next_paces(self) -> tuple[PacedBin, ...]:
         """The bin and the parents of the turn that is next."""
-        return (self.paced, *self.waiting[0][0].parents) if self.waiting else (self.paced,)
+        return self.paces_of(self.waiting[0][0]) if self.waiting else (self.paced,)
 
     def paces_of(self, turn: OpenTurn) -> tuple[PacedBin, ...]:
         """The bin and its parents, as that turn has them."""

@@ -581,8 +581,8 @@ class Worker:
         if outcome.back_off is not None:
             self._hosts_spoke = True
             self._give_back_waiting_of(queue, lambda _claimed: True)
-        self._hosts_spoke = self._hosts_spoke or turn.is_trial
-        self._hosts_spoke = self._hosts_spoke or self._writer.is_unknown(claimed.lane_id) or job.runtime.has_news
+        is_news = turn.is_trial or self._writer.is_unknown(claimed.lane_id) or job.runtime.has_news
+        self._hosts_spoke = self._hosts_spoke or is_news
         if len(self._ended) >= _RESULTS_A_FLUSH or not self._is_busy:
             self._flush_due.now()
         else:

@@ -108,9 +108,9 @@ UPDATE jobs_lane SET ready_at = %(now)s, head = 0
 
 _BINS_OF_TURNS: Final[LiteralString] = """
     SELECT id FROM jobs_bin
-     WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
-        OR id IN (SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
-                   WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
+     WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
+                   UNION SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
+                          WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
      ORDER BY id
        FOR NO KEY UPDATE"""
 # Locks: Bin by id (of the turns that close, and of their parents), then Turn.

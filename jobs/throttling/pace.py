@@ -12,9 +12,9 @@ from typing import Final
 # Over so many seconds the bytes of a bin are no more than its limit allows.
 BYTES_WINDOW: Final = 10.0
 # What a page is taken for before one was read.
-EXPECTED_BYTES: Final = 32 * 1024
+EXPECTED_BYTES: Final = 64 * 1024
 # How much of the largest page's size is still expected after each smaller one.
-_FORGETTING: Final = 0.8
+_FORGETTING: Final = 0.9
 
 
 @dataclass(slots=True)
@@ -30,11 +30,6 @@ class Cadence:
     last_start: float | None = None
     _paid_until: float = float("-inf")
     _expected: float = EXPECTED_BYTES
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether requests of the bin have to wait for each other."""
-        return self.gap > 0 or self.bytes_per_second is not None
 
     @property
     def next_start(self) -> float:
