@@ -2,7 +2,7 @@
 # what the requirements files pin. Paths are relative, since make cannot quote the clone's own.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check simulate chaos-smoke chaos chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
@@ -10,6 +10,8 @@ ARGS ?=
 # What is handed to pytest: make test PYTEST_ARGS="-k pause". Two processes share the tests, each with a database of its
 # own: the clusters of more would want more connections than the embedded server has.
 PYTEST_ARGS ?=
+# What chooses the main while chaos reigns: make chaos-smoke COORDINATION=zookeeper
+COORDINATION ?= database
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -37,14 +39,20 @@ check: set-up-dev ## look at format, types, import rules, templates, migrations
 	  done; \
 	fi
 
+docs: set-up-dev ## compile the documentation to var/docs, which the web server serves at /manual/
+	@$(PYTHON) -m sphinx -W --keep-going -q -b html -c docs/site -d var/doctrees . var/docs && echo "var/docs/docs/index.html"
+
 simulate: set-up-dev ## live thousands of random histories of a cluster, without processes: ARGS="--replay SEED" tells one
 	@exec $(PYTHON) -m tests.simulation $(ARGS)
 
 chaos-smoke: set-up-dev ## let faults fall upon a crawling cluster for two minutes, and look from outside what came of it
-	@exec $(PYTHON) -m tests.chaos.run --seconds 110 $(ARGS)
+	@exec $(PYTHON) -m tests.chaos.run --seconds 110 --coordination $(COORDINATION) $(ARGS)
 
 chaos: set-up-dev ## the same for forty minutes; figures go to var/chaos.json
-	@exec $(PYTHON) -m tests.chaos.run --seconds 2400 $(ARGS)
+	@exec $(PYTHON) -m tests.chaos.run --seconds 2400 --coordination $(COORDINATION) $(ARGS)
+
+chaos-jobs: set-up-dev ## cut off, freeze, kill, close and start processes with distributed jobs at random, for a minute in either store
+	@CRAWLCTL_CHAOS_SECONDS=60 $(PYTHON) -m pytest -n0 -q tests/acceptance/distributed/test_chaos.py tests/acceptance/distributed/test_processes_chaos.py $(PYTEST_ARGS)
 
 chaos-mutants: set-up-dev ## switch off one safeguard at a time, and see that chaos catches it
 	@exec $(PYTHON) -m tests.chaos.mutants $(ARGS)

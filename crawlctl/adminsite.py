@@ -8,15 +8,16 @@ by the composition root.
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.sites import UnfoldAdminSite
 
 from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmin, ThrottlePolicyAdmin
+from jobs.admin.lists import BoundedList
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
 
 
@@ -40,7 +41,7 @@ class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
         return redirect_to_login(request.GET.get("next", reverse("admin:index")), reverse("login"))
 
 
-class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
+class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
     """Users and their roles. A role is a group; single permissions are not handed out here."""
 
     form = UserChangeForm
@@ -48,6 +49,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "roles", "is_active", "is_superuser", "last_login")
     list_filter = ("groups", "is_active")
+    sortable_by = ("username",)  # type: ignore[misc]
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         (_("Roles"), {"fields": ("groups", "is_superuser", "is_active")}),
@@ -66,6 +68,10 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg, misc]
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         allowed: bool = super().has_delete_permission(request, obj)
         return allowed and (obj is None or request.user.is_superuser or not obj.is_superuser)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        found: QuerySet[User] = super().get_queryset(request)
+        return found.prefetch_related("groups")
 
     def roles(self, user: User) -> str:
         return ", ".join(sorted(group.name for group in user.groups.all())) or "—"

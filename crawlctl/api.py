@@ -12,6 +12,8 @@ from rest_framework.routers import SimpleRouter
 from crawlctl.tokens import TokenView
 from jobs.api.bins import AllowView, BinView, DenyListView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
+from jobs.api.coordination import CoordinationView
+from jobs.api.distributed_jobs import DistributedJobsView, DistributedJobView, RebalanceJobsView, SwitchView
 from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
@@ -65,9 +67,14 @@ _router.register("node-events", NodeEventView, basename="node-event")
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
+    path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
     path("deny-list/", DenyListView.as_view(), name="deny-list"),
     path("deny-list/remove/", AllowView.as_view(), name="deny-list-remove"),
+    path("distributed-jobs/", DistributedJobsView.as_view(), name="distributed-jobs"),
+    path("distributed-jobs/jobs/<str:job>/", DistributedJobView.as_view(), name="distributed-job"),
+    path("distributed-jobs/rebalance/", RebalanceJobsView.as_view(), name="distributed-jobs-rebalance"),
+    path("distributed-jobs/switch/", SwitchView.as_view(), name="distributed-jobs-switch"),
     path("nodes/<uuid:pk>/drain/", DrainView.as_view(), name="node-drain"),
     path("reports/history/", HistoryView.as_view(), name="report-history"),
     path("reports/activity/", BusyView.as_view(), name="report-activity"),

@@ -31,6 +31,9 @@ VAR_DIR = Path(_given[table.VAR] or (BASE_DIR / "var" / "test" if "PYTEST_VERSIO
 
 DEBUG = _given[table.DEBUG]
 
+# Where `make docs` writes the documentation: it belongs to the program, not to what this machine keeps.
+DOCUMENTATION_DIR = BASE_DIR / "var" / "docs"
+
 # Signs sessions and tokens. Several machines that share a database must share it.
 SECRET_KEY = _given[table.SECRET_KEY] or key_of_this_machine(VAR_DIR)
 
@@ -77,6 +80,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "crawlctl.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "crawlctl.stored_settings.FollowStoredSettings",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -105,8 +109,6 @@ TEMPLATES = [
 # Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR as long as somebody uses it.
 DATABASES = {"default": database_from_url(_given[table.DATABASE_URL], var_dir=VAR_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
@@ -164,6 +166,7 @@ UNFOLD = {
                 "items": [
                     {"title": "Overview", "icon": "monitoring", "link": reverse_lazy("overview"), "active": False},
                     {"title": "Documents", "icon": "description", "link": reverse_lazy("documents")},
+                    {"title": "Hosts", "icon": "public", "link": reverse_lazy("hosts")},
                     {"title": "Reports", "icon": "bar_chart", "link": reverse_lazy("reports")},
                     {"title": "Cluster", "icon": "lan", "link": reverse_lazy("cluster")},
                     {"title": "Nodes", "icon": "dns", "link": reverse_lazy("nodes")},
@@ -243,7 +246,13 @@ CRAWLCTL_COORDINATION = _given[table.COORDINATION]
 CRAWLCTL_ZOOKEEPER = _given[table.ZOOKEEPER]
 CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[table.ZOOKEEPER_CREDENTIALS]
 
+# --- Metrics -----------------------------------------------------------------------------------
+
+# Who sends it may read /metrics.
+CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
+
 # --- What is installed beside it ---------------------------------------------------------------
 
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]
+CRAWLCTL_DISTRIBUTED_JOBS = _given[table.DISTRIBUTED_JOBS]

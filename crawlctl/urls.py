@@ -4,11 +4,16 @@ from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver
 
 from crawlctl.adminsite import site
+from crawlctl.documentation import documentation
 from crawlctl.drill.views import drills
+from crawlctl.metrics import MetricsView
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
     path("api/v1/", include("crawlctl.api")),
+    path("manual/", documentation, name="manual"),
+    path("manual/<path:path>", documentation, name="documentation"),
+    path("metrics", MetricsView.as_view(), name="metrics"),
     path("cluster/drills/", drills, name="drills"),
     path("", include("jobs.ui.urls")),
 ]

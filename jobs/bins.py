@@ -7,7 +7,6 @@ that come to them, and outputs keep what they hold of it.
 """
 
 import datetime as dt
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +17,9 @@ from jobs import channels, policies
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
-from jobs.models import Bin, ThrottlePolicy, ThrottleRule
+from jobs.models import Bin, BinState, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
-from jobs.policy_checks import LONGEST_PATTERN, RuleWanted
+from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
 
@@ -40,7 +39,7 @@ class InvalidBin(Exception):
 class BinUnknown(Exception):
     """There is no such bin."""
 
-    def __init__(self, bin_id: int) -> None:
+    def __init__(self, bin_id: int | str) -> None:
         self.bin_id = bin_id
         super().__init__(f"There is no host {bin_id}.")
 
@@ -92,7 +91,9 @@ def stop_named(typed: str, *, reason: str, made_by: str, now: dt.datetime) -> Bi
     _check_reason(reason)
     usual = {"is_known": False, "usual_requests": HOSTS.requests, "usual_gap": HOSTS.gap}
     with transaction.atomic():
-        found, _ = Bin.objects.get_or_create(namespace=HOSTS.namespace, name=name, defaults=usual)
+        found, is_new = Bin.objects.get_or_create(namespace=HOSTS.namespace, name=name, defaults=usual)
+        if is_new:
+            BinState.objects.create(bin=found)
         return stop(found.pk, reason=reason, made_by=made_by, now=now)
 
 
@@ -114,6 +115,21 @@ def go_on(bin_id: int, *, made_by: str) -> Bin:
         if not changed:
             raise BinRefused(f"{found} is not stopped.")
         _tell(found, f"{made_by} let {found} go on", made_by=made_by)
+    return found
+
+
+def find_named(typed: str) -> Bin:
+    """
+    The bin of a web host, by its name or an address there.
+
+    Raises:
+        BinUnknown: no crawl has come to it, and nobody has stopped it.
+        InvalidBin: no host has such a name.
+    """
+    name = name_meant(typed)
+    found = Bin.objects.filter(namespace=HOSTS.namespace, name=name).first()
+    if found is None:
+        raise BinUnknown(name)
     return found
 
 
@@ -151,13 +167,17 @@ def deny(pattern: str, *, made_by: str, everywhere: bool) -> None:
     Raises:
         InvalidPolicy, PolicyNotAllowed: as `jobs.policies` does.
         InvalidBin: the pattern is every host: jobs are paused for that.
+        BinRefused: it is denied already, or there is a policy in the place of the list.
     """
-    pattern = pattern.strip()
-    check_pattern(pattern)
+    pattern = pattern_meant(pattern)
     with transaction.atomic():
         # The full lock: two who deny at once must not each write a list without the other's.
         listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, holds_everywhere=True).first()
         wanted = [RuleWanted(pattern=pattern, denies=True)]
+        if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
+            raise BinRefused(
+                f"A policy named {DENY_LIST} is no list of what is denied, since it does not hold everywhere: rename it first."
+            )
         if listed is None:
             facts: policies.PolicyFacts = {
                 "name": DENY_LIST,
@@ -167,21 +187,27 @@ def deny(pattern: str, *, made_by: str, everywhere: bool) -> None:
             }
             policies.create(rules=wanted, unlimited=True, everywhere=everywhere, **facts)
         else:
-            policies.change(listed.pk, rules=[*policies.rules_of(listed), *wanted], everywhere=everywhere)
+            rules = policies.rules_of(listed)
+            if any(rule.denies and rule.is_always_open and _is_same(rule.pattern, pattern) for rule in rules):
+                raise BinRefused(f"{DENY_LIST} denies {pattern} already.")
+            policies.change(listed.pk, rules=[*rules, *wanted], everywhere=everywhere)
         _journal(f"{made_by} denied {pattern}", made_by=made_by)
 
 
-def check_pattern(pattern: str) -> None:
+def pattern_meant(typed: str) -> str:
     """
-    Let pass what may be denied.
+    The pattern of hosts that a person means, if they may be denied together.
 
     Raises:
         InvalidBin: it is no pattern, or means every host.
     """
-    if not pattern.strip("*"):
+    pattern = as_kept(typed)
+    if not pattern:
         raise InvalidBin("pattern", "This is every host; to fetch nothing at all, pause the jobs.")
-    if len(pattern) > LONGEST_PATTERN or not pattern.isprintable() or re.search(r"[\s/]", pattern):
-        raise InvalidBin("pattern", f"{pattern[:100]!r} is no pattern of hosts; write one like *.example.com.")
+    why = why_no_pattern(pattern)
+    if why or "/" in pattern:
+        raise InvalidBin("pattern", why or f"{pattern!r} names files; write a pattern of hosts like *.example.com.")
+    return pattern
 
 
 def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> None:
@@ -197,11 +223,30 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
         if policy is None:
             raise policies.PolicyUnknown(policy_id)
         rules = policies.rules_of(policy)
-        kept = [rule for rule in rules if not (rule.denies and rule.pattern == pattern)]
+        kept = [rule for rule in rules if not (rule.denies and _is_same(rule.pattern, pattern))]
         if len(kept) == len(rules):
             raise BinRefused(f"{policy.name} does not deny {pattern}.")
         policies.change(policy_id, rules=kept, unlimited=True, everywhere=everywhere)
         _journal(f"{made_by} denies {pattern} no longer", made_by=made_by)
+
+
+def allow_everywhere(pattern: str, *, made_by: str) -> None:
+    """
+    Take the rules that deny a pattern out of all policies that hold everywhere.
+
+    Raises:
+        BinRefused: none has such a rule.
+    """
+    with transaction.atomic():
+        denying = sorted({denial.policy_id for denial in denials() if _is_same(denial.pattern, pattern)})
+        if not denying:
+            raise BinRefused(f"Nothing denies {pattern}.")
+        for policy_id in denying:
+            allow(policy_id, pattern=pattern, made_by=made_by, everywhere=True)
+
+
+def _is_same(pattern: str, typed: str) -> bool:
+    return as_kept(pattern).lower() == as_kept(typed).lower()
 
 
 def _as_wanted(rule: ThrottleRule) -> RuleWanted:

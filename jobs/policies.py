@@ -13,9 +13,9 @@ from django.db import connection, transaction
 
 from jobs import channels
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
-from jobs.policy_checks import RuleWanted, check, is_everything, is_unlimited
+from jobs.policy_checks import RuleWanted, as_kept, check, is_unlimited
 from jobs.queries.policy_preview import Preview, read_preview
-from jobs.queue.addresses import put_below_addresses
+from jobs.queue.addresses import want_placed
 from jobs.queue.policies import read_policies
 from jobs.throttling.policies import PolicyTerms
 
@@ -299,18 +299,14 @@ def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
 
 
 def _put_in_force(policy: ThrottlePolicy) -> None:
-    if policy.per_address:
-        with connection.cursor() as cursor:
-            put_below_addresses(cursor)
+    with connection.cursor() as cursor:
+        want_placed(cursor, policy_id=policy.pk)
     _tell_nodes()
 
 
 def _as_stored(rule: RuleWanted) -> RuleWanted:
     """The same in the one way in which it is kept."""
-    said = asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": rule.pattern.strip()}
-    if is_everything(said["pattern"]):
-        said["pattern"] = ""
-    return RuleWanted(**said)
+    return RuleWanted(**(asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": as_kept(rule.pattern)}))
 
 
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:

@@ -1,20 +1,24 @@
 """What cannot be a throttle policy, and what can and is probably not meant."""
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Final
+
+from ada_url import idna_to_ascii
 
 from jobs.lifecycle.period import Period
 from jobs.models.policy import LONGEST_GAP, MOST_BYTES, MOST_REQUESTS, MOST_STARTS, MOST_TOTAL_REQUESTS, ThrottlePolicy
 from jobs.terms import time_zones
 from jobs.throttling.limits import gap_of
-from jobs.throttling.windows import EVERY_DAY
+from jobs.throttling.patterns import Patterns
+from jobs.throttling.windows import EVERY_DAY, Window, covering, parts_of_the_week
 
 MOST_RULES: Final = 2_000
 LONGEST_PATTERN: Final = 300
 _LONGEST_NAME: Final = 200
+_LABEL: Final = re.compile(r"[^.:]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +136,25 @@ def _check_rule(rule: RuleWanted) -> dict[str, list[str]]:
 
 
 def _check_pattern(pattern: str) -> dict[str, list[str]]:
+    why = why_no_pattern(pattern)
+    return {"pattern": [why]} if why else {}
+
+
+def why_no_pattern(pattern: str) -> str:
+    """Why something that is kept as a pattern can be none; "" for one that can."""
     is_address = "://" in pattern or ("/" in pattern and not pattern.startswith(("/", "*")))
-    if len(pattern) <= LONGEST_PATTERN and pattern.isprintable() and not is_address and not set(" ?") & set(pattern):
-        return {}
-    why = (
-        f"{pattern[:80]!r} cannot be the name of a host: write one like www.example.com, with its port where that is not "
-        "the usual one, with * for any characters, and without a scheme or a path."
-    )
-    return {"pattern": [why]}
+    is_name = pattern.isprintable() and not is_address and not set(" ?") & set(pattern) and not pattern.endswith(".")
+    if len(pattern) > LONGEST_PATTERN or not is_name:
+        return (
+            f"{pattern[:80]!r} cannot be the name of a host: write one like www.example.com, with its port where that is "
+            "not the usual one, with * for any characters, and without a scheme or a path."
+        )
+    if not pattern.isascii() and "/" not in pattern:
+        return (
+            f"{pattern[:80]!r} would match nothing: names of hosts are kept in ASCII. A part between two dots may be in any "
+            "letters where it has no *; beside one write it as it is kept, such as xn--*."
+        )
+    return ""
 
 
 def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
@@ -177,22 +192,57 @@ def is_everything(pattern: str) -> bool:
     return not pattern.strip("*")
 
 
+def as_kept(pattern: str) -> str:
+    """
+    The pattern that somebody means, in the one way in which it is kept: "" for every bin, and else as bins are named.
+
+    Hosts have their names in ASCII (`xn--…`); roots of files, which have a slash, as they are. A label with a star
+    cannot be brought into ASCII, and stays.
+    """
+    pattern = pattern.strip()
+    if is_everything(pattern):
+        return ""
+    if "/" in pattern:
+        return pattern
+    return _LABEL.sub(lambda label: _in_ascii(label[0]), pattern)
+
+
+def _in_ascii(label: str) -> str:
+    if label.isascii() or "*" in label or not label.isprintable():
+        return label
+    return idna_to_ascii(label).decode() or label
+
+
 def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
-    """Rules before which another always holds: what is written there would never count."""
+    """Rules to which those before them leave no bin at any time: what is written there would never count."""
     problems = {}
-    earlier: dict[str, list[tuple[int, RuleWanted]]] = {}
-    for number, rule in enumerate(rules, start=1):
-        pattern = "" if is_everything(rule.pattern) else rule.pattern.lower()
-        before = sorted([*earlier.get("", ()), *(earlier.get(pattern, ()) if pattern else ())], key=itemgetter(0))
-        hiding = next((place for place, other in before if other.is_always_open or other.times == rule.times), None)
-        if hiding is not None:
-            why = (
-                f"It never holds: rule {hiding} matches the same bins at the same times, and the first that matches holds. "
-                "Put it before that one, or take one of them out."
-            )
-            problems[f"rules.{number - 1}"] = [why]
-        earlier.setdefault(pattern, []).append((number, rule))
+    patterns = Patterns(rule.pattern for rule in rules)
+    times = parts_of_the_week([Window(rule.days, rule.from_time, rule.to_time) for rule in rules])
+    for place, rule in enumerate(rules):
+        # What matches a pattern that is taken for a name, its stars for letters, matches whatever that does.
+        wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
+        found = covering(times[place], [times[other] for other in wider])
+        hiding = [wider[other] for other in found or ()]
+        if hiding and not _says_nothing_else(rule, [rules[other] for other in hiding]):
+            problems[f"rules.{place}"] = [_that_it_never_holds(hiding)]
     return problems
+
+
+def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
+    """Lists of what is denied may name a host, and all of its domain: whichever holds, nothing is fetched."""
+    is_named_twice = any(other.pattern.lower() == rule.pattern.lower() for other in hiding)
+    return rule.denies and all(other.denies for other in hiding) and not is_named_twice
+
+
+def _that_it_never_holds(hiding: Sequence[int]) -> str:
+    if len(hiding) == 1:
+        who, which = f"rule {hiding[0] + 1} matches", "that one, or take one of them out"
+    else:
+        who, which = f"rules {', '.join(str(place + 1) for place in hiding)} together match", "these, or take it out"
+    return (
+        f"It never holds: {who} all that it does at all of its times, and the first that matches holds. "
+        f"Put it before {which}."
+    )
 
 
 # --- What is legal, and should be meant ------------------------------------------------------------
@@ -221,6 +271,8 @@ def _warnings(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> Iterator[s
     for place, rule in enumerate(rules, start=1):
         if not rule.denies:
             yield from _warnings_of(policy, rule, f"Rule {place}: ")
+        elif rule.is_always_open and is_everything(rule.pattern) and all(other.denies for other in rules[:place]):
+            yield f"Rule {place}: nothing at all is fetched, from any bin, at any time."
 
 
 def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import Row
 
 from nodes.effort import Waiting
+from nodes.metrics import of_nodes
 
 _T = TypeVar("_T")
 # Whether to give up an answer that has been waited for for so many seconds.
@@ -34,6 +35,9 @@ GivesUp = Callable[[float], bool]
 _LOOK: Final = 0.1
 # What a statement may take longer here than at the server.
 _WAY: Final = dt.timedelta(seconds=2)
+# Daemons execute the same large statements again and again, and each time that one is not prepared it is read and
+# planned anew: only what is executed once is not worth it.
+_PREPARED_AFTER: Final = 1
 
 
 class PatientConnection(psycopg.Connection[Row]):
@@ -108,7 +112,8 @@ def connect(
     mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout, options=str(given.get("options", "")))
     patience = patience_of_node(timeout, purpose=purpose).total_seconds()
     with Waiting():
-        connection = PatientConnection.connect(autocommit=True, **{**given, **mine})
+        connection = PatientConnection.connect(autocommit=True, prepare_threshold=_PREPARED_AFTER, **{**given, **mine})
+    of_nodes.CONNECTS.add(1, purpose)
     connection.gives_up = lambda waited: waited > patience or gives_up(waited)
     return connection
 

@@ -16,6 +16,8 @@ import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
+from nodes.metrics import of_nodes
+
 # Locks: the node's row KEY SHARE. That conflicts with the FOR UPDATE under which a node is marked
 # failed and with nothing else: beats and foreign-key checks go on beside it.
 NODE_FENCE: Final[LiteralString] = (
@@ -65,6 +67,8 @@ class FenceRefused(Exception):
         self.facts: Mapping[str, object] = facts
         believed = ", ".join(f"{name} {value}" for name, value in facts.items())
         super().__init__(f"the {fence} fence refused the write: no longer true is {believed}")
+        # Here, so that nobody who handles it can forget to.
+        of_nodes.REFUSED_WRITES.add(1, fence)
 
 
 def hold_node(connection: psycopg.Connection[Any], node_id: UUID) -> None:

@@ -20,6 +20,7 @@ from nodes.connections import connect
 from nodes.effort import Effort
 from nodes.lifecycle import NodeStatus
 from nodes.membership import Beat
+from nodes.metrics import of_nodes
 from nodes.pulse import Pulse
 from nodes.trust import Clock, TrustWindow, seconds_since_boot
 
@@ -87,6 +88,9 @@ class Heart:
         self.settings_version = 0
 
     def start(self) -> None:
+        of_nodes.BEAT_AGE.follow(self.trust.age)
+        of_nodes.TRUSTED.follow(lambda: self.trust.may_begin)
+        of_nodes.TERM.follow(lambda: self.term)
         self._thread.start()
 
     def stop(self) -> None:
@@ -137,6 +141,7 @@ class Heart:
                     self._abandon()
                     break
                 logger.error("the work of node %s makes no progress, so it does not beat", self._node_id)
+                of_nodes.BEATS.add(1, "skipped")
                 pause = self._pulse.skipped()
                 continue
             self._hangs_since = None
@@ -146,11 +151,13 @@ class Heart:
             except psycopg.Error as error:
                 logger.warning("node %s cannot beat: %s", self._node_id, error)
                 self._disconnect()
+                of_nodes.BEATS.add(1, "missed")
                 pause = self._pulse.missed()
                 continue
             if not beat.is_fit:
                 self._end(beat)
                 break
+            of_nodes.BEATS.add(1, "counted")
             with self._lock:
                 self.term, self.main_id = beat.term, beat.main_id
                 self.settings_version = beat.settings_version

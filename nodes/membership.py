@@ -14,7 +14,7 @@ with the KEY SHARE of the node fence: a write of the failed node could still com
 import datetime as dt
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ import psycopg
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from nodes.decisions.judge import FailureCause, MarkFailed
+from nodes.decisions.judge import PATIENCE, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.fences import TermHeld, hold_node, hold_term
 from nodes.identity import NodeIdentity, is_process_gone
@@ -321,7 +321,7 @@ def _fail(connection: psycopg.Connection[Any], *, verdict: MarkFailed) -> bool:
     node = _lock_node(connection, node_id=verdict.node_id)
     if node is None or node.status not in sources_of("mark_failed"):
         return False
-    if verdict.cause == FailureCause.SILENT and not node.is_silent:
+    if node.silence <= PATIENCE[verdict.cause]:
         return False
     # The main of a one-shot that the main of the cluster fails: its own term is void with it, or
     # it could wake and write as main of a scope in which nobody else has been elected.
@@ -359,8 +359,14 @@ SELECT node.id, node.kind, node.scope, node.status, node.started_at, node.timeou
 """
 
 
-def look(connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity) -> ClusterSeen:
-    """Return the scope as it is now, with what `me` can see of the processes on its own machine."""
+def look(
+    connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity, present: Collection[str] | None = None
+) -> ClusterSeen:
+    """
+    Return the scope as it is now, with what `me` can see of the processes on its own machine.
+
+    `present` are the ids of who is a member also for the store of coordination, None where nobody knows.
+    """
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_LOOK, {"scope": scope}).fetchall()
     first = rows[0]
@@ -374,7 +380,7 @@ def look(connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity) -
             since=first["since"] or first["now"],
             resigned=bool(first["resigned"]),
         ),
-        nodes=tuple(_node_seen(row, me=me) for row in rows if row["id"] is not None),
+        nodes=tuple(_node_seen(row, me=me, present=present) for row in rows if row["id"] is not None),
     )
 
 
@@ -396,7 +402,7 @@ def _has_live_manager(nodes: Iterable[NodeSeen]) -> bool:
     return any(node.kind == NodeKind.MANAGER and node.is_live for node in nodes)
 
 
-def _node_seen(row: Mapping[str, Any], *, me: NodeIdentity) -> NodeSeen:
+def _node_seen(row: Mapping[str, Any], *, me: NodeIdentity, present: Collection[str] | None = None) -> NodeSeen:
     is_visible = me.shares_processes_with(boot_id=row["boot_id"], pid_namespace=row["pid_namespace"])
     return NodeSeen(
         id=row["id"],
@@ -407,6 +413,7 @@ def _node_seen(row: Mapping[str, Any], *, me: NodeIdentity) -> NodeSeen:
         heartbeat_age=dt.timedelta(seconds=row["heartbeat_age"]),
         timeout=dt.timedelta(seconds=row["timeout_seconds"]),
         same_machine_process_gone=is_visible and is_process_gone(pid=row["pid"], process_start=row["process_start"]),
+        is_absent=present is not None and str(row["id"]) not in present,
     )
 
 
@@ -432,7 +439,7 @@ _VACATE = "UPDATE nodes_mainterm SET main_id = NULL, since = clock_timestamp() W
 # Locks: the node's row UPDATE; waits for every transaction that holds its fence.
 _LOCK_NODE = """
 SELECT id, kind, name, scope, status,
-       extract(epoch FROM clock_timestamp() - heartbeat_at) > timeout_seconds AS is_silent
+       extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 / timeout_seconds AS silence
   FROM nodes_node WHERE id = %(node_id)s FOR UPDATE
 """
 
@@ -451,18 +458,18 @@ SELECT pg_terminate_backend(session.pid)
    AND EXISTS (SELECT FROM nodes_mainterm WHERE scope = %(scope)s AND term = %(term)s)
    AND EXISTS (SELECT FROM nodes_node
                 WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining')
-                  AND (%(is_gone)s OR extract(epoch FROM clock_timestamp() - heartbeat_at) > timeout_seconds))
+                  AND extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 / timeout_seconds > %(patience)s)
 """
 
 
 class _LockedNode(NamedTuple):
-    # In the words of the database, which compare equal to those of `nodes.lifecycle`.
+    # In the words of the database, which compare equal to those of `nodes.lifecycle`; the silence is in timeouts.
     id: UUID
     kind: str
     name: str
     scope: str
     status: str
-    is_silent: bool
+    silence: float
 
 
 def _offices_of(connection: psycopg.Connection[Any], *, node_id: UUID) -> list[TermHeld]:
@@ -516,7 +523,7 @@ def _end_sessions(connection: psycopg.Connection[Any], *, verdict: MarkFailed, s
             {
                 "name": str(verdict.node_id),
                 "node_id": verdict.node_id,
-                "is_gone": verdict.cause == FailureCause.PROCESS_GONE,
+                "patience": PATIENCE[verdict.cause],
                 "scope": scope,
                 "term": term,
             },

@@ -47,14 +47,14 @@ class TrustWindow:
     @property
     def may_begin(self) -> bool:
         """Whether a new request, or a write to an output that checks no fence, may begin."""
-        return self._age() < self._timeout * 2 / 3
+        return self.age() < self._timeout * 2 / 3
 
     @property
     def must_close(self) -> bool:
         """Whether open requests have to be closed now."""
-        return self._age() >= self._timeout * 5 / 6
+        return self.age() >= self._timeout * 5 / 6
 
-    def _age(self) -> float:
+    def age(self) -> float:
         """Seconds since the last good beat; infinite before the first."""
         with self._lock:
             return self._clock() - self._beaten_at

@@ -12,10 +12,8 @@ from jobs import control
 from jobs.control import SeedWanted
 from jobs.lifecycle.document import Stage
 from jobs.models import (
-    Bin,
     IndexedDocument,
     Job,
-    Lane,
     Outcome,
     OutputConnection,
     QueueItem,
@@ -24,6 +22,7 @@ from jobs.models import (
     ThrottlePolicy,
 )
 from nodes.models import ClusterRequest, Node, NodeEvent
+from tests.factories import make_lane
 
 NOON = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 PASSWORD = "a long pass phrase of nobody"
@@ -73,8 +72,7 @@ def set_phase(job, **facts):
 
 def make_documents(job, count, *, host="docs.test", **facts):
     """Documents of one lane of a job, with hashes that are spread as real ones are."""
-    bin_, _ = Bin.objects.get_or_create(namespace="web", name=host)
-    lane, _ = Lane.objects.get_or_create(seed=job.seeds.get(), bin=bin_)
+    lane = make_lane(job.seeds.get(), host, ready_at=None)
     known = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "run_no": job.run_no} | facts
     return QueueItem.objects.bulk_create(
         QueueItem(

@@ -1,8 +1,6 @@
 """Nodes and clusters for tests: rows in the database, and snapshots for the pure decisions."""
 
 import datetime as dt
-import time
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -24,14 +22,6 @@ ELSEWHERE = {"host": "elsewhere", "boot_id": "another boot", "pid_namespace": "p
 
 def seconds(amount: float) -> dt.timedelta:
     return dt.timedelta(seconds=amount)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Return once it holds; fails the test after 10 s."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true within 10 s"
-        time.sleep(0.005)
 
 
 # --- Snapshots -----------------------------------------------------------------------------------

@@ -98,6 +98,12 @@ def django_db_modify_db_settings(
     connection.settings_dict["TEST"]["TEMPLATE"] = template.name
 
 
+@pytest.fixture(autouse=True)
+def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test's process has taken up of stored settings is forgotten with the test."""
+    monkeypatch.setattr("jobs.settings.running._process.taken_up", None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def emptying() -> Iterator[None]:
     """What Django does after a test that commits, in another way: see there."""
@@ -126,14 +132,20 @@ def dsn(transactional_db: None) -> str:
 @pytest.fixture
 def connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """A plain connection in autocommit mode, as daemons use them."""
+    from jobs.queue.arrays import register_arrays
+
     with psycopg.connect(dsn, autocommit=True) as opened:
+        register_arrays(opened)
         yield opened
 
 
 @pytest.fixture
 def other_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """A second one, for races."""
+    from jobs.queue.arrays import register_arrays
+
     with psycopg.connect(dsn, autocommit=True) as opened:
+        register_arrays(opened)
         yield opened
 
 

@@ -9,6 +9,8 @@ import uuid
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.db.models import F
+
 from jobs import control
 from jobs.connectors.repository.base import Content, Ending, Outcome, Reference
 from jobs.control import SeedWanted
@@ -17,9 +19,13 @@ from jobs.lifecycle.job import Phase
 from jobs.models import (
     Bin,
     BinLimit,
+    BinState,
     Budget,
+    Counter,
     Job,
+    JobCounter,
     Lane,
+    LaneState,
     OutputConnection,
     QueueItem,
     RepositoryConnection,
@@ -118,16 +124,28 @@ def make_group(seed, *, owner, scope=CLUSTER_SCOPE):
     return GroupHeld(group.pk, group.epoch)
 
 
-def make_bin(name="a.example", *, is_known=True, **facts):
-    return Bin.objects.get_or_create(namespace="web", name=name, defaults={"is_known": is_known, **facts})[0]
+def make_bin(name="a.example", *, namespace="web", is_known=True, state=None, **facts):
+    """The bin of this name, with what is said of its state."""
+    bin_, is_new = Bin.objects.get_or_create(namespace=namespace, name=name, defaults={"is_known": is_known, **facts})
+    if is_new:
+        BinState.objects.create(bin=bin_, **state or {})
+    return bin_
 
 
-def make_lane(seed, host="a.example", *, ready_at=NOON, **facts):
+def make_lane(seed, host="a.example", *, ready_at=NOON, **state):
     """The lane of a seed in a host's bin, ready since noon, with the limits that its policy brings."""
     bin_ = make_bin(host)
     if seed.policy:
         BinLimit.objects.get_or_create(bin=bin_, policy=seed.policy, job=seed.job)
-    return Lane.objects.create(seed=seed, bin=bin_, ready_at=ready_at, **facts)
+    lane, is_new = Lane.objects.get_or_create(seed=seed, bin=bin_)
+    if is_new:
+        LaneState.objects.create(lane=lane, seed=seed, bin=bin_, ready_at=ready_at, **state)
+    return lane
+
+
+def state_of(row):
+    """The state of a lane or a bin as it is now."""
+    return row.states.get()
 
 
 def hash_of(name):
@@ -154,6 +172,15 @@ def make_documents(lane, names, **facts):
     )
 
 
+def count_folded(*, lane_id, **facts):
+    """Let the counters say so, of a lane and of its job, as if deltas had been folded."""
+    Counter.objects.create(lane_id=lane_id, **facts)
+    of_job, _ = JobCounter.objects.get_or_create(
+        **{name: value for name, value in facts.items() if name != "amount"}, defaults={"amount": 0}
+    )
+    JobCounter.objects.filter(pk=of_job.pk).update(amount=F("amount") + facts["amount"])
+
+
 def facts_of(job, **facts):
     """What a worker's flush knows of a job."""
     usual = {
@@ -171,13 +198,11 @@ def facts_of(job, **facts):
 # --- Outcomes ------------------------------------------------------------------------------------
 
 
-def make_reference(name, *, host="a.example", depth=1, redirects=0, **facts):
+def make_reference(name, *, host="a.example", **facts):
     return Reference(
         hash=hash_of(name).hex,
         identifier=f"http://{host}/{name}",
         bin=host,
-        depth=depth,
-        redirects=redirects,
         **facts,
     )
 

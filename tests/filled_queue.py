@@ -18,16 +18,16 @@ from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.counters import fold
+from jobs.queue.floor import raise_floor
 from jobs.queue.flush import Flushed, flush
+from jobs.queue.front import Front
 from jobs.queue.hold import GroupHeld, Stuffed
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.stuff import stuff
 from jobs.queue.take import Taken, take
-from jobs.queue.wake import sweep_lanes
-from tests.cluster import elect_main, register_node, seconds
+from jobs.queue.wake import Sweep
+from tests.cluster import elect_main, register_node
 from tests.factories import facts_of, make_group, make_job, make_outcome, make_policy
-
-_JOBS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class Shape:
     """
 
     bins: int = 1_000
+    jobs: int = 10
     in_one_bin: float = 0.0
     throttled: float = 0.0
     waiting: float = 0.0
@@ -47,17 +48,24 @@ class Shape:
 EVEN: Final = Shape()
 
 _BINS: Final = """
-INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap, open_turns, open_requests, not_before)
-SELECT 'web', 'h' || n || '.example', 0, true, 2, 1, 0, 0,
-       CASE WHEN n > %(open)s THEN clock_timestamp() + interval '1 hour' END
-  FROM generate_series(1, %(bins)s) AS n
+WITH made AS (
+    INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap)
+    SELECT 'web', 'h' || n || '.example', 0, true, 2, 1 FROM generate_series(1, %(bins)s) AS n
+    RETURNING id
+)
+INSERT INTO jobs_binstate (bin_id, not_before)
+SELECT id, CASE WHEN row_number() OVER (ORDER BY id) > %(open)s THEN clock_timestamp() + interval '1 hour' END FROM made
 """
 # One lane for each bin: bins are dealt out to the seeds in turn.
 _LANES: Final = """
-INSERT INTO jobs_lane (seed_id, bin_id, head, ready_at)
-SELECT (%(seeds)s::bigint[])[1 + row_number() OVER (ORDER BY id) %% %(count)s], id, 0,
-       coalesce(not_before, clock_timestamp())
-  FROM jobs_bin
+WITH made AS (
+    INSERT INTO jobs_lane (seed_id, bin_id)
+    SELECT (%(seeds)s::bigint[])[1 + row_number() OVER (ORDER BY id) %% %(count)s], id FROM jobs_bin ORDER BY id
+    RETURNING id, seed_id, bin_id
+)
+INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, ready_at)
+SELECT made.id, made.seed_id, made.bin_id, coalesce(not_before, clock_timestamp())
+  FROM made JOIN jobs_binstate AS state ON state.bin_id = made.bin_id
 """
 _LIMITS: Final = """
 INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
@@ -76,7 +84,9 @@ SELECT md5(n::text)::uuid, seed.job_id, lane.id, 'http://' || bin.name || '/path
 """
 _COUNTERS: Final = """
 INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM jobs_queueitem GROUP BY job_id, lane_id, run_no, stage
+SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', count(*) FROM jobs_queueitem GROUP BY job_id, lane_id, run_no, stage;
+INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
+SELECT job_id, run_no, measure, stage, outcome, code, sum(amount) FROM jobs_counter GROUP BY 1, 2, 3, 4, 5, 6
 """
 _KEY: Final = """
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'jobs_queueitem'::regclass AND contype = 'p'
@@ -91,7 +101,7 @@ _ASK: Final = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
 
 
 class FilledQueue:
-    """The queue of a few jobs of one policy, a group of one manager; nobody else is at work."""
+    """The queue of some jobs of one policy, a group of one manager; nobody else is at work."""
 
     def __init__(self, connection: psycopg.Connection[Any], *, documents: int, shape: Shape = EVEN) -> None:
         self.connection, self.documents, self.shape = connection, documents, shape
@@ -100,6 +110,7 @@ class FilledQueue:
         self._term = elect_main(connection, self.manager)
         self._fresh = itertools.count(1)
         self._known = itertools.cycle(range(1, documents + 1, max(1, documents // 9_973)))
+        self.front = Front()
         self._make()
 
     def now(self) -> dt.datetime:
@@ -109,7 +120,15 @@ class FilledQueue:
         return moment
 
     def stuff(self, room: int) -> Stuffed:
-        return stuff(self.connection, manager=self.manager.id, group=self.group, room=room, workers=1, now=self.now())
+        return stuff(
+            self.connection,
+            manager=self.manager.id,
+            group=self.group,
+            room=room,
+            workers=1,
+            front=self.front,
+            now=self.now(),
+        )
 
     def take(self, room: int) -> Taken:
         return take(self.connection, worker=self.worker.id, room=room, idle=True, now=self.now())
@@ -141,12 +160,18 @@ class FilledQueue:
         )
 
     def sweep(self) -> int:
-        return sweep_lanes(self.connection, groups=[self.group.id], within=seconds(60), now=self.now())
+        return Sweep().look(self.connection, groups=[self.group.id], now=self.now())
 
     def ask(self) -> None:
         """What a manager asks in each pass: which of its duties are called for."""
         facts = {"me": self.manager.id, "scope": self.manager.scope, "now": self.now()}
         self.connection.execute(_ASK, facts)
+
+    def fold(self) -> int:
+        return fold(self.connection, term=self._term)
+
+    def raise_floor(self) -> None:
+        raise_floor(self.connection)
 
     def cycle(self, documents: int) -> None:
         """Let so many documents go the whole way; each names one that is new."""
@@ -157,8 +182,9 @@ class FilledQueue:
             if not taken.documents:
                 raise RuntimeError(f"nothing was handed out any more after {done} documents")
             self.close(taken, self.flush(self.results_of(taken, new=1, known=0)))
-            while fold(self.connection, term=self._term):
+            while self.fold():
                 pass
+            self.raise_floor()
             done += taken.documents
 
     def _new(self, count: int) -> Iterator[Reference]:
@@ -169,10 +195,10 @@ class FilledQueue:
 
     def _make(self) -> None:
         policy = make_policy(open_requests=2, min_gap=0.5)
-        jobs = [make_job(policy=policy) for _ in range(_JOBS)]
-        paused = round(self.shape.paused * _JOBS)
+        jobs = [make_job(policy=policy) for _ in range(self.shape.jobs)]
+        paused = round(self.shape.paused * self.shape.jobs)
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(phase="active", run_no=1, started_at=self.now())
-        Job.objects.filter(pk__in=[job.pk for job in jobs[_JOBS - paused :]]).update(pause="paused")
+        Job.objects.filter(pk__in=[job.pk for job in jobs[self.shape.jobs - paused :]]).update(pause="paused")
         seeds = [job.seeds.get() for job in jobs]
         self.seeds = [seed.pk for seed in seeds]
         for seed in seeds:
@@ -183,14 +209,14 @@ class FilledQueue:
             "bins": shape.bins,
             "open": round(shape.bins * (1 - shape.throttled)),
             "seeds": [seed.pk for seed in seeds],
-            "count": _JOBS,
+            "count": shape.jobs,
             "documents": self.documents,
             "waiting": shape.waiting,
             "in_one": shape.in_one_bin,
         }
         for statement in (_BINS, _LANES, _LIMITS):
             self.connection.execute(statement, facts)
-        self.connection.execute("ANALYZE jobs_lane, jobs_bin, jobs_seed")
+        self.connection.execute("ANALYZE jobs_lane, jobs_lanestate, jobs_bin, jobs_binstate, jobs_seed")
         # Indexes are made in one go, which is quicker than row by row.
         ((key, definition),) = self.connection.execute(_KEY).fetchall()
         indexes = self.connection.execute(_INDEXES).fetchall()
@@ -217,4 +243,4 @@ def _as_if_grown(definition: str) -> str:
 def _reference(name: str) -> Reference:
     """What stands under this name: a number is one of the documents that the queue was filled with."""
     key = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
-    return Reference(key, f"http://here.example/path/to/page-{name}.html", "here", 1, 0)
+    return Reference(key, f"http://here.example/path/to/page-{name}.html", "here")

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.cluster import wait_until
+from tests.waiting import wait_until
 
 
 class Rival:

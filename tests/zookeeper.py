@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.freezing import freeze
+
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _JAVA = Path("/usr/bin/java")
 # Sessions live for two ticks at least.
@@ -58,10 +60,15 @@ class ZooKeeper:
         """Return when it answers."""
         assert self._process is not None
         deadline = time.monotonic() + 60
-        while "Mode:" not in self.ask("srvr"):
+        while not self.answers:
             assert self._process.poll() is None, f"ZooKeeper ended: {self.log.read_text()[-2000:]}"
             assert time.monotonic() < deadline, f"ZooKeeper does not answer: {self.log.read_text()[-2000:]}"
             time.sleep(0.02)
+
+    @property
+    def answers(self) -> bool:
+        """Whether it serves."""
+        return "Mode:" in self.ask("srvr")
 
     def ask(self, word: str) -> str:
         """What it answers to a word of four letters; nothing where it does not."""
@@ -85,10 +92,7 @@ class ZooKeeper:
     def freeze(self) -> None:
         """Stop it in its tracks; returns when all of its threads stand still."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        tasks = Path(f"/proc/{self._process.pid}/task")
-        while any(stat.read_text().rpartition(")")[2].split()[0] != "T" for stat in tasks.glob("*/stat")):
-            time.sleep(0.005)
+        freeze(self._process.pid)
 
     def thaw(self) -> None:
         assert self._process is not None

@@ -19,7 +19,6 @@ that left without its answer, `open` does not count the request any more, and a 
     size    bytes of the body that was sent
 """
 
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -49,10 +48,23 @@ class RequestLog:
         self.lines = 0
 
     def write(
-        self, *, host: str, path: str, status: int, open_requests: int, method: str, agent: str, size: int | None = None
+        self,
+        *,
+        at: int,
+        host: str,
+        path: str,
+        status: int,
+        open_requests: int,
+        method: str,
+        agent: str,
+        size: int | None = None,
     ) -> None:
-        """Write a line, with `size` only if it is known; neither `path`, `method` nor `agent` may hold a control character."""
-        line = f"{time.monotonic_ns()}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\t{agent}"
+        """
+        Write a line of what happened `at` these nanoseconds of the monotonic clock.
+
+        `size` only if it is known; neither `path`, `method` nor `agent` may hold a control character.
+        """
+        line = f"{at}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\t{agent}"
         self._file.write((line if size is None else f"{line}\t{size}").encode("latin-1") + b"\n")
         self.lines += 1
 

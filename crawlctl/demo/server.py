@@ -15,6 +15,7 @@ Both answer JSON: the revision, the number of log lines, and how many pages the 
 
 import asyncio
 import json
+import time
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache, partial
@@ -98,22 +99,27 @@ class Site:
         self._writer = PageWriter(plan)
 
     def begin(self, *, method: str, path: str, head: bytes, host: int) -> Asked:
-        """Count a request as open, work out its answer, and log it."""
+        """Count a request as open, work out its answer, and log it as of when it came."""
+        # The first pages take a site tens of milliseconds, which are no client's.
+        arrived = time.monotonic_ns()
         self.open_requests[host] += 1
         answer = self._answer(method=method, path=path, head=head, host=host)
         answer = answer._replace(body=b"" if method == "HEAD" else answer.body, latency=self._latency(path, host))
         asked = Asked(path, method, _agent_of(head), answer)
-        self._write(self._log, asked, host=host, status=answer.status)
+        self._write(self._log, asked, at=arrived, host=host, status=answer.status)
         return asked
 
     def end(self, asked: Asked, *, host: int, is_answered: bool) -> None:
         """A request is over: it was answered, or its client is gone."""
         self.open_requests[host] -= 1
         status, size = (asked.answer.status, len(asked.answer.body)) if is_answered else (0, 0)
-        self._write(self._ends, asked, host=host, status=status, size=size)
+        self._write(self._ends, asked, at=time.monotonic_ns(), host=host, status=status, size=size)
 
-    def _write(self, log: RequestLog, asked: Asked, *, host: int, status: int, size: int | None = None) -> None:
+    def _write(
+        self, log: RequestLog, asked: Asked, *, at: int, host: int, status: int, size: int | None = None
+    ) -> None:
         log.write(
+            at=at,
             host=self._host_names[host],
             path=asked.path,
             status=status,

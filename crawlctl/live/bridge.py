@@ -19,10 +19,10 @@ from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
-from channels.layers import get_channel_layer
 from django.db import Error as DatabaseError
 from django.db import connections
 
+from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
 from jobs import channels
 from jobs.loops.database import database_dsn
@@ -41,6 +41,11 @@ _AT_MOST_EVERY: Final = 1.6
 _UNWATCHED: Final = 5.0
 # Reading may take at most a fifth of the time: on a huge crawl pages get slower, not the database.
 _REST: Final = 4.0
+# Reading and sending screens, and looking who may go on, may take so much of one processor: the more kinds of pages are open, the rarer screens come,
+# since what they cost is taken from the crawl. What was not used is kept, up to so many seconds. Of a change of a job pages
+# are told at once all the same.
+_OF_A_PROCESSOR: Final = 0.01
+_KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 2.0
@@ -52,13 +57,15 @@ logger = logging.getLogger(__name__)
 class _Topic:
     """
     What is known of a topic. `screen` is None before the first look (version 0), or when it has ended. `frame` is
-    what pages are sent: written once, however many they are.
+    what pages are sent, and `changes` what those that show the version before it are sent: both are written once, however
+    many they are, and the whole one only if somebody needs it.
     """
 
     name: str
-    watchers: set[str] = field(default_factory=set)
+    watchers: set[asyncio.Event] = field(default_factory=set)
     screen: Record | None = None
     frame: str = ""
+    changes: str = ""
     version: int = 0
     changed_at: float = 0.0
 
@@ -71,7 +78,8 @@ class Bridge:
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
         self._woken = asyncio.Event()
-        self._judge = Judge(self.run)
+        self._judge = Judge(self._run_counted)
+        self._allowed = _KEPT
         self.is_stalled = False
 
     def start(self) -> None:
@@ -95,38 +103,51 @@ class Bridge:
         """Return what `work` returns in the thread that has this process's connection for live pages."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, work)
 
-    def watch(self, name: str, *, channel: str) -> None:
-        """
-        Let the socket be told of newer screens of the topic, the present one first.
+    async def _run_counted(self, work: Callable[[], _T]) -> _T:
+        done, used = await self.run(lambda: _measured(work))
+        self.count_use(used)
+        return done
 
-        The teller is the channel layer: the socket is to join the group `group_of(name)` before.
-        """
+    def watch(self, name: str, news: asyncio.Event) -> None:
+        """Set `news` whenever there is a newer screen of the topic, until `unwatch`."""
         topic = self._topics.setdefault(name, _Topic(name))
-        topic.watchers.add(channel)
+        topic.watchers.add(news)
         # Nobody looked meanwhile, so what is kept may be old.
         if len(topic.watchers) == 1:
             topic.screen, topic.changed_at = None, 0.0
         self._woken.set()
 
-    def unwatch(self, name: str, *, channel: str) -> None:
+    def unwatch(self, name: str, news: asyncio.Event) -> None:
         topic = self._topics.get(name)
         if topic is not None:
-            topic.watchers.discard(channel)
+            topic.watchers.discard(news)
             if not topic.watchers:
                 del self._topics[name]
+
+    def count_use(self, seconds: float) -> None:
+        """Count what was used of a processor for open pages."""
+        self._allowed -= seconds
 
     async def judge(self, session: str) -> int:
         """The code with which the owner of a session is to be sent away, 0 when he may stay."""
         return await self._judge.judge(session)
 
-    def frame_of(self, name: str) -> tuple[int, str]:
-        """What pages of a watched topic are to be sent, and its version (0 while nothing was read)."""
+    def frame_of(self, name: str, *, shown: int) -> tuple[int, str]:
+        """What a page of a watched topic that shows this version is to be sent; and the version (0: nothing was read)."""
         topic = self._topics.get(name)
-        return (topic.version, topic.frame) if topic else (0, "")
+        if topic is None or not topic.version:
+            return 0, ""
+        if shown == topic.version - 1 and topic.changes:
+            return topic.version, topic.changes
+        if not topic.frame:
+            topic.frame = _frame(topic.screen)
+        return topic.version, topic.frame
 
     async def _keep_reading(self) -> None:
         observed_at = 0.0
+        began = time.monotonic()
         while True:
+            self._allowed = min(_KEPT, self._allowed + (time.monotonic() - began) * _OF_A_PROCESSOR)
             began = time.monotonic()
             self._woken.clear()
             try:
@@ -142,28 +163,34 @@ class Bridge:
                     logger.warning("live pages cannot be read: %s", error)
                 self.is_stalled = True
             took = time.monotonic() - began
-            await self._rest(max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)))
+            await self._rest(
+                max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)),
+                max(
+                    _AT_MOST_EVERY if self._topics else _UNWATCHED, min(-self._allowed / _OF_A_PROCESSOR, _LONGEST_REST)
+                ),
+            )
 
-    async def _rest(self, least: float) -> None:
-        """Sleep `least` seconds, and then until something happens or it is time to look again."""
+    async def _rest(self, least: float, most: float) -> None:
+        """Sleep `least` seconds, and then until something happens, `most` in all."""
         await asyncio.sleep(least)
-        patience = _AT_MOST_EVERY if self._topics else _UNWATCHED
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), max(0.0, patience - least))
+            await asyncio.wait_for(self._woken.wait(), max(0.0, most - least))
 
     async def _read(self, topic: _Topic) -> None:
         try:
-            screen = await self.run(lambda: read_screen(topic.name))
+            screen, used = await self.run(lambda: _measured(lambda: read_screen(topic.name)))
         except TopicUnknown:
-            screen = None
+            screen, used = None, 0.0
+        # The first reading has everything to learn, and is to hold up no other.
+        if topic.version:
+            self.count_use(used)
         if topic.version and screen == topic.screen:
             return
-        topic.screen, topic.version, topic.changed_at = screen, topic.version + 1, time.monotonic()
-        frame = {"type": "gone"} if screen is None else {"type": "screen", "cells": screen}
-        topic.frame = json.dumps(frame, ensure_ascii=False)
-        layer = get_channel_layer()
-        assert layer is not None
-        await layer.group_send(group_of(topic.name), {"type": "screen.changed", "topic": topic.name})
+        before = topic.screen
+        topic.changes = "" if before is None or screen is None else _frame(changes(before, screen))
+        topic.screen, topic.version, topic.changed_at, topic.frame = screen, topic.version + 1, time.monotonic(), ""
+        for news in topic.watchers:
+            news.set()
 
     async def _listen(self) -> None:
         pause = _FIRST_PAUSE
@@ -202,9 +229,15 @@ async def stop_bridge() -> None:
         await running.stop()
 
 
-def group_of(topic: str) -> str:
-    """The channel layer's group of those who watch a topic."""
-    return f"live.{topic}"
+def _measured(work: Callable[[], _T]) -> tuple[_T, float]:
+    """What `work` returns, and what it took of a processor, in seconds."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began
+
+
+def _frame(cells: Record | None) -> str:
+    frame = {"type": "gone"} if cells is None else {"type": "screen", "cells": cells}
+    return json.dumps(frame, ensure_ascii=False)
 
 
 def _observe() -> None:

@@ -2,7 +2,8 @@
 One open page's web socket.
 
 The page says `{"type": "follow", "topic": ..., "visible": true}`, later `{"type": "hidden"}` and
-`{"type": "visible"}`. It is sent `{"type": "screen", "cells": {...}}` when there is something newer,
+`{"type": "visible"}`. It is sent `{"type": "screen", "cells": {...}}` when there is something newer: the whole screen at
+first, then what changed of the one before (`changes`);
 `{"type": "gone"}` when what it shows has ended, and `{"type": "beat"}` every two seconds in which
 there was no screen, so that it knows that the connection lives; nothing while it is hidden. Whoever logs out or loses the right to see
 jobs is sent away at the next beat.
@@ -11,6 +12,7 @@ jobs is sent away at the next beat.
 import asyncio
 import contextlib
 import json
+import re
 import time
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,7 +21,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import Error as DatabaseError
 
-from crawlctl.live.bridge import Bridge, bridge, group_of
+from crawlctl.live.bridge import Bridge, bridge
 from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
 from jobs.ui.topics import is_topic
 
@@ -31,6 +33,8 @@ _BEAT: Final = 2.0
 # What a page has to say is short, and rare.
 _LONGEST_FRAME: Final = 1024
 _FRAMES_A_BEAT: Final = 20
+# What Django calls a session.
+_SESSION: Final = re.compile(r"[a-z0-9]{32}")
 
 
 class LivePage(AsyncWebsocketConsumer):
@@ -43,37 +47,33 @@ class LivePage(AsyncWebsocketConsumer):
         self._sent_version = 0
         self._sent_at = float("-inf")
         self._frames = 0
-        self._beating: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._telling: asyncio.Task[None] | None = None
         # Accepted first, in any case: a browser learns the close code of an open socket only.
         await self.accept()
         refusal = NOT_ALLOWED if not self._is_from_our_page() else await self._judge()
         if refusal:
             await self.close(refusal)
             return
-        self._beating = asyncio.create_task(self._beat(), name="beat of a live page")
+        self._telling = asyncio.create_task(self._tell(), name="telling a live page")
 
     async def disconnect(self, code: int) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
+        self._unfollow()
+        if self._telling is not None:
+            self._telling.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._beating
-        await self._unfollow()
+                await self._telling
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        if self._beating is None:
+        if self._telling is None:
             return
         self._frames += 1
         if self._frames > _FRAMES_A_BEAT:
-            await self.close(TOO_MUCH)
+            await self._send_away(TOO_MUCH)
         elif text_data is None or len(text_data) > _LONGEST_FRAME:
-            await self.close(TOO_BIG)
+            await self._send_away(TOO_BIG)
         else:
             await self._obey(text_data)
-
-    async def screen_changed(self, event: dict[str, Any]) -> None:
-        """There is a newer screen; called by the channel layer."""
-        if event["topic"] == self._topic and self._is_visible:
-            await self._send_screen()
 
     async def _obey(self, text: str) -> None:
         try:
@@ -82,54 +82,76 @@ class LivePage(AsyncWebsocketConsumer):
             frame = None
         match frame:
             case {"type": "follow", "topic": str(topic), "visible": bool(visible)} if is_topic(topic):
-                await self._unfollow()
+                self._unfollow()
                 self._topic, self._is_visible = topic, visible
                 if visible:
-                    await self._follow()
+                    self._follow()
             case {"type": "visible"} if self._topic and not self._is_visible:
                 self._is_visible = True
-                await self._follow()
+                self._follow()
             case {"type": "hidden"}:
                 self._is_visible = False
-                await self._unfollow()
+                self._unfollow()
             case {"type": "visible"}:
                 pass
             case _:
                 await self._send({"type": "error", "message": "This frame cannot be understood."})
 
-    async def _follow(self) -> None:
-        await self.channel_layer.group_add(group_of(self._topic), self.channel_name)
+    def _follow(self) -> None:
         self._sent_version = 0
-        self._bridge.watch(self._topic, channel=self.channel_name)
-        await self._send_screen()
+        self._bridge.watch(self._topic, self._news)
+        self._news.set()
 
-    async def _unfollow(self) -> None:
+    def _unfollow(self) -> None:
         if self._topic:
-            self._bridge.unwatch(self._topic, channel=self.channel_name)
-            await self.channel_layer.group_discard(group_of(self._topic), self.channel_name)
+            self._bridge.unwatch(self._topic, self._news)
 
-    async def _send_screen(self) -> None:
-        version, frame = self._bridge.frame_of(self._topic)
-        if version != self._sent_version:
-            self._sent_version, self._sent_at = version, time.monotonic()
-            await self.send(text_data=frame)
+    async def _tell(self) -> None:
+        """Tell the page what there is, until it is gone."""
+        # That it is gone is heard elsewhere, too.
+        with contextlib.suppress(OSError):
+            await self._tell_news()
 
-    async def _beat(self) -> None:
+    async def _tell_news(self) -> None:
+        """Send each newer screen, as soon as the one before it has gone out, and beats between them."""
+        loop = asyncio.get_running_loop()
+        beats_at = loop.time() + _BEAT
         while True:
-            await asyncio.sleep(_BEAT)
+            waking = loop.call_at(beats_at, self._news.set)
+            await self._news.wait()
+            waking.cancel()
+            self._news.clear()
+            if self._is_visible:
+                await self._send_screen(now=loop.time())
+            if loop.time() < beats_at:
+                continue
+            beats_at = loop.time() + _BEAT
             self._frames = 0
             refusal = await self._judge()
             if refusal:
-                await self.close(refusal)
+                await self._send_away(refusal)
                 return
             # A screen is a sign of life, too.
-            if self._is_visible and time.monotonic() - self._sent_at > _BEAT / 2:
+            if self._is_visible and loop.time() - self._sent_at > _BEAT / 2:
                 await self._send({"type": "beat", "stalled": self._bridge.is_stalled})
+
+    async def _send_away(self, code: int) -> None:
+        self._unfollow()
+        self._is_visible = False
+        await self.close(code)
+
+    async def _send_screen(self, *, now: float) -> None:
+        version, frame = self._bridge.frame_of(self._topic, shown=self._sent_version)
+        if version != self._sent_version:
+            self._sent_version, self._sent_at = version, now
+            began = time.thread_time()
+            await self.send(text_data=frame)
+            self._bridge.count_use(time.thread_time() - began)
 
     async def _judge(self) -> int:
         """The code with which the visitor is to be sent away, 0 when he may stay."""
-        key = self.scope["session"].session_key
-        if key is None:
+        key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
+        if not _SESSION.fullmatch(key):
             return NOT_LOGGED_IN
         try:
             return await self._bridge.judge(key)

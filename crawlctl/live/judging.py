@@ -2,16 +2,19 @@
 Who may go on looking, for all open pages at once.
 
 Each page asks with each of its beats, so what its session may is asked anew all the time. Pages that ask within a
-moment are answered by one look of three statements, however many they are.
+moment are answered by one look of two statements, however many they are; what a session says, and whether it was begun
+with a password, is worked out once as long as both stay as they are.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
@@ -20,6 +23,8 @@ NOT_LOGGED_IN: Final = 4401
 NOT_ALLOWED: Final = 4403
 
 _READ_JOBS: Final = "jobs.view_job"
+# Sessions of which is known what they say.
+_REMEMBERED: Final = 1_000
 # So long who asks waits for others who ask too.
 _TOGETHER: Final = 0.1
 
@@ -59,18 +64,32 @@ def judge_sessions(keys: Iterable[str]) -> dict[str, int]:
     """
     verdicts = dict.fromkeys(keys, NOT_LOGGED_IN)
     live = Session.objects.filter(session_key__in=list(verdicts), expire_date__gt=timezone.now())
-    stored = {session.session_key: session.get_decoded() for session in live}
-    ids = {int(facts[SESSION_KEY]) for facts in stored.values() if SESSION_KEY in facts}
-    users = {user.pk: user for user in User.objects.filter(pk__in=ids, is_active=True)}
-    allowed = set(User.objects.with_perm(_READ_JOBS).filter(pk__in=users).values_list("pk", flat=True))
-    for key, facts in stored.items():
-        user = users.get(int(facts.get(SESSION_KEY, 0)))
-        if user is not None and _is_of_his_password(user, str(facts.get(HASH_SESSION_KEY, ""))):
-            verdicts[key] = 0 if user.pk in allowed else NOT_ALLOWED
+    stored = {key: _said_by(data) for key, data in live.values_list("session_key", "session_data")}
+    allowed = _passwords(User.objects.with_perm(_READ_JOBS), {owner for owner, _held in stored.values()})
+    others = {owner for owner, _held in stored.values()} - allowed.keys()
+    not_allowed = _passwords(User.objects.filter(is_active=True), others) if others else {}
+    for key, (owner, held) in stored.items():
+        password = allowed.get(owner, not_allowed.get(owner))
+        if password is not None and _is_of_his_password(password, held):
+            verdicts[key] = 0 if owner in allowed else NOT_ALLOWED
     return verdicts
 
 
-def _is_of_his_password(user: User, held: str) -> bool:
+def _passwords(users: "QuerySet[User]", ids: Iterable[int]) -> dict[int, str]:
+    """The (hashed) passwords of those of these users who have one of the ids."""
+    return dict(users.filter(pk__in=list(ids)).values_list("pk", "password"))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _said_by(data: str) -> tuple[int, str]:
+    """Who is logged in by a session with this (signed) data, 0 for nobody; and what it says of his password."""
+    facts = Session(session_data=data).get_decoded()
+    return int(facts.get(SESSION_KEY, 0)), str(facts.get(HASH_SESSION_KEY, ""))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _is_of_his_password(password: str, held: str) -> bool:
     """Whether a session was begun with the password, and the key of the site, that are in force."""
+    user = User(password=password)
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
     return any(constant_time_compare(held, each) for each in hashes)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from channels.auth import AuthMiddlewareStack
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
+from channels.sessions import CookieMiddleware
 from django.urls import path, re_path
 
 from crawlctl.live.consumers import LivePage
@@ -21,4 +21,4 @@ class NoSuchSocket(AsyncWebsocketConsumer):
 # Typed for HTTP views, while channels routes applications by them.
 _addresses: list[Any] = [path("live/", LivePage.as_asgi()), re_path("", NoSuchSocket.as_asgi())]  # type: ignore[arg-type]
 
-websocket_application = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(_addresses)))
+websocket_application = AllowedHostsOriginValidator(CookieMiddleware(URLRouter(_addresses)))

@@ -1,29 +1,33 @@
 """Connections: a name, a connector, and what the connector wants to know."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, QuerySet
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from jobs import connections
 from jobs.admin.drawn import DRAWN_FOR, DrawnForm, fieldset_for, form_for
+from jobs.admin.lists import BoundedList
 from jobs.admin.rehearsal import rehearsal
 from jobs.connections import ConnectionInUse, InvalidConnection, Kind
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
-from jobs.models import OutputConnection, RepositoryConnection
+from jobs.models import Job, OutputConnection, RepositoryConnection
 from jobs.queries.clock import read_clock
+
+# A list names so many jobs that use a connection.
+_JOBS_SHOWN: Final = 5
 
 
 class ConnectionForm(DrawnForm):
@@ -87,10 +91,12 @@ class OutputConnectionForm(ConnectionForm):
         fields = ("name", "connector")
 
 
-class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
+class ConnectionAdmin(BoundedList):
     """The connector of a connection stays what it was when it was made."""
 
     form: type[ConnectionForm]
+    # The field of a job that names it.
+    of_jobs: ClassVar[str]
     # What is drawn for the connector stands under this, and one is proposed at first.
     drawn_title: ClassVar[Promise]
     proposed: ClassVar[str]
@@ -139,24 +145,47 @@ class ConnectionAdmin(ModelAdmin):  # type: ignore[misc]
         allowed: bool = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not obj.jobs.exists())
 
-    def ask_first(
-        self, request: HttpRequest, connection: connections.Connection, *, title: Promise, question: str
+    def do_when_asked(
+        self,
+        request: HttpRequest,
+        key: int,
+        *,
+        title: Promise,
+        question: Promise,
+        act: Callable[..., object],
+        said: Promise,
     ) -> HttpResponseBase:
-        """The page that asks whether something is to be done that cannot be taken back."""
-        back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[connection.pk])
-        context = {**self.admin_site.each_context(request), "title": title, "question": question, "back": back}
-        return render(request, "admin/jobs/ask_first.html", context)
+        """Do what nobody should do by a mere link, or unawares: a page asks first, and its answer does it."""
+        connection = get_object_or_404(self.model, pk=key)
+        back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        if request.method != "POST":
+            context = {
+                **self.admin_site.each_context(request),
+                "title": title,
+                "question": question % {"name": connection},
+                "back": reverse(back, args=[key]),
+            }
+            return render(request, "admin/jobs/ask_first.html", context)
+        act(key, now=read_clock())
+        messages.success(request, said % {"name": connection})
+        return redirect(back, key)
 
-    def used_by(self, connection: connections.Connection) -> str:
-        return ", ".join(job.name for job in connection.jobs.all()) or "—"
+    def used_by(self, connection: Any) -> str:  # noqa: ANN401 (a connection with what the list reads besides)
+        names = connection.some_jobs
+        more = [str(_("others"))] if len(names) > _JOBS_SHOWN else []
+        return ", ".join([*names[:_JOBS_SHOWN], *more]) or "—"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With the names of some of its jobs: of one that all jobs share, no more than are shown."""
         found: QuerySet[Any] = super().get_queryset(request)
-        return found.prefetch_related("jobs")
+        jobs = Job.objects.filter(**{self.of_jobs: OuterRef("pk")}).order_by().values("name")
+        shown: QuerySet[Any] = found.annotate(some_jobs=ArraySubquery(jobs[: _JOBS_SHOWN + 1]))
+        return shown
 
 
 class RepositoryConnectionAdmin(ConnectionAdmin):
     form = RepositoryConnectionForm
+    of_jobs = "repository"
     drawn_title = _("What its jobs begin with")
     proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
@@ -164,20 +193,17 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Clear history"), url_path="clear-history", permissions=("change",))  # type: ignore[untyped-decorator]
     def clear_history(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
-        """What was done for this source is forgotten; a page asks first."""
-        repository = RepositoryConnection.objects.filter(pk=object_id).first()
-        if repository is None:
-            raise Http404
-        if request.method != "POST":
-            question = _(
-                "All that was done for %(source)s by now leaves the history and its reports. Documents and outputs stay as they are."
-            )
-            return self.ask_first(
-                request, repository, title=_("Clear history"), question=question % {"source": repository}
-            )
-        connections.clear_history(object_id, now=read_clock())
-        messages.success(request, _("What was done for %(source)s is being forgotten.") % {"source": repository})
-        return redirect("admin:jobs_repositoryconnection_change", object_id)
+        """What was done for this source is forgotten."""
+        return self.do_when_asked(
+            request,
+            object_id,
+            title=_("Clear history"),
+            question=_(
+                "All that was done for %(name)s by now leaves the history and its reports. Documents and outputs stay as they are."
+            ),
+            act=connections.clear_history,
+            said=_("What was done for %(name)s is being forgotten."),
+        )
 
     @admin.display(description=_("status"))
     def status(self, connection: RepositoryConnection) -> str:
@@ -187,6 +213,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
 class OutputConnectionAdmin(ConnectionAdmin):
     form = OutputConnectionForm
+    of_jobs = "outputs"
     drawn_title = _("Where documents go")
     proposed = DEFAULT_OUTPUT
     actions_detail = ("index_again", "clear")
@@ -200,26 +227,30 @@ class OutputConnectionAdmin(ConnectionAdmin):
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
         """Every document is written here anew when a run next looks at it."""
-        output = connections.index_again(object_id, now=read_clock())
-        messages.success(
-            request, _("The next run of each job writes everything to %(output)s anew.") % {"output": output}
+        return self.do_when_asked(
+            request,
+            object_id,
+            title=_("Re-index all"),
+            question=_(
+                "The next run of each job reads its documents whole, and writes all that it finds to %(name)s anew."
+            ),
+            act=connections.index_again,
+            said=_("The next run of each job writes everything to %(name)s anew."),
         )
-        return redirect("admin:jobs_outputconnection_change", object_id)
 
     @action(description=_("Remove all"), url_path="clear", permissions=("change",))  # type: ignore[untyped-decorator]
     def clear(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
-        """Everything that is here leaves; a page asks first."""
-        output = OutputConnection.objects.filter(pk=object_id).first()
-        if output is None:
-            raise Http404
-        if request.method != "POST":
-            question = _(
-                "Everything that %(output)s holds by now is taken out of it. The next run of each job brings back what it still finds."
-            )
-            return self.ask_first(request, output, title=_("Remove all"), question=question % {"output": output})
-        connections.clear(object_id, now=read_clock())
-        messages.success(request, _("Workers are taking everything out of %(output)s.") % {"output": output})
-        return redirect("admin:jobs_outputconnection_change", object_id)
+        """Everything that is here leaves."""
+        return self.do_when_asked(
+            request,
+            object_id,
+            title=_("Remove all"),
+            question=_(
+                "Everything that %(name)s holds by now is taken out of it. The next run of each job brings back what it still finds."
+            ),
+            act=connections.clear,
+            said=_("Workers are taking everything out of %(name)s."),
+        )
 
     @display(description=_("Clearing"))  # type: ignore[untyped-decorator]
     def clearing(self, output: OutputConnection) -> str:

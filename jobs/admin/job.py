@@ -13,14 +13,17 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin, StackedInline
+from unfold.admin import StackedInline
 
 from jobs import control
 from jobs.admin.drawn import DRAWN_FOR, fieldset_for, form_for
-from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet
+from jobs.admin.job_form import JobForm, SeedForm, SeedFormSet, keeps_its_seeds
+from jobs.admin.lists import BoundedList
+from jobs.admin.plain_select import PlainSelect
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
+from jobs.few_choices import offer_few
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
@@ -39,11 +42,20 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         seeds: QuerySet[Seed] = super().get_queryset(request)
         return seeds.filter(removed_at=None)
 
+    def get_formset(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+        """The policies to choose from are read once for all seeds, with those that they have."""
+        formset = super().get_formset(request, obj, **kwargs)
+        chosen = obj.seeds.filter(removed_at=None).values_list("policy", flat=True).distinct() if obj else ()
+        field = formset.form.base_fields["policy"]
+        field.queryset = ThrottlePolicy.objects.filter(private_to=None)
+        offer_few(field, chosen=map(str, chosen))
+        return formset
+
     def formfield_for_foreignkey(
         self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: Any
     ) -> "ModelChoiceField[Any] | None":
         if db_field.name == "policy":
-            kwargs["queryset"] = ThrottlePolicy.objects.filter(private_to=None)
+            kwargs["widget"] = PlainSelect()
         field: ModelChoiceField[Any] | None = super().formfield_for_foreignkey(db_field, request, **kwargs)
         return field
 
@@ -69,7 +81,7 @@ def _action(row: Transition) -> Callable[..., None]:
     return perform
 
 
-class JobAdmin(ModelAdmin):  # type: ignore[misc]
+class JobAdmin(BoundedList):
     """
     A job is changed as far as it may be (the form knows), and deleted by an action that removes what it indexed too.
 
@@ -79,8 +91,8 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
     form = JobForm
     inlines = (SeedInline,)
     list_display = ("name", "page", "status", "repository", "priority")
-    list_filter = ("phase", "repository")
-    search_fields = ("name",)
+    list_filter = ("phase",)
+    search_fields = ("name", "repository__name")
     actions = tuple(_action(row) for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
     filter_horizontal = ()
     fieldsets = (
@@ -111,6 +123,10 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
             **({"outputs": [outputs[0].pk]} if len(outputs) == 1 else {}),
         }
 
+    def get_inlines(self, request: HttpRequest, obj: Job | None) -> tuple[type[SeedInline], ...]:
+        """Of a job with very many seeds none can be changed in a form; they stay as they are."""
+        return () if keeps_its_seeds(obj) else self.inlines
+
     # --- What may be done ------------------------------------------------------------------------
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
@@ -128,6 +144,8 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
                 return redirect("job", job.pk)
             if job.phase != Phase.INACTIVE:
                 messages.info(request, _("It runs: addresses, priority and schedule can be changed now."))
+            if keeps_its_seeds(job):
+                messages.info(request, _("It has more seeds than a form has room for: change these through the API."))
         response: HttpResponseBase = super().change_view(request, object_id, form_url, extra_context)
         return response
 
@@ -153,9 +171,9 @@ class JobAdmin(ModelAdmin):  # type: ignore[misc]
         formsets: list[SeedFormSet],
         change: bool,  # noqa: FBT001 (Django's)
     ) -> None:
-        (seeds,) = formsets
+        seeds = [wanted for formset in formsets for wanted in formset.wanted_seeds()] if formsets else None
         job = form.instance
-        saved = job.wanted.store(job, seeds=seeds.wanted_seeds(), made_by=request.user.get_username())
+        saved = job.wanted.store(job, seeds=seeds, made_by=request.user.get_username())
         job.pk = saved.job.pk
         for warning in saved.warnings:
             messages.warning(request, warning)

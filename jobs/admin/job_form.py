@@ -5,12 +5,14 @@ The job's form knows what to crawl and where to put it; the formset of its seeds
 after it, asks `control` about the whole.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.forms import BaseInlineFormSet
+from django.forms import BaseInlineFormSet, ModelChoiceField
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
@@ -21,8 +23,12 @@ from jobs.admin.rehearsal import rehearsal
 from jobs.admin.terms_fields import TERMS, TermsForm
 from jobs.connectors.repository.registry import UnknownConnector, check_specification
 from jobs.control import InvalidJob, SeedWanted
+from jobs.few_choices import offer_few
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
+
+# Seeds that a form has room for.
+_MOST_SEEDS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,12 @@ class JobWanted:
     priority: int
     terms: dict[str, Any]
 
-    def store(self, job: Job, *, seeds: list[SeedWanted], made_by: str) -> control.JobSaved:
-        """Store the job, new or changed."""
+    def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> control.JobSaved:
+        """Store the job, new or changed; without `seeds` it keeps those that it has."""
         facts: dict[str, Any] = {
             "name": self.name,
             "outputs": self.outputs,
-            "seeds": seeds,
+            **({} if seeds is None else {"seeds": seeds}),
             "specification": self.specification,
             "max_documents": self.max_documents,
             "priority": self.priority,
@@ -76,6 +82,9 @@ class JobForm(DrawnForm, TermsForm):
         if _runs(self.instance):
             for name, field in self.fields.items():
                 field.disabled = name not in {*control.CHANGES_WHILE_IT_RUNS, DRAWN_FOR}
+        chosen = self.instance.outputs.values_list("pk", flat=True) if self.instance.pk else ()
+        self._offer_few("outputs", chosen)
+        self._offer_few("repository", ())
 
     def clean(self) -> dict[str, Any]:
         values = super().clean()
@@ -95,7 +104,15 @@ class JobForm(DrawnForm, TermsForm):
             priority=values["priority"],
             terms=self.wanted_terms(),
         )
+        if keeps_its_seeds(self.instance):
+            _rehearse(self.instance, seeds=None)
         return values
+
+    def _offer_few(self, name: str, stored: Iterable[int]) -> None:
+        """Offer the newest of very many, what is stored, and what was chosen."""
+        if isinstance(field := self.fields.get(name), ModelChoiceField):
+            said = [*self.data.getlist(name)] if isinstance(self.data, QueryDict) else [str(self.initial.get(name, ""))]
+            offer_few(field, chosen=[*map(str, stored), *said])
 
 
 class SeedForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -111,6 +128,21 @@ def _runs(job: Job) -> bool:
     return bool(job.pk) and job.phase != Phase.INACTIVE
 
 
+def keeps_its_seeds(job: Job | None) -> bool:
+    """Whether a job has more seeds than a form can show: those stay as they are."""
+    if job is None or not job.pk:
+        return False
+    return len(job.seeds.filter(removed_at=None).values_list("pk")[: _MOST_SEEDS + 1]) > _MOST_SEEDS
+
+
+def _rehearse(job: Job, *, seeds: list[SeedWanted] | None) -> None:
+    try:
+        with rehearsal():
+            job.wanted.store(job, seeds=seeds, made_by="")  # type: ignore[attr-defined]  # what the form asks for
+    except InvalidJob as invalid:
+        raise ValidationError([sentence for sentences in invalid.problems.values() for sentence in sentences]) from None
+
+
 class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
     """The seeds of a job; checks the job as a whole."""
 
@@ -119,13 +151,7 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         wanted = getattr(self.instance, "wanted", None)
         if wanted is None or any(self.errors):
             return
-        try:
-            with rehearsal():
-                wanted.store(self.instance, seeds=self.wanted_seeds(), made_by="")
-        except InvalidJob as invalid:
-            raise ValidationError(
-                [sentence for sentences in invalid.problems.values() for sentence in sentences]
-            ) from None
+        _rehearse(self.instance, seeds=self.wanted_seeds())
 
     def wanted_seeds(self) -> list[SeedWanted]:
         """Return the seeds that the filled forms name, in their order."""

@@ -9,9 +9,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin, StackedInline
+from unfold.admin import StackedInline
 
 from jobs import policies
+from jobs.admin.lists import BoundedList
 from jobs.admin.policy_form import EACH, TOTAL, WHERE, PolicyForm, RuleForm, RuleFormSet
 from jobs.lifecycle.period import Period
 from jobs.limit_words import limits_in_words
@@ -59,7 +60,7 @@ class RuleInline(StackedInline):  # type: ignore[misc]
         return self.has_change_permission(request, obj)
 
 
-class ThrottlePolicyAdmin(ModelAdmin):  # type: ignore[misc]
+class ThrottlePolicyAdmin(BoundedList):
     """An edit is in force from the next turn of each host, at most 10 s later."""
 
     form = PolicyForm

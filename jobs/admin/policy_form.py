@@ -100,7 +100,10 @@ class PolicyForm(_DecidedElsewhere):
             "open_requests": _("To one host at the same time."),
             "min_gap": _("Between the starts of two requests to one host."),
             "starts": _("Evenly spread: 30 in each minute are one every 2 s. The longer of this and the gap holds."),
-            "holds_everywhere": _("For every host of the cluster, whatever policy its seeds have. For administrators."),
+            "holds_everywhere": _(
+                "For every host of the cluster, whatever policy its seeds have. To cap all hosts together and no single "
+                "one, say 1000 open requests, a gap of 0 and no pace above. For administrators."
+            ),
             "per_address": _("The limits of a host hold for all hosts at one address together, too."),
             "spares_loopback": _("Loopback addresses need no gap: nobody else is there to be spared."),
             "time_zone": _("Of the times of its rules, such as Europe/Berlin."),

@@ -13,8 +13,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
-from jobs.lifecycle.document import Stage
-from jobs.models import Counter, CounterDelta, IndexedDocument, Lane, Outcome, OutputConnection, QueueItem
+from jobs.lifecycle.document import CLAIMED, Stage
+from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Lane, Outcome, OutputConnection, QueueItem
+from jobs.queries.documents import few_lanes, keeping_to_keys, outcomes_of_code
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 
@@ -22,7 +23,6 @@ _STAGES = {stage.name.lower(): stage for stage in Stage}
 _OUTCOMES = {outcome.label.replace(" ", "_"): outcome for outcome in Outcome}
 
 _COLUMNS = {"job": "job_id", "result_code": "result_code"}
-_FEW_LANES = 1_000
 
 # A filter that few documents pass reads many: better told to narrow it than to wait for minutes.
 _PATIENCE = "5s"
@@ -57,7 +57,7 @@ class DocumentSerializer(serializers.Serializer[QueueItem]):
     losses = serializers.IntegerField(help_text="Workers that were lost with it.")
     check_time = serializers.DateTimeField(allow_null=True, help_text="When it is due, if that is later than now.")
     fetched_at = serializers.DateTimeField(allow_null=True)
-    held_by = HeldSerializer(many=True, help_text="The outputs that hold it.")
+    held_by = HeldSerializer(many=True, help_text="The outputs of its job that hold it.")
 
     def get_id(self, item: QueueItem) -> str:
         return f"{item.job_id}-{item.hash.hex}"
@@ -94,9 +94,11 @@ class DocumentView(ListingView):
     keyset = ("hash", "job_id")
     lookup_value_regex = "[0-9]{1,19}-[0-9a-f]{32}"
     lookup_url_kwarg = "id"
+    _is_of_few = False
 
     def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
-        page = super().paginate_queryset(queryset)
+        with keeping_to_keys(is_of_few=self._is_of_few):
+            page = super().paginate_queryset(queryset)
         attach_holders(page or [])
         return page
 
@@ -125,23 +127,34 @@ class DocumentView(ListingView):
             asked["stage"] = _STAGES[query["state"]]
         if "outcome" in query:
             asked["outcome"] = _OUTCOMES[query["outcome"]]
-        lanes = _lanes_of(query)
+        lanes = few_lanes(job_id=query.get("job"), host=query.get("host", ""))
         if lanes is not None:
             asked["lane__in"] = lanes
+        elif "host" in query:
+            asked["lane__in"] = Lane.objects.filter(bin__name=query["host"])
         if "stage" in asked and not _is_anything_in(asked["stage"]):
             return queryset.none()
-        return queryset.filter(**asked)
+        if asked.get("stage") in CLAIMED:
+            # Those that are under way have an index of their own.
+            asked["batch__isnull"] = False
+        self._is_of_few = lanes is not None or "batch__isnull" in asked
+        found = queryset.filter(**asked)
+        if "result_code" in query:
+            found = found.filter(outcome__in=outcomes_of_code(query["result_code"], job_id=query.get("job")))
+        return found
 
 
 def _is_anything_in(stage: Stage) -> bool:
     """Whether a document is in this stage, as far as the counters know: else nobody need look through all documents."""
     counted = {"measure": "stage", "stage": stage, "amount__gt": 0}
-    return any(rows.objects.filter(**counted).exists() for rows in (Counter, CounterDelta))
+    return any(rows.objects.filter(**counted).exists() for rows in (JobCounter, CounterDelta))
 
 
 def attach_holders(items: Sequence[QueueItem]) -> None:
-    """Set `held_by` of each document. All outputs are asked for, since their key begins with the output."""
-    outputs = OutputConnection.objects.in_bulk()
+    """Set `held_by` of each document. Outputs of their jobs are asked for, since the key begins with the output."""
+    jobs = {item.job_id for item in items}
+    ids = Job.outputs.through.objects.filter(job__in=jobs).values_list("outputconnection", flat=True)
+    outputs = OutputConnection.objects.in_bulk(set(ids))
     holding = IndexedDocument.objects.filter(output__in=list(outputs), hash__in=[item.hash for item in items])
     held: dict[Any, list[IndexedDocument]] = {}
     for row in holding.order_by("output_id"):
@@ -149,32 +162,6 @@ def attach_holders(items: Sequence[QueueItem]) -> None:
         held.setdefault(row.hash, []).append(row)
     for item in items:
         item.held_by = held.get(item.hash, [])  # type: ignore[attr-defined]
-
-
-def _lanes_of(query: dict[str, Any]) -> list[int] | QuerySet[Any, Any] | None:
-    """
-    The lanes in which the documents asked for can be, None when these could be any.
-
-    Few are named one by one: only then does the planner know how many documents are in them, and can
-    weigh their index against the primary key's. No index holds result codes, but the counters know
-    which lanes have one.
-    """
-    asked: dict[str, Any] = {}
-    if "job" in query:
-        asked["seed__job_id"] = query["job"]
-    if "host" in query:
-        asked["bin__name"] = query["host"]
-    if "result_code" in query:
-        counted = Counter.objects.filter(code=query["result_code"]).values("lane_id")
-        asked["pk__in"] = counted.union(CounterDelta.objects.filter(code=query["result_code"]).values("lane_id"))
-    if not asked:
-        return None
-    lanes = Lane.objects.filter(**asked).values_list("pk", flat=True)
-    few = list(lanes[: _FEW_LANES + 1])
-    if len(few) <= _FEW_LANES:
-        return few
-    # The documents of a job with so many hosts are found by the job itself.
-    return None if set(asked) == {"seed__job_id"} else lanes
 
 
 def _word(outcome: Outcome) -> str:

@@ -32,9 +32,14 @@ from jobs.control import (
     RequestRefused,
     TransitionRefused,
 )
+from jobs.distributed_jobs import DistributedJobUnknown
 from jobs.policies import InvalidPolicy, PolicyInUse, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
+from nodes.assignment.names import NoSuchStrategy
+from nodes.assignment.pools import StrategyRefused
+from nodes.coordination.names import BadName
+from nodes.coordination.port import CoordinationError
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
 
@@ -94,12 +99,18 @@ def _problem_of(error: Exception) -> Problem | None:
             return _invalid(error.problems)
         case SettingsChanged():
             return Problem(status.HTTP_409_CONFLICT, "conflict", str(error))
+        case BadName():
+            return _invalid({error.what: [f"{error}."]})
+        case NoSuchStrategy():
+            return _invalid({"strategy": [f"{error}."]})
         case UnknownConnector():
             return _invalid({"repository": [str(error)]})
         case TransitionRefused():
             return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
-        case RequestRefused() | BinRefused():
+        case RequestRefused() | BinRefused() | StrategyRefused():
             return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
+        case CoordinationError():
+            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "coordination_unavailable", str(error))
         case NoMain():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "no_main", str(error))
         case ConnectionInUse() | PolicyInUse():
@@ -113,6 +124,8 @@ def _problem_of(error: Exception) -> Problem | None:
         case PolicyNotAllowed():
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error))
         case JobUnknown() | ConnectionUnknown() | PolicyUnknown() | GroupUnknown() | NodeUnknown() | BinUnknown():
+            return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
+        case DistributedJobUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", "There is nothing of this id.")

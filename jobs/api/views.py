@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, status
@@ -177,7 +178,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     )
     @action(detail=True)
     def counts(self, request: Request, pk: str) -> Response:
-        job = self.get_object()
+        job = get_object_or_404(Job.objects.only("run_no"), pk=pk)
         connection.ensure_connection()
         counts = read_run(connection.connection, job_id=job.pk, run_no=job.run_no)
         return Response(CountsSerializer(counts).data)

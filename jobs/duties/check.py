@@ -43,19 +43,25 @@ SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status ||
   FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.state = 'sent' AND (node.id IS NULL OR {_SETTLED})
 """
-# Those in which something is open, and some in which nothing should be.
+# Those in which something is open, and some in which nothing should be. A turn is open in its bin, and in each of the
+# parents whose limits it was given under.
 _PLACES: Final[LiteralString] = """
-WITH looked_at AS MATERIALIZED (
-    SELECT bin_id AS id FROM jobs_turn WHERE closed_at IS NULL
+WITH held AS MATERIALIZED (
+    SELECT bin_id, requests FROM jobs_turn WHERE closed_at IS NULL
+     UNION ALL
+    SELECT above.id::bigint, turn.requests FROM jobs_turn AS turn CROSS JOIN LATERAL jsonb_object_keys(turn.parents) AS above(id)
+     WHERE turn.closed_at IS NULL
+), looked_at AS MATERIALIZED (
+    SELECT bin_id AS id FROM held
      UNION
     (SELECT id FROM jobs_bin WHERE id >= %(draw)s * (SELECT max(id) FROM jobs_bin) ORDER BY id LIMIT 500)
 )
-SELECT bin.name || ': ' || bin.open_turns || ' turns and ' || bin.open_requests || ' requests are counted, '
-       || count(turn.id) || ' and ' || coalesce(sum(turn.requests), 0) || ' are open'
-  FROM looked_at JOIN jobs_bin AS bin USING (id)
-  LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.id AND turn.closed_at IS NULL
- GROUP BY bin.id
-HAVING (bin.open_turns, bin.open_requests) <> (count(turn.id), coalesce(sum(turn.requests), 0))
+SELECT bin.name || ': ' || state.open_turns || ' turns and ' || state.open_requests || ' requests are counted, '
+       || count(held.bin_id) || ' and ' || coalesce(sum(held.requests), 0) || ' are open'
+  FROM looked_at JOIN jobs_bin AS bin USING (id) JOIN jobs_binstate AS state ON state.bin_id = bin.id
+  LEFT JOIN held ON held.bin_id = bin.id
+ GROUP BY bin.id, state.open_turns, state.open_requests
+HAVING (state.open_turns, state.open_requests) <> (count(held.bin_id), coalesce(sum(held.requests), 0))
 """
 # Some lanes, of the present run of their job; long ones are left out.
 _COUNTS: Final[LiteralString] = f"""

@@ -8,7 +8,9 @@ from typing import Any
 import psycopg
 
 from jobs.duties.sources import AskAtOnce, Sources
+from jobs.queue.front import Front
 from jobs.queue.hold import GroupHeld
+from jobs.queue.wake import Sweep
 from nodes.fences import TermHeld
 
 
@@ -18,7 +20,8 @@ class Pass:
     One pass of a manager's loop.
 
     `now` is the database's time, read once. `term` is held while this manager is main of its scope;
-    `groups` are those that it owns. `sources` is how it asks them.
+    `groups` are those that it owns. `sources` is how it asks them, `sweep` how far it has looked for lost wake-ups, `front`
+    what it remembers of their lanes.
     """
 
     connection: psycopg.Connection[Any]
@@ -28,6 +31,8 @@ class Pass:
     term: TermHeld | None
     groups: tuple[GroupHeld, ...]
     sources: Sources = field(default_factory=AskAtOnce)
+    sweep: Sweep = field(default_factory=Sweep)
+    front: Front = field(default_factory=Front)
 
     @property
     def office(self) -> TermHeld:

@@ -5,6 +5,7 @@ from typing import Final, LiteralString
 from jobs.duties.context import Pass
 from jobs.duties.housekeep import forget_scope
 from jobs.duties.moves import move
+from jobs.metrics import crawl
 from jobs.models import Job
 from jobs.queue import gates, release
 from jobs.queue.rows import named_rows
@@ -19,6 +20,7 @@ def release_lost_documents(at: Pass) -> int:
     lost = release.release_of_lost_workers(
         at.connection, scope=at.scope, term=at.office, now=at.now, enough=_DOCUMENTS_A_PASS
     )
+    crawl.RELEASED.add(lost)
     return lost + release.withdraw_kept_in_vain(at.connection, scope=at.scope, now=at.now)
 
 
@@ -57,7 +59,9 @@ def interrupt_dead_one_shots(at: Pass) -> int:
     with named_rows(at.connection) as cursor:
         dead = cursor.execute(_DEAD, {"cluster": CLUSTER_SCOPE}).fetchall()
     for job in dead:
-        release.release_of_lost_workers(at.connection, scope=job.node_scope, term=at.office, now=at.now)
+        crawl.RELEASED.add(
+            release.release_of_lost_workers(at.connection, scope=job.node_scope, term=at.office, now=at.now)
+        )
         available = at.connection.execute(
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()

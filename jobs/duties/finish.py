@@ -12,25 +12,27 @@ from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
 from jobs.lifecycle.job import Kind, RunEnd, Scan
+from jobs.queue.floor import LOWEST_BATCH
 from jobs.queue.order import FIRST_FRESH, RECHECKED
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
-# Each state of a batch has an index of its own: asked for both at once, all batches of the last minutes are read.
-JOBS_AT_REST: Final[LiteralString] = """
+# Each state of a batch has an index of its own: asked for both at once, all batches of the last minutes are read. So have jobs that
+# run, and only they are asked to stop.
+JOBS_AT_REST: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at,
-       job.hop_limits <> '{}' AND NOT job.minimal AS takes_out,
+       job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
  WHERE job.node_scope = %(scope)s
-   AND (job.phase IN ('active', 'shutting_down', 'deleting') OR job.stop_request <> 'none')
+   AND job.phase <> 'inactive' AND (job.phase IN ('active', 'shutting_down', 'deleting') OR job.stop_request <> 'none')
    AND NOT EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
-        WHERE batch.node_scope = %(scope)s AND batch.state = 'available')
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH})
    AND NOT EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
-        WHERE batch.node_scope = %(scope)s AND batch.state = 'sent')
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
 # Walks the job's lanes, one probe of an index each. What waits behind a gate is in no index of a lane.
 _LEFT: Final[LiteralString] = """
@@ -59,10 +61,10 @@ SELECT EXISTS (
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
-        WHERE batch.node_scope = %(scope)s AND batch.state = 'available'
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH}
     ) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
-        WHERE batch.node_scope = %(scope)s AND batch.state = 'sent')
+        WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
 _OLDER: Final[LiteralString] = """
 SELECT EXISTS (

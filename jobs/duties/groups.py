@@ -15,6 +15,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.queue.floor import LOWEST_BATCH
 from jobs.queue.rows import named_rows
 from jobs.settings.running import current
 from jobs.settings.table import BALANCE
@@ -87,8 +88,9 @@ UPDATE jobs_throttlegroup AS held SET weight = weighed.weight
   FROM unnest(%(items)s::bigint[], %(weights)s::float[]) AS weighed(id, weight)
  WHERE held.id = weighed.id AND held.weight <> weighed.weight
 """
-_UNSENT: Final[LiteralString] = """
-SELECT id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'available' AND group_id = ANY(%(groups)s)
+_UNSENT: Final[LiteralString] = f"""
+SELECT id FROM jobs_batch
+ WHERE node_scope = %(scope)s AND state = 'available' AND id >= {LOWEST_BATCH} AND group_id = ANY(%(groups)s)
 """
 
 

@@ -1,4 +1,7 @@
-"""What the main keeps small: deltas become counters; batches that are over go, and nodes that ended long ago."""
+"""
+What the main keeps in order: deltas become counters; batches that are over go, and nodes that ended long ago. Bins
+come to stand below their addresses.
+"""
 
 import datetime as dt
 from typing import Any, Final, LiteralString
@@ -6,7 +9,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.duties.context import Pass
-from jobs.queue import counters
+from jobs.queue import addresses, counters
+from jobs.queue.floor import raise_floor
 from jobs.queue.release import free_places
 from nodes.fences import hold_term
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -59,6 +63,17 @@ DELETE FROM nodes_node
 def fold_counters(at: Pass) -> int:
     """Fold what was counted; returns 0, since folding moves nothing that others wait for."""
     counters.fold(at.connection, term=at.office)
+    return 0
+
+
+def place_bins(at: Pass) -> int:
+    """Put some of the bins below their addresses that a policy wants there; returns how many were looked at."""
+    return addresses.place_some(at.connection, term=at.office)
+
+
+def raise_the_floor(at: Pass) -> int:
+    """Let those who look for what is in work begin behind what is over; returns 0."""
+    raise_floor(at.connection)
     return 0
 
 

@@ -12,7 +12,7 @@ from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import OutputConnection
-from jobs.queue import carrying
+from jobs.queue import carrying, counters
 from jobs.queue.hops import forget_links
 from jobs.transitions import JobUnknown, TransitionRefused, drop_job
 
@@ -53,8 +53,7 @@ def _drop(at: Pass, job_id: int) -> bool:
     """Nothing knows the job's documents any more: its counts go, and it."""
     forget_links(at.connection, job_id=job_id)
     carrying.forget(at.connection, job_id=job_id)
-    at.connection.execute("DELETE FROM jobs_counter WHERE job_id = %s", (job_id,))
-    at.connection.execute("DELETE FROM jobs_counterdelta WHERE job_id = %s", (job_id,))
+    counters.forget(at.connection, job_id=job_id)
     try:
         drop_job(job_id, made_by="manager", now=at.now, term=at.office)
     except (TransitionRefused, JobUnknown):

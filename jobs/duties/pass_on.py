@@ -9,9 +9,10 @@ from jobs.duties.notify import begin_notifying, see_notified
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
+# Jobs that run have an index, and only they resume.
 PASSING_JOBS: Final[LiteralString] = """
 SELECT id, phase, resuming, failures, failing_since, retry_at FROM jobs_job
- WHERE node_scope = %(scope)s
+ WHERE node_scope = %(scope)s AND phase <> 'inactive'
    AND (phase IN ('ready_for_notify', 'notifying', 'ready_for_delete', 'delete_starting_up', 'ready_for_delete_notify',
                   'notifying_of_deletion')
         OR (resuming AND stop_request = 'none'))

@@ -64,10 +64,10 @@ class PacedBin:
         else:
             self.cadence.start(now=now)
 
-    def count_bytes(self, size: int, *, expected: float) -> None:
-        """A request that was taken to read `expected` bytes has read `size`."""
+    def count_bytes(self, size: int, *, paid: float, now: float) -> None:
+        """A request that paid for so many seconds has read `size` bytes."""
         self.bytes_read += size
-        self.cadence.read(size, expected=expected)
+        self.cadence.read(size, paid=paid, now=now)
 
     def take_use(self) -> Use:
         """What was asked of the bin here since this was called last."""
@@ -85,7 +85,7 @@ class PacedBin:
 @dataclass(slots=True, eq=False)
 class OpenTurn:
     """
-    A turn that this worker has open. `left` documents have not been begun, `open` have not ended.
+    A turn that this worker has open. Of its `documents` `left` have not been begun, and `open` have not ended.
 
     Once closed it may have an `heir`, against which its open requests are counted from then on.
     """
@@ -93,6 +93,7 @@ class OpenTurn:
     id: int
     follows: int | None
     requests: int
+    documents: int
     left: int
     open: int = 0
     heir: "OpenTurn | None" = None
@@ -134,6 +135,7 @@ class BinQueue:
             taken.id,
             taken.follows,
             taken.requests or behind,
+            documents=len(taken.documents),
             left=len(taken.documents),
             parents=parents,
             is_trial=taken.is_trial,
@@ -156,6 +158,19 @@ class BinQueue:
             and not any(paced.is_held for paced in self._next_paces)
             and self.in_flight < sum(turn.requests for turn in self.turns)
         )
+
+    @property
+    def awaited(self) -> int:
+        """
+        How much room its worker keeps for a turn that may come: with a pace, a bin has two in hand, or it stands still.
+
+        Whether one comes is not known here. Of a host that gave a single document it is not expected.
+        """
+        if not self.turns or not self.paced.cadence.gap:
+            return 0
+        usual = self.turns[-1].documents
+        in_hand = sum(turn.left + turn.open for turn in self.turns)
+        return min(usual, max(0, 2 * usual - in_hand)) if usual > 1 else 0
 
     @property
     def next_start(self) -> float:
@@ -208,11 +223,11 @@ class BinQueue:
         In the second case the requests still open are counted against the follower, which inherits.
         """
         closed: list[ClosedTurn] = []
-        for turn in list(self.turns):
+        for turn in [turn for turn in self.turns if not turn.left]:
             heir = next((other for other in self.turns if other.follows == turn.id), None)
             # One whose documents were dropped still stands between its neighbours: it has to inherit first.
             waits_to_inherit = any(other.id == turn.follows for other in self.turns)
-            if turn.left or waits_to_inherit or (turn.open and heir is None):
+            if waits_to_inherit or (turn.open and heir is None):
                 continue
             if heir is not None:
                 heir.requests += turn.requests

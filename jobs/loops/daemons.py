@@ -18,10 +18,22 @@ from jobs.loops.database import WorkConnection, database_dsn, name_djangos_sessi
 from jobs.loops.manager import Manager, ManagerFailed, ManagerSettings
 from jobs.loops.worker import Worker, WorkerFailed, WorkerSettings
 from jobs.settings.running import start_with, told
-from jobs.settings.table import CLAIMED, HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
+from jobs.settings.table import (
+    CLAIMED,
+    COORDINATION,
+    HEARTBEAT_INTERVAL,
+    NODE_GIVE_UP,
+    NODE_TIMEOUT,
+    ZOOKEEPER,
+    ZOOKEEPER_CREDENTIALS,
+)
 from nodes.attachment import call_when_orphaned
+from nodes.coordination import seat
+from nodes.coordination.opening import DATABASE, open_coordination
+from nodes.coordination.port import Coordination, CoordinationError
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -44,14 +56,18 @@ def run_worker(
 
     Raises:
         InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
-        WorkerFailed: it was marked failed, or its database stayed away.
+        WorkerFailed: it was marked failed, its database stayed away, or it found no store of coordination.
     """
     dsn = database_dsn()
     try:
         effective, identity = _become_node(NodeKind.WORKER, dsn, name=name, scope=scope, options=options, tags=tags)
     except psycopg.OperationalError as error:
         raise WorkerFailed(f"the database stayed away: {error}") from error
-    worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope))
+    try:
+        store = _reach_store(effective, dsn=dsn, identity=identity)
+    except CoordinationError as error:
+        raise WorkerFailed(str(error)) from error
+    worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope), store=store)
     uvloop.run(_run_worker(worker, attached=attached))
 
 
@@ -78,6 +94,7 @@ def _become_node(
         address=address,
     )
     name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
+    of_nodes.NODE.set_all({(str(identity.id), str(kind), identity.name, scope): 1})
     return effective, identity
 
 
@@ -134,7 +151,7 @@ def run_manager(
 
     Raises:
         InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
-        ManagerFailed: it was marked failed, or its database stayed away.
+        ManagerFailed: it was marked failed, its database stayed away, or it found no store of coordination.
     """
     stop = threading.Event()
 
@@ -166,7 +183,7 @@ def make_manager(
 
     Raises:
         InvalidSettings, SettingError: `options`, or what they come to with what is stored, cannot be.
-        ManagerFailed: the database stayed away, or until `should_stop`.
+        ManagerFailed: the database, or the store of coordination, stayed away, or until `should_stop`.
     """
     dsn = database_dsn()
     try:
@@ -175,7 +192,35 @@ def make_manager(
         )
     except psycopg.OperationalError as error:
         raise ManagerFailed(f"the database stayed away: {error}") from error
-    return Manager(dsn=dsn, identity=identity, settings=ManagerSettings.of(effective))
+    try:
+        store = _reach_store(effective, dsn=dsn, identity=identity, should_stop=should_stop)
+    except CoordinationError as error:
+        raise ManagerFailed(str(error)) from error
+    return Manager(dsn=dsn, identity=identity, settings=ManagerSettings.of(effective), store=store)
+
+
+def _reach_store(
+    effective: Effective, *, dsn: str, identity: NodeIdentity, should_stop: Callable[[], bool] = lambda: False
+) -> Coordination | None:
+    """
+    The node's way to the store of coordination beside the database, if there is one. A one-shot is alone in its scope.
+
+    Raises:
+        CoordinationError: it did not answer, will not have us, or has an address that cannot be.
+    """
+    if effective[COORDINATION] == DATABASE or identity.scope != CLUSTER_SCOPE:
+        return None
+    store = open_coordination(
+        effective[COORDINATION],
+        dsn=dsn,
+        cluster=seat.CLUSTER,
+        node=str(identity.id),
+        timeout=seat.session_timeout(identity.timeout),
+        zookeeper=effective[ZOOKEEPER],
+        credentials=effective[ZOOKEEPER_CREDENTIALS],
+    )
+    seat.reach(store, gives_up=should_stop)
+    return store
 
 
 def _exit_soon() -> None:

@@ -22,7 +22,8 @@ from django.db import connection as django_connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from jobs.queue.arrays import QuickListDumper
+from jobs.metrics import crawl
+from jobs.queue.arrays import register_arrays
 from nodes.connections import connect, patience_of_node, session_of_node
 from nodes.effort import Effort
 
@@ -131,10 +132,11 @@ class WorkConnection:
                         timeout=self._timeout,
                         gives_up=self._gives_up,
                     )
-                    self._connection.adapters.register_dumper(list, QuickListDumper)
+                    register_arrays(self._connection)
                 done = work(self._connection)
             except _LOST as raised:
                 error = self._look_at(raised)
+                crawl.LOST_ANSWERS.add()
                 logger.warning("the database did not answer (%s), trying again", str(error).strip())
                 if self._failing_since is None:
                     self._failing_since = time.monotonic()
@@ -245,7 +247,8 @@ class Ear:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(timeout=2 * _EAR_TURN)
+        if self._thread.is_alive():
+            self._thread.join(timeout=2 * _EAR_TURN)
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE

@@ -62,20 +62,14 @@ class KnownReferences:
             if written is None:
                 return None
             self._put(run, hash_, written)
-        if self._size_at_hand >= self._most_at_hand:
-            self._clear_at_hand()
-        self._at_hand.setdefault(run, {})[hash_] = written
-        self._size_at_hand += 1
+        self._hand(run, hash_, written)
         return written
 
     def _note(self, run: _Run, hash_: str, depth: int) -> None:
         depth = min(depth, _DEEPEST)
-        at_hand = self._at_hand.get(run)
-        if at_hand is not None and at_hand.get(hash_, depth) > depth:
-            at_hand[hash_] = depth
-        known = [found for half in (self._young, self._old) if (found := half.find(run, hash_)) is not None]
-        if not known or min(known) > depth:
-            self._put(run, hash_, depth)
+        self._put(run, hash_, depth)
+        # It was named by a page, and so it will be by the next ones.
+        self._hand(run, hash_, depth)
 
     def _put(self, run: _Run, hash_: str, depth: int) -> None:
         if self._young.size >= self._of_a_half:
@@ -84,13 +78,20 @@ class KnownReferences:
             self._clear_at_hand()
         self._young.put(run, hash_, depth)
 
+    def _hand(self, run: _Run, hash_: str, depth: int) -> None:
+        if self._size_at_hand >= self._most_at_hand:
+            self._clear_at_hand()
+        at_hand = self._at_hand.setdefault(run, {})
+        at_hand[hash_] = min(depth, at_hand.get(hash_, depth))
+        self._size_at_hand += 1
+
     def _clear_at_hand(self) -> None:
         self._at_hand.clear()
         self._size_at_hand = 0
 
 
 class _Half:
-    """Hashes and their depths, packed. One that is put twice has the depth that was put last."""
+    """Hashes and their depths, packed."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -110,6 +111,7 @@ class _Half:
         return int.from_bytes(bucket[at + len(key) : at + len(key) + _DEPTH_BYTES])
 
     def put(self, run: _Run, hash_: str, depth: int) -> None:
+        """Hold a hash with this depth, or the smaller one that it has."""
         number = self._runs.setdefault(run, len(self._runs).to_bytes(_RUN_BYTES))
         key = _rest_of(hash_) + number
         place = int(hash_[:_SHARED_DIGITS], 16)
@@ -120,7 +122,8 @@ class _Half:
             self.size += 1
         else:
             end = at + len(key)
-            self._buckets[place] = bucket[:end] + depth.to_bytes(_DEPTH_BYTES) + bucket[end + _DEPTH_BYTES :]
+            nearest = min(bucket[end : end + _DEPTH_BYTES], depth.to_bytes(_DEPTH_BYTES))
+            self._buckets[place] = bucket[:end] + nearest + bucket[end + _DEPTH_BYTES :]
 
 
 def _rest_of(hash_: str) -> bytes:

@@ -10,6 +10,7 @@ from typing import Final, Generic, LiteralString, TypeVar
 
 import psycopg
 
+from jobs.metrics import crawl
 from nodes.fences import FenceRefused
 
 _C = TypeVar("_C")
@@ -91,6 +92,7 @@ class Rhythm(Generic[_C]):
                 done = duty.run(context)
             except _OF_ONE_DUTY as error:
                 logger.warning("duty %s was broken off: %s", duty.name, error)
+                crawl.DUTY_FAILURES.add(1, duty.name)
                 now = time.monotonic()
                 # As long as it kept the others waiting, they now go first.
                 self._due_at[duty.name] = now + max(duty.every.total_seconds(), now - began_at)
@@ -100,6 +102,10 @@ class Rhythm(Generic[_C]):
                 raise
             except Exception:
                 logger.exception("duty %s failed", duty.name)
+                crawl.DUTY_FAILURES.add(1, duty.name)
+            crawl.DUTY_RUNS.add(1, duty.name)
+            crawl.DUTY_SECONDS.add(time.monotonic() - began_at, duty.name)
+            crawl.DUTY_MOVED.add(done, duty.name)
             moved += done
             self._due_at[duty.name] = time.monotonic() + (0.0 if done else duty.every.total_seconds())
         return moved

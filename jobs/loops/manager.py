@@ -30,7 +30,15 @@ from jobs.duties.failover import (
 from jobs.duties.finish import JOBS_AT_REST, end_runs
 from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
 from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
-from jobs.duties.housekeep import OLD_NODES, fold_counters, forget_old_batches, forget_old_nodes
+from jobs.duties.housekeep import (
+    OLD_NODES,
+    fold_counters,
+    forget_old_batches,
+    forget_old_nodes,
+    place_bins,
+    raise_the_floor,
+)
+from jobs.duties.mirror import read_owners
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
@@ -41,13 +49,19 @@ from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
 from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
+from jobs.metrics import crawl
+from jobs.queue.addresses import WANTED_PLACINGS
+from jobs.queue.counters import COUNTS_TO_FOLD
+from jobs.queue.front import Front
 from jobs.queue.gates import GATES_OF_LOST_NODES
 from jobs.queue.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
-from jobs.queue.wake import notify
+from jobs.queue.wake import Sweep, notify
 from jobs.settings import running
 from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 from nodes import membership
+from nodes.coordination.port import Coordination
+from nodes.coordination.seat import KeptSeat, Seat
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
@@ -55,6 +69,7 @@ from nodes.fences import FenceRefused, TermHeld, count_refused
 from nodes.heartbeat import Heart, exit_at_once
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.metrics import of_nodes
 from nodes.settings import versions
 from nodes.settings.effective import Effective
 
@@ -95,8 +110,9 @@ MAIN_DUTIES: Final = duties(
     (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
     (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),
     (interrupt_dead_one_shots, 2.0, ALWAYS),
-    # The newest first: of the oldest many may be folded and not yet cleared away.
-    (fold_counters, 1.0, "EXISTS (SELECT FROM jobs_counterdelta ORDER BY id DESC LIMIT 1)"),
+    (place_bins, 1.0, f"EXISTS ({WANTED_PLACINGS})"),
+    (fold_counters, 1.0, COUNTS_TO_FOLD),
+    (raise_the_floor, 2.0, ALWAYS),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
@@ -107,7 +123,7 @@ OWNER_DUTIES: Final = duties(
     (hand_over_groups, 0.3, GROUPS_TO_HAND_OVER),
     (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),
     (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
-    (sweep, 3.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
+    (sweep, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
 )
 
 _MY_GROUPS: Final[LiteralString] = """
@@ -137,13 +153,16 @@ class ManagerSettings:
 
 
 class ManagerFailed(Exception):
-    """This manager was marked failed, or lost its database for good: its process has to exit."""
+    """This manager was marked failed, lost its database for good, or found no store of coordination: its process has to exit."""
 
 
 class Manager:
     """One manager node. `run` lasts until it is told to stop and has left."""
 
-    def __init__(self, *, dsn: str, identity: NodeIdentity, settings: ManagerSettings) -> None:
+    def __init__(
+        self, *, dsn: str, identity: NodeIdentity, settings: ManagerSettings, store: Coordination | None = None
+    ) -> None:
+        """`store` is the node's way to the store of coordination, if there is one beside the database; it has been reached."""
         self._me = identity
         self._settings = settings
         self._heart = Heart(
@@ -172,14 +191,19 @@ class Manager:
         self._woken = threading.Event()
         self._control_changed = threading.Event()
         self._groups_changed = threading.Event()
+        self._seat_changed = threading.Event()
+        self._seat = Seat() if store is None else self._seat_in(store)
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
         self._sources = AskAside()
+        self._sweep = Sweep()
+        self._front = Front()
         self._term: TermHeld | None = None
         self._looked_at = self._asked_at = float("-inf")
         self._called: frozenset[str] = frozenset()
         self._stuffed = 0
         self._flows = False
+        self._misses_somebody = False
         # Grows with each change of a job's state that this process heard of.
         self.control_changes = 0
 
@@ -194,6 +218,7 @@ class Manager:
         try:
             self._work.run(self._register)
             self._heart.start()
+            self._seat.start()
             self._ear.start()
             while not should_stop() and not self._heart.drains.is_set():
                 self._go_round(after_pass)
@@ -208,6 +233,7 @@ class Manager:
         except psycopg.OperationalError as error:
             raise ManagerFailed(f"the database stayed away: {error}") from error
         finally:
+            self._seat.stop()
             self._ear.stop()
             self._heart.stop()
             self._work.close()
@@ -220,6 +246,20 @@ class Manager:
 
     _groups: tuple[GroupHeld, ...] = ()
 
+    def _seat_in(self, store: Coordination) -> Seat:
+        return KeptSeat(
+            store,
+            timeout=self._me.timeout,
+            stands=True,
+            is_fit=self._may_begin,
+            changed=self._sees_the_seat_change,
+        )
+
+    def _sees_the_seat_change(self) -> None:
+        """In the seat's thread."""
+        self._seat_changed.set()
+        self._woken.set()
+
     def _gives_up(self, failing_for: float) -> bool:
         """Whether to stop hoping for a database that is away: the heart, too, hears nothing of it."""
         if self._heart.has_given_up:
@@ -229,6 +269,9 @@ class Manager:
     def _may_begin(self) -> bool:
         """Whether this node may trust that it is still a member: without, it stops before others take its place."""
         return self._heart.trust.may_begin
+
+    def _may_act_as_main(self) -> bool:
+        return self._may_begin() and self._seat.is_chosen is not False
 
     def _register(self, connection: psycopg.Connection[Any]) -> None:
         membership.join(connection, identity=self._me)
@@ -243,6 +286,7 @@ class Manager:
 
     def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
         """Leave the office to others, and let the main move the groups: they go on here until then."""
+        self._seat.stand_down()
         membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
         self._looked_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
@@ -284,6 +328,8 @@ class Manager:
         """One pass; returns how much was moved."""
         # Here, and not once a round: a pass that gave up waiting for a lock begins again.
         self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
+        crawl.GROUPS.set(len(self._groups))
+        of_nodes.IS_MAIN.set(self._term is not None)
         if self._heart.failed.is_set():
             raise ManagerFailed("the node was marked failed")
         if self._heart.settings_version > running.current().version:
@@ -299,7 +345,12 @@ class Manager:
             self._main.hasten()
             self._owner.hasten()
             self._asked_at = float("-inf")
-        if time.monotonic() - self._looked_at > self._settings.heartbeat.total_seconds() / _LOOKS_A_BEAT:
+        if self._seat_changed.is_set():
+            self._seat_changed.clear()
+            self._looked_at = float("-inf")
+        # Who is missed elsewhere is judged in the moment in which the database's rules allow it.
+        pause = 0.0 if self._misses_somebody else self._settings.heartbeat.total_seconds() / _LOOKS_A_BEAT
+        if time.monotonic() - self._looked_at > pause:
             self._looked_at = time.monotonic()
             self._keep_office(connection)
         if not self._may_begin():
@@ -316,6 +367,8 @@ class Manager:
             term=self._term,
             groups=self._groups,
             sources=self._sources,
+            sweep=self._sweep,
+            front=self._front,
         )
         moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
         self._flows = moved >= _PLENTY
@@ -324,7 +377,7 @@ class Manager:
             return moved
         moved_as_main = 0
         try:
-            moved_as_main = self._main.perform(at, called=self._called, may_begin=self._may_begin)
+            moved_as_main = self._main.perform(at, called=self._called, may_begin=self._may_act_as_main)
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise
@@ -347,8 +400,12 @@ class Manager:
 
     def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
         """See who is main; become it, or judge as it."""
-        cluster = membership.look(connection, scope=self._me.scope, me=self._me)
-        decision = elect(cluster, beat=self._settings.heartbeat, is_steady=self._heart.is_steady)
+        cluster = membership.look(connection, scope=self._me.scope, me=self._me, present=self._seat.present)
+        self._misses_somebody = any(
+            node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
+        )
+        is_chosen = self._seat.is_chosen
+        decision = elect(cluster, beat=self._settings.heartbeat, is_steady=self._heart.is_steady, is_chosen=is_chosen)
         match decision:
             case Elect():
                 self._term = membership.elect(
@@ -358,6 +415,9 @@ class Manager:
                     seen_term=decision.seen_term,
                     replaces=decision.replaces,
                 )
+                if self._term is not None:
+                    of_nodes.ELECTIONS.add(1, "failed main" if decision.replaces else "nobody")
+                    of_nodes.MARKED_FAILED.add(decision.replaces is not None)
                 self._main.hasten()
             case Resign():
                 membership.resign(
@@ -368,6 +428,9 @@ class Manager:
                 self._term = self._term_in(cluster)
         if self._term is not None:
             self._judge(connection, cluster)
+            if is_chosen:
+                self._seat.acts()
+                self._seat.mirror(read_owners(connection, scope=self._me.scope))
 
     def _term_in(self, cluster: ClusterSeen) -> TermHeld | None:
         if not cluster.i_am_main:
@@ -380,5 +443,6 @@ class Manager:
         for verdict in judge(cluster, is_steady=self._heart.is_steady, orphans=orphans):
             if membership.mark_failed(connection, verdict=verdict, term=self._term):
                 logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
+                of_nodes.MARKED_FAILED.add()
                 self._main.hasten()
                 self._asked_at = float("-inf")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,8 @@ class OneShot:
     workers: int
     show: Callable[[Progress], None] | None = None
     scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
+    # What each worker is told besides, as options of its command.
+    told: Sequence[Sequence[str]] = ()
     _interrupts: int = 0
     _is_to_stop: bool = False
     _restarts: int = 0
@@ -120,7 +122,7 @@ class OneShot:
             WorkersDie: no worker stays alive.
         """
         self._began_at = time.monotonic()
-        self._children = [self._start_worker() for _ in range(self.workers)]
+        self._children = [self._start_worker(number) for number in range(self.workers)]
         try:
             self._manager = make_manager(name="crawl", scope=self.scope)
             self._manager.run(should_stop=self._is_over, after_pass=self._after_pass)
@@ -151,7 +153,7 @@ class OneShot:
             self._restarts += 1
             if self._restarts > _RESTARTS:
                 raise WorkersDie(f"workers ended {self._restarts} times, last with exit code {child.returncode}")
-            self._children[index] = self._start_worker()
+            self._children[index] = self._start_worker(index)
 
     def _is_over(self) -> bool:
         assert self._manager is not None
@@ -187,9 +189,10 @@ class OneShot:
         counts = counters.read_run(self._connection, job_id=job.pk, run_no=job.run_no)
         return Progress(counts, time.monotonic() - self._began_at)
 
-    def _start_worker(self) -> "subprocess.Popen[bytes]":
+    def _start_worker(self, number: int) -> "subprocess.Popen[bytes]":
         manage = Path(settings.BASE_DIR) / "manage.py"
         command = [sys.executable, str(manage), "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
+        command += self.told[number] if self.told else ()
         # A session of its own: the terminal's Ctrl-C is for this process, which ends its workers in order.
         # What its workers log of single documents would tear the progress bar; the summary counts them.
         quiet = {"CRAWLCTL_LOG_LEVEL": "WARNING", **os.environ}

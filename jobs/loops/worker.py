@@ -21,6 +21,7 @@ from jobs import channels
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Activity
 from jobs.duties.index import index_waiting_texts
+from jobs.loops.backlog import MORE_TEXTS_AT_ONCE, Backlog
 from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
@@ -29,6 +30,7 @@ from jobs.loops.sharing import SharedByWorkers
 from jobs.loops.telling import tell_outputs
 from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
 from jobs.loops.writing import Ended, ToWrite, Writer, Written, stop_job
+from jobs.metrics import crawl
 from jobs.models import Batch
 from jobs.queue import close, release, take
 from jobs.queue.addresses import keep_address
@@ -37,6 +39,8 @@ from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed, Taken, TurnTaken
 from jobs.settings import running, table
 from nodes import membership
+from nodes.coordination.port import Coordination
+from nodes.coordination.seat import KeptSeat, Seat
 from nodes.fences import FenceRefused, count_refused
 from nodes.heartbeat import Heart, exit_at_once
 from nodes.identity import NodeIdentity
@@ -59,12 +63,15 @@ _FREEING_WAITS: Final = 0.1
 # Documents that are taken only when there is room for about as many; so many where the last take was a while ago.
 _WORTH_TAKING: Final = 128
 _LITTLE: Final = 32
+# Of what it may claim at most one part of so many is kept for the successors of turns with a pace.
+_SHARE_RESERVED: Final = 4
+# Bins in which something is begun before the loop comes to others again: one that has a pace waits for its moment.
+_BEGUN_AT_ONCE: Final = 8
 # How long a worker that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
 # Seconds for which a host without a turn is remembered.
 _BIN_KEPT: Final = 60.0
-_TEXTS_AT_ONCE: Final = 25
-_INDEX_POLL: Final = 1.0
+_INDEX_POLL: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +117,7 @@ class WorkerSettings:
 
 
 class WorkerFailed(Exception):
-    """This worker was marked failed, or lost its database for good: its process has to exit."""
+    """This worker was marked failed, lost its database for good, or found no store of coordination: its process has to exit."""
 
 
 class _Pace:
@@ -140,7 +147,7 @@ class _Pace:
         self._may_begin = may_begin
         self._is_first = True
         self._is_leaving = False
-        self._expected = [paced.cadence.expected_bytes for paced in paces]
+        self._paid = [paced.cadence.price for paced in paces]
 
     async def before_request(self) -> None:
         if not self._is_first:
@@ -152,7 +159,7 @@ class _Pace:
         # Not by the loop's time, which stands still while the loop is busy.
         now = time.monotonic()
         if not self._is_first:
-            self._expected = [paced.cadence.expected_bytes for paced in self._paces]
+            self._paid = [paced.cadence.price for paced in self._paces]
         for paced in self._paces:
             paced.count_request(now=now, has_turn=self._is_first)
         self._is_first = False
@@ -180,17 +187,23 @@ class _Pace:
         now = time.monotonic()
         for paced in self._paces:
             paced.count_left(now=now)
-        self._left()
+        # Without a gap nobody was held back.
+        if any(paced.cadence.gap for paced in self._paces):
+            self._left()
 
     def bytes_read(self, count: int) -> None:
-        for paced, expected in zip(self._paces, self._expected, strict=True):
-            paced.count_bytes(count, expected=expected)
+        now = time.monotonic()
+        for paced, paid in zip(self._paces, self._paid, strict=True):
+            paced.count_bytes(count, paid=paid, now=now)
 
 
 class Worker:
     """One worker node. `run` lasts until `stop` is set, its documents are back in the queue and it has left."""
 
-    def __init__(self, *, dsn: str, identity: NodeIdentity, settings: WorkerSettings) -> None:
+    def __init__(
+        self, *, dsn: str, identity: NodeIdentity, settings: WorkerSettings, store: Coordination | None = None
+    ) -> None:
+        """`store` is the node's way to the store of coordination, if there is one beside the database; it has been reached."""
         self._me = identity
         self._settings = settings
         self._heart = Heart(
@@ -201,6 +214,7 @@ class Worker:
             give_up=settings.give_up,
             abandon=exit_at_once,
         )
+        self._seat = Seat() if store is None else self._seat_in(store)
         self._database = DatabaseThread(
             WorkConnection(
                 dsn,
@@ -229,6 +243,8 @@ class Worker:
         self._left_in_batch: dict[int, int] = {}
         self._done_batches: list[int] = []
         self._parents: dict[int, PacedBin] = {}
+        # Of bins by id: documents that each awaits, so that its pace does not stand still.
+        self._awaited: dict[int, int] = {}
         self._tasks: dict[asyncio.Task[None], BinQueue] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._flushed = self._refused = 0
@@ -238,6 +254,7 @@ class Worker:
         self._found_nothing = False
         self._took_at = float("-inf")
         self._indexes = False
+        self._backlog = Backlog()
 
     # --- Its life --------------------------------------------------------------------------------
 
@@ -261,6 +278,7 @@ class Worker:
         try:
             await self._database.run(self._register)
             self._heart.start()
+            self._seat.start()
             self._ear.start()
             loops += [
                 self._loop.create_task(coroutine, name=name)
@@ -288,9 +306,13 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*loops, stopping, *self._tasks, return_exceptions=True)
             await self._jobs.close()
+            self._seat.stop()
             self._ear.stop()
             self._heart.stop()
             self._database.close()
+
+    def _seat_in(self, store: Coordination) -> Seat:
+        return KeptSeat(store, timeout=self._me.timeout, stands=False, is_fit=lambda: self._heart.trust.may_begin)
 
     def _gives_up(self, failing_for: float) -> bool:
         """In the database's thread: whether to stop hoping for a database that is away. One who was told to stop
@@ -358,6 +380,10 @@ class Worker:
                 refused=self._refused,
                 bins=len(self._bins),
             )
+            crawl.CLAIMED.set(self._claimed)
+            crawl.CAPACITY.set(self._settings.capacity)
+            crawl.IN_FLIGHT.set(len(self._tasks))
+            crawl.HOSTS.set(len(self._bins))
             if self._heart.failed.is_set():
                 # One more write, so that it is seen to be refused, and counted.
                 await self._write_everything()
@@ -420,9 +446,11 @@ class Worker:
     async def _taking(self) -> None:
         while True:
             room = self._settings.capacity - self._claimed
-            if (room >= self._least_room or not self._claimed) and self._heart.trust.may_begin:
+            reserved = self._reserved
+            has_room = room - reserved >= self._least_room or not self._claimed or (reserved and not self._took_lately)
+            if has_room and not self._backlog.holds and self._heart.trust.may_begin:
                 self._took_at = self._loop.time()
-                await self._take(room)
+                await self._take(room, reserved=reserved)
             self._something_to_take.clear()
             try:
                 async with asyncio.timeout(_POLL):
@@ -433,16 +461,25 @@ class Worker:
     @property
     def _least_room(self) -> int:
         """How much room is worth a look: what is read fast comes in large takes, what has a pace in small ones."""
-        lately = self._loop.time() - self._took_at < _POLL / 2
-        return min(_WORTH_TAKING if lately else _LITTLE, self._settings.capacity)
+        return min(_WORTH_TAKING if self._took_lately else _LITTLE, self._settings.capacity)
 
-    async def _take(self, room: int) -> None:
+    @property
+    def _took_lately(self) -> bool:
+        return self._loop.time() - self._took_at < _POLL / 2
+
+    @property
+    def _reserved(self) -> int:
+        """How much room others leave to bins with a pace: a successor that comes late is time that nobody gives back."""
+        return min(sum(self._awaited.values()), self._settings.capacity // _SHARE_RESERVED)
+
+    async def _take(self, room: int, *, reserved: int) -> None:
         idle = not self._claimed
         taken = await self._database.run(
             lambda connection: take.take(
                 connection,
                 worker=self._me.id,
                 room=room,
+                reserved=reserved,
                 idle=idle,
                 pools=self._settings.pools,
                 strict=self._settings.keeps_strictly,
@@ -452,12 +489,15 @@ class Worker:
         self._found_nothing = not taken.documents
         if self._found_nothing:
             return
+        crawl.TAKEN.add(taken.documents)
+        crawl.TAKEN_TURNS.add(len(taken.turns))
         for claimed in _claims_of(taken):
             self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
         await self._prepare(taken)
         now = self._loop.time()
+        served: dict[int, BinQueue] = {}
         for turn in taken.turns:
-            queue = self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id)))
+            queue = served[turn.bin_id] = self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id)))
             if not turn.is_known and not turn.is_denied:
                 for claimed in turn.documents:
                     self._writer.expect_unknown(claimed.lane_id)
@@ -465,8 +505,11 @@ class Worker:
                 # Nothing else may be under way that would have them written.
                 self._given_back.extend(not_served)
                 self._flush_due.now()
+        for number, queue in enumerate(served.values(), 1):
             self._close_turns(queue)
             self._dispatch(queue)
+            if number % _BEGUN_AT_ONCE == 0:
+                await asyncio.sleep(0)
         for claims in taken.removals.values():
             await self._remove(claims)
 
@@ -493,13 +536,15 @@ class Worker:
         if queue.is_denied:
             self._deny_waiting(queue)
         while queue.may_begin:
-            now = self._loop.time()
+            # Not by the loop's time, which stands still while the loop is busy: the last start would be after it.
+            now = time.monotonic()
             if not self._heart.trust.may_begin:
                 return
             if queue.next_start > now:
                 if queue.bin_id not in self._timers:
+                    crawl.WAITS.observe(queue.next_start - now)
                     self._timers[queue.bin_id] = self._loop.call_at(queue.next_start, self._on_time, queue)
-                return
+                break
             turn, claimed = queue.begin(now=now)
             job = self._jobs.find(claimed)
             if job is None or claimed.job_id in self._stopped_jobs:
@@ -526,6 +571,7 @@ class Worker:
             activity.failed(code="DENIED")
             assert activity.outcome is not None
             self._ended.append(Ended(claimed, job, activity.outcome))
+            crawl.DENIED.add()
         self._flush_due.within(self._settings.flush_after.total_seconds())
 
     def _on_time(self, queue: BinQueue) -> None:
@@ -623,6 +669,10 @@ class Worker:
 
     def _close_turns(self, queue: BinQueue) -> None:
         closed = queue.close_ended()
+        if awaited := queue.awaited:
+            self._awaited[queue.bin_id] = awaited
+        else:
+            self._awaited.pop(queue.bin_id, None)
         if not closed:
             return
         self._closed.extend(closed)
@@ -683,6 +733,7 @@ class Worker:
         Its documents are kept, and nothing is fetched again and again for an output that is full.
         """
         logger.error("an output refused what it was given: %s", error)
+        crawl.OUTPUT_ERRORS.add()
         flushed = 0
         back = list(given.given_back)
         for job_id in sorted({one.claimed.job_id for one in given.ended}):
@@ -721,6 +772,7 @@ class Worker:
                 await self._database.run(partial(self._writer.remove, claims=of_job, jobs={job.facts.id: job.facts}))
             except OutputError as error:
                 logger.error("an output refused a removal: %s", error)  # noqa: TRY400 (its sentence says it all)
+                crawl.OUTPUT_ERRORS.add()
                 await self._database.run(partial(self._writer.put_off, claims=of_job, reason=str(error)))
         for claimed in claims:
             self._settle(claimed)
@@ -770,9 +822,12 @@ class Worker:
             for paced in (queue.paced, *parents):
                 now_held = in_force.get(paced.bin_id)
                 if now_held is not None:
+                    before = paced.cadence.gap, paced.cadence.bytes_per_second
                     paced.cadence.tighten(gap=now_held.limits.gap, bytes_per_second=now_held.limits.bytes_per_second)
-                    if not now_held.is_kept:
-                        # Others have of it, too: who comes next gets what there is.
+                    is_stricter = before != (paced.cadence.gap, paced.cadence.bytes_per_second)
+                    if is_stricter or not now_held.is_kept:
+                        # What was planned at another pace would last for longer than a turn may; and of what is not
+                        # kept others have, too. Who comes next gets what there is.
                         self._give_back_waiting_of(queue, lambda _claimed: True)
 
     async def _read_moved_jobs(self) -> None:
@@ -834,15 +889,24 @@ class Worker:
     async def _indexing(self) -> None:
         """Make texts searchable behind the crawl, a few at a time, so that no flush waits long."""
         while True:
-            done = 0
-            if self._indexes:
-                done = await self._database.run(partial(index_waiting_texts, most=_TEXTS_AT_ONCE))
-            await asyncio.sleep(0.0 if done == _TEXTS_AT_ONCE else _INDEX_POLL)
+            has_more = self._indexes and await self._index_some()
+            await asyncio.sleep(0.0 if has_more else _INDEX_POLL)
+
+    async def _index_some(self) -> bool:
+        """Make some texts searchable; returns whether there may be more."""
+        held_back = self._backlog.holds
+        has_more = self._backlog.note(
+            await self._database.run(partial(index_waiting_texts, most=self._backlog.at_once))
+        )
+        if held_back and not self._backlog.holds:
+            self._something_to_take.set()
+        return has_more
 
     async def _index_what_is_left(self, deadline: float) -> None:
         """Make all texts searchable that wait: a one-shot has nobody to leave them to."""
         while self._indexes and self._loop.time() < deadline:
-            self._indexes = await self._database.run(partial(index_waiting_texts, most=_TEXTS_AT_ONCE)) > 0
+            indexed = await self._database.run(partial(index_waiting_texts, most=MORE_TEXTS_AT_ONCE))
+            self._indexes = indexed.texts > 0
 
 
 def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:

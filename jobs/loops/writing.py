@@ -19,6 +19,7 @@ from jobs import channels
 from jobs.connectors.repository.base import Outcome
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.job import RunEnd
+from jobs.loops.counting import count_closed, count_dropped, count_flush, count_given_back
 from jobs.loops.database import DatabaseClock
 from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
@@ -122,6 +123,8 @@ class Writer:
             # Who is called looks at once, and his clock may be behind this one.
             now=now - _CLOCKS_DIFFER,
         )
+        count_given_back(returned, refused=len(given.given_back) - returned)
+        count_closed(given.closed, batches=len(given.done_batches))
         # Managers look by themselves some times a second: only who runs out of work calls them.
         self._owes_wake_up = self._owes_wake_up or (bool(flushed.lanes or woken or returned) and given.runs_out)
         self._wake_managers(connection)
@@ -147,6 +150,7 @@ class Writer:
             keeps_history=self.keeps_history,
             now=now,
         )
+        count_dropped(dropped)
         close.close_turns(connection, filled=dropped.lanes, now=now)
         for job_id in self._refused.keys() & jobs.keys():
             connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
@@ -168,6 +172,7 @@ class Writer:
 
     def _flush(self, connection: psycopg.Connection[Any], ended: Sequence[Ended], *, now: dt.datetime) -> flush.Flushed:
         lanes = self._open_lanes(connection, ended)
+        began_at = time.monotonic()
         flushed = flush.flush(
             connection,
             worker=self.me.id,
@@ -177,6 +182,7 @@ class Writer:
             keeps_history=self.keeps_history,
             now=now,
         )
+        count_flush(flushed, seconds=time.monotonic() - began_at)
         self._known.add(flushed.named)
         for job_id, reason in flushed.failing_jobs.items():
             abort_job(job_id, reason=reason)

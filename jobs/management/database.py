@@ -1,13 +1,17 @@
 """What the command of a daemon or of the web server makes sure of before it begins."""
 
+import uuid
+from collections.abc import Sequence
+
 import psycopg
 from django.core.management.base import CommandError
 from django.db import connection
 
 from jobs.loops.database import database_dsn
 from jobs.schema import SchemaBehind, SchemaTooNew, require_current
-from jobs.settings.running import current
+from jobs.settings.running import together, told
 from jobs.settings.table import NODE_TIMEOUT
+from nodes.connections import connect
 from nodes.session_check import SessionRefused, check_sessions
 
 
@@ -27,15 +31,19 @@ def look_at_the_database() -> None:
         connection.close()
 
 
-def look_at_sessions(*, nodes: int) -> None:
+def look_at_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
     """
-    The database gives so many nodes the sessions that they ask for.
+    The database gives so many nodes the sessions that they ask for; `options` are settings of their command line.
 
     Raises:
         CommandError: it does not, or cannot be reached; the sentence says what to do.
+        InvalidSettings, SettingError: the options, or what they come to with what is stored, cannot be.
     """
+    dsn, given = database_dsn(), told(options)
     try:
-        check_sessions(database_dsn(), timeout=current()[NODE_TIMEOUT], nodes=nodes)
+        with connect(dsn, node_id=uuid.uuid4(), purpose="settings", timeout=given[NODE_TIMEOUT]) as asking:
+            timeout = together(given, asking)[NODE_TIMEOUT]
+        check_sessions(dsn, timeout=timeout, nodes=nodes)
     except SessionRefused as error:
         raise CommandError(str(error), returncode=2) from error
     except psycopg.OperationalError as error:

@@ -2,11 +2,12 @@
 
 from jobs.models.activity import Activity
 from jobs.models.batch import Batch, Turn
-from jobs.models.bin import Bin, BinLimit, Lane, Robots
+from jobs.models.bin import Bin, BinLimit, BinState, Lane, LaneState, Robots
 from jobs.models.carrying import CarryDown
 from jobs.models.connection import OutputConnection, RepositoryConnection
-from jobs.models.counter import Counter, CounterDelta
+from jobs.models.counter import Counter, CounterDelta, JobCounter
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
+from jobs.models.floor import Floor
 from jobs.models.gate import Gate, GatedDocument
 from jobs.models.group import ThrottleGroup
 from jobs.models.hops import HopCount, Link
@@ -24,18 +25,22 @@ __all__ = [
     "Batch",
     "Bin",
     "BinLimit",
+    "BinState",
     "Budget",
     "CarryDown",
     "Counter",
     "CounterDelta",
+    "Floor",
     "Gate",
     "GatedDocument",
     "HopCount",
     "IndexedDocument",
     "InvariantCheck",
     "Job",
+    "JobCounter",
     "JobEvent",
     "Lane",
+    "LaneState",
     "Link",
     "Notification",
     "OutLinks",

@@ -35,7 +35,7 @@ class Batch(models.Model):
         "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, db_index=False, related_name="+"
     )
     worker = models.ForeignKey(
-        "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="+"
+        "nodes.Node", null=True, on_delete=models.SET_NULL, db_constraint=False, db_index=False, related_name="+"
     )
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
     preferred = models.UUIDField(null=True)
@@ -51,7 +51,7 @@ class Batch(models.Model):
         verbose_name_plural = "batches"
         indexes = (
             models.Index(fields=["node_scope", "id"], name="batch_available", condition=Q(state="available")),
-            models.Index(fields=["worker"], name="batch_sent", condition=Q(state="sent")),
+            models.Index(fields=["id"], name="batch_sent", condition=Q(state="sent")),
         )
 
 
@@ -86,7 +86,8 @@ class Turn(models.Model):
 
     class Meta:
         indexes = (
-            models.Index(fields=["bin"], name="turn_open", condition=Q(closed_at__isnull=True)),
+            models.Index(fields=["bin", "id"], name="turn_open", condition=Q(closed_at__isnull=True)),
+            models.Index(fields=["id"], name="turn_open_by_id", condition=Q(closed_at__isnull=True)),
             GinIndex(
                 fields=["parents"],
                 name="turn_open_of_parent",

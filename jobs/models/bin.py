@@ -9,12 +9,9 @@ class Bin(models.Model):
     One host, as far as politeness goes; or a parent of many, whose limits hold for them together: an address, all
     bins of a policy.
 
-    `not_before` is the earliest moment of the next request start; `back_off_until` what the host
-    itself asked for, and `back_off_level` how often in a row; `interval` its robots.txt's crawl-delay
-    (seconds). `open_turns` and `open_requests` are what is handed out. `closed_at` is when a place last
-    became free. A bin that was stopped is asked for nothing until somebody lets it go on. `starts` and
-    `bytes_read` count requests and what they read, as of then: they grow when a turn closes, with the row that this
-    changes anyway, so they show a rate and are no audit: what a worker did that was lost with it is not in them.
+    `back_off_until` is what the host itself asked for, and `back_off_level` how often in a row; `interval` its
+    robots.txt's crawl-delay (seconds). A bin that was stopped is asked for nothing until somebody lets it go on.
+    What each turn changes is its state.
     """
 
     # What stands above bins of connectors: the address of a host, all bins of a policy together (by its id).
@@ -28,18 +25,12 @@ class Bin(models.Model):
     parent = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="children"
     )
-    not_before = models.DateTimeField(null=True)
     back_off_until = models.DateTimeField(null=True)
     back_off_level = models.SmallIntegerField(default=0, db_default=0)
     # When it was at level 0 last.
     backing_off_since = models.DateTimeField(null=True)
     interval = models.FloatField(default=0.0)
     is_known = models.BooleanField(default=False)
-    open_turns = models.IntegerField(default=0)
-    open_requests = models.IntegerField(default=0)
-    closed_at = models.DateTimeField(null=True)
-    starts = models.BigIntegerField(default=0, db_default=0)
-    bytes_read = models.BigIntegerField(default=0, db_default=0)
     # What holds where no policy says anything: requests open at once, seconds between two starts.
     usual_requests = models.IntegerField(default=2, db_default=2)
     usual_gap = models.FloatField(default=1.0, db_default=1.0)
@@ -49,15 +40,40 @@ class Bin(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
-        # None of them holds a column that stuffing or closing changes: their updates stay within the page of the row.
         indexes = (
-            models.Index(Collate("name", "C"), name="bin_by_name"),
+            # Of connectors: of what stands above their bins there may be as many, and all addresses come before.
+            models.Index(
+                Collate("name", "C"), "id", name="bin_by_name", condition=~models.Q(namespace__in=["address", "policy"])
+            ),
             models.Index(fields=["id"], name="bin_stopped", condition=models.Q(stopped_at__isnull=False)),
             models.Index(fields=["id"], name="bin_backing_off", condition=models.Q(back_off_level__gt=0)),
         )
 
     def __str__(self) -> str:
         return self.name
+
+
+class BinState(models.Model):
+    """
+    What each turn changes of a bin, in the one row that it has; made with the bin, and locked for it.
+
+    `not_before` is the earliest moment of the next request start. `open_turns` and `open_requests` are what is handed
+    out. `closed_at` is when a place last became free. `starts` and `bytes_read` count requests and what they read, as
+    of then: they grow when a turn closes, so they show a rate and are no audit: what a worker did that was lost with it
+    is not in them. `version` grows with each turn (`jobs/queue/newest.py`).
+    """
+
+    bin = models.ForeignKey(Bin, on_delete=models.CASCADE, db_index=False, related_name="states")
+    version = models.BigIntegerField(default=0, db_default=0)
+    not_before = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True)
+    open_turns = models.IntegerField(default=0, db_default=0)
+    open_requests = models.IntegerField(default=0, db_default=0)
+    starts = models.BigIntegerField(default=0, db_default=0)
+    bytes_read = models.BigIntegerField(default=0, db_default=0)
+
+    # Its number alone would be the key of a row of many versions.
+    pk = models.CompositePrimaryKey("bin_id", "version")
 
 
 class BinLimit(models.Model):
@@ -82,20 +98,48 @@ class Robots(models.Model):
 
 class Lane(models.Model):
     """
-    The documents of one seed in one bin: the queue that stuffing looks at.
+    The documents of one seed in one bin: the queue that stuffing looks at. What each turn changes is its state.
+    """
+
+    # The index of the constraint begins with the seed.
+    seed = models.ForeignKey("jobs.Seed", on_delete=models.CASCADE, db_index=False, related_name="lanes")
+    bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="lanes")
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["seed", "bin"], name="one_lane_a_seed_and_bin"),)
+
+
+class LaneState(models.Model):
+    """
+    What each turn changes of a lane, in the one row that it has; made with the lane, and locked for it.
 
     `ready_at` is the earliest moment it may hand something out; null means dormant. `head` is a hint:
     no due document has a lower `seq`, unless a stuff finds too few and reads from the start.
     One that `is_ahead` has come to the front of the line and has more to give, so it does not queue again.
+    `version` grows with each turn (`jobs/queue/newest.py`). `seed` and `bin` are the lane's.
     """
 
-    seed = models.ForeignKey("jobs.Seed", on_delete=models.CASCADE, related_name="lanes")
-    bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="lanes")
+    lane = models.ForeignKey(Lane, on_delete=models.CASCADE, db_index=False, related_name="states")
+    version = models.BigIntegerField(default=0, db_default=0)
+    seed = models.ForeignKey(
+        "jobs.Seed", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    bin = models.ForeignKey(Bin, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+")
     ready_at = models.DateTimeField(null=True)
     served_at = models.DateTimeField(null=True)
-    head = models.BigIntegerField(default=0)
+    head = models.BigIntegerField(default=0, db_default=0)
     is_ahead = models.BooleanField(default=False, db_default=False)
 
+    # Its number alone would be the key of a row of many versions.
+    pk = models.CompositePrimaryKey("lane_id", "version")
+
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["seed", "bin"], name="one_lane_a_seed_and_bin"),)
-        indexes = (models.Index(fields=["seed", "is_ahead", "ready_at"], name="lane_ready"),)
+        indexes = (
+            models.Index(fields=["seed", "is_ahead", "ready_at"], name="lane_ready"),
+            models.Index(
+                "seed",
+                models.F("served_at").desc(nulls_last=True),
+                name="lane_asleep",
+                condition=models.Q(ready_at__isnull=True),
+            ),
+        )

@@ -7,6 +7,7 @@ from typing import Final
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from jobs.lifecycle.job import (
@@ -99,6 +100,16 @@ class Job(models.Model):
     class Meta:
         ordering = ("name",)
         permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
+        # Those that run, of very many that do not; and of these the ones that ran last.
+        indexes = (
+            models.Index(fields=["id"], name="job_running", condition=~models.Q(phase=Phase.INACTIVE)),
+            models.Index(
+                Coalesce("started_at", "created_at").desc(),
+                "id",
+                name="job_latest",
+                condition=models.Q(phase=Phase.INACTIVE),
+            ),
+        )
         constraints = (
             models.CheckConstraint(
                 name="job_pauses_only_while_active",

@@ -100,6 +100,17 @@ class ThrottlePolicy(models.Model):
         return self.name
 
 
+class BinPlacing(models.Model):
+    """
+    Bins that a policy may want below their addresses have still to be looked at: those with numbers above `after`.
+
+    Made when the policy is stored, or a seed gets it; gone when the main has come to the last of them.
+    """
+
+    policy = models.OneToOneField(ThrottlePolicy, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    after = models.BigIntegerField(default=0, db_default=0)
+
+
 class ThrottleRule(models.Model):
     """
     Other limits for the bins of a pattern, on some days, at some times; or a refusal to fetch them at all.
@@ -148,4 +159,4 @@ class ThrottleRule(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"rule {self.position} of {self.policy_id}"
+        return f"Rule {self.position + 1}"

@@ -1,7 +1,7 @@
 """
 What is known of some bins at one moment: what they may be asked for and are, and what limits them.
 
-Rates come from the counts that closing turns leave on the bin (`Bin.starts`, `Bin.bytes_read`), read here each time that
+Rates come from the counts that closing turns leave on the bin (`BinState.starts`, `BinState.bytes_read`), read here each time that
 somebody looks and remembered by this process: nothing is written, or asked of workers, for them. They are as of
 the last turn that closed, seconds ago while a bin is served. What is read is bounded by the bins that are asked for.
 """
@@ -17,7 +17,9 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Bin, ThrottlePolicy
 from jobs.queries.bins import find_busiest
 from jobs.queries.meter import BYTES, STARTS
+from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.limits import BOUND, FACTS, Terms
+from jobs.queue.newest import newest
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.limits import Limits
@@ -25,10 +27,11 @@ from jobs.throttling.sources import Source, decisive
 from jobs.throttling.verdict import Above, Cause, Known, Verdict, judge
 
 _BINS: Final[LiteralString] = f"""
-SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
-       bin.stopped_why, bin.closed_at, bin.starts, bin.bytes_read, bin.open_turns, bin.open_requests, bin.is_known,
+SELECT {FACTS}, state.not_before, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
+       bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
-  FROM jobs_bin AS bin {BOUND}
+  FROM jobs_bin AS bin
+ CROSS JOIN LATERAL {newest("*", of="bin", number="bin.id")} AS state {BOUND}
  WHERE bin.id = ANY(%(bins)s)
 """
 _TOTALS: Final[LiteralString] = """
@@ -38,11 +41,12 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 # stands, so no document is read; each branch reads its own index.
 _WAITING: Final[LiteralString] = f"""
 WITH lanes AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, lane.ready_at, seed.job_id, job.run_no, held.state = 'owned' AS is_owned,
+    SELECT lane.id, lane.bin_id, state.ready_at, seed.job_id, job.run_no, held.state = 'owned' AS is_owned,
            EXISTS (SELECT FROM nodes_node AS node
                     WHERE node.scope = job.node_scope AND node.kind = 'worker' AND node.status = 'running'
                       AND (seed.tag = '' OR seed.tag = ANY(node.tags))) AS is_served
       FROM jobs_lane AS lane
+     CROSS JOIN LATERAL {newest("ready_at", of="lane", number="lane.id")} AS state
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active' AND {RUNNABLE}
       LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
@@ -57,7 +61,7 @@ WITH lanes AS MATERIALIZED (
              UNION ALL
             SELECT lanes.bin_id, stage, amount
               FROM jobs_counterdelta AS delta JOIN lanes
-                ON delta.job_id = lanes.job_id AND delta.run_no = lanes.run_no AND delta.lane_id = lanes.id
+                ON delta.job_id = lanes.job_id AND delta.run_no = lanes.run_no AND delta.lane_id = lanes.id AND delta.id >= {LOWEST_DELTA}
              WHERE delta.job_id IN (SELECT job_id FROM lanes) AND measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})) AS both_
      GROUP BY bin_id
 )
@@ -281,7 +285,7 @@ def _line(
         is_served=waiting["is_served"],
         starts_per_second=starts,
         bytes_per_second=read,
-        above=[Above(one.id, one.limits, one.open_requests, one.opens_at) for one in parents],
+        above=[Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second) for one in parents],
     )
     return BinLine(
         id=row.id,

@@ -10,6 +10,8 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin
 from jobs.queries.bin_lines import BinLine, read_bin_lines
+from jobs.queue.floor import LOWEST_DELTA
+from jobs.queue.newest import newest
 from jobs.queue.runnable import RUNNABLE
 
 _LANES_SHOWN: Final = 20
@@ -23,7 +25,9 @@ _LANES: Final = f"""
 SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, lane.ready_at, node.name, {RUNNABLE},
        seed.tag, sum(counted.amount) FILTER (WHERE counted.stage = {Stage.PENDING:d}),
        sum(counted.amount) FILTER (WHERE counted.stage = {Stage.ACTIVE:d})
-  FROM (SELECT lane.* FROM jobs_lane AS lane WHERE lane.bin_id = %(bin)s ORDER BY lane.ready_at NULLS LAST LIMIT 200) AS lane
+  FROM (SELECT lane.id, lane.seed_id, state.served_at, state.ready_at
+          FROM jobs_lane AS lane CROSS JOIN LATERAL {newest("served_at, ready_at", of="lane", number="lane.id")} AS state
+         WHERE lane.bin_id = %(bin)s ORDER BY state.ready_at NULLS LAST LIMIT 200) AS lane
   JOIN jobs_seed AS seed ON seed.id = lane.seed_id
   JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
   LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
@@ -33,7 +37,8 @@ SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, la
         WHERE counter.job_id = job.id AND counter.run_no = job.run_no AND counter.lane_id = lane.id AND measure = 'stage'
         UNION ALL
        SELECT stage, amount FROM jobs_counterdelta AS delta
-        WHERE delta.job_id = job.id AND delta.run_no = job.run_no AND delta.lane_id = lane.id AND measure = 'stage') AS counted
+        WHERE delta.job_id = job.id AND delta.run_no = job.run_no AND delta.lane_id = lane.id AND delta.id >= {LOWEST_DELTA}
+          AND measure = 'stage') AS counted
  WHERE counted.stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})
  GROUP BY lane.id, job.id, seed.id, lane.served_at, lane.ready_at, node.name
 HAVING sum(counted.amount) > 0

@@ -8,6 +8,7 @@ from django.db import connection
 
 from jobs.models import Bin
 from jobs.queries.policy_preview import LOOKED_AT, Counted
+from jobs.queue.floor import LOWEST_TURN
 from jobs.throttling.patterns import matches
 
 # As many as a page shows.
@@ -22,17 +23,17 @@ STATES: Final = {"backing_off": "bin.back_off_level > 0", "stopped": "bin.stoppe
 
 # What is handed out first, the most of it first; then what waits, the longest first. Open turns are as many as workers
 # hold and managers offer, whatever the size of the queue; of each running seed a few lanes are looked at.
-_BUSIEST: Final = """
+_BUSIEST: Final = f"""
 WITH open AS (
     SELECT bin_id, sum(requests) AS requests, sum(documents) AS documents
-      FROM jobs_turn WHERE closed_at IS NULL GROUP BY bin_id
+      FROM jobs_turn WHERE closed_at IS NULL AND id >= {LOWEST_TURN} GROUP BY bin_id
      ORDER BY requests DESC, documents DESC, bin_id LIMIT %(limit)s
 ), waiting AS (
     SELECT lane.bin_id, min(lane.ready_at) AS ready_at
       FROM (SELECT seed.id FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
-             WHERE job.phase = 'active' ORDER BY seed.id LIMIT %(seeds)s) AS running
+             WHERE job.phase = 'active' LIMIT %(seeds)s) AS running
      CROSS JOIN (VALUES (true), (false)) AS ahead(is_ahead)
-     CROSS JOIN LATERAL (SELECT bin_id, ready_at FROM jobs_lane
+     CROSS JOIN LATERAL (SELECT bin_id, ready_at FROM jobs_lanestate
                           WHERE seed_id = running.id AND is_ahead = ahead.is_ahead AND ready_at IS NOT NULL
                           ORDER BY ready_at LIMIT %(limit)s) AS lane
      GROUP BY lane.bin_id

@@ -24,18 +24,19 @@ _GROUPS_SHOWN: Final = 24
 _GROUPS_SHOWN_IN_ALL: Final = 240
 
 _GROUPS: Final = """
-SELECT *
-  FROM (SELECT held.id, held.owner_id, held.state, held.weight, coalesce(policy.name, seed.urls[1], '') AS name,
-               to_.name AS destination,
-               count(*) OVER of_owner AS in_all, sum(held.weight) OVER of_owner AS weight_in_all,
-               row_number() OVER (of_owner ORDER BY held.weight DESC, held.id) AS rank
-          FROM jobs_throttlegroup AS held
-          LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = held.policy_id
-          LEFT JOIN jobs_seed AS seed ON seed.id = held.seed_id
-          LEFT JOIN nodes_node AS to_ ON to_.id = held.destination_id
-         WHERE held.node_scope = %(scope)s
-        WINDOW of_owner AS (PARTITION BY held.owner_id)) AS ranked
- WHERE rank <= %(shown)s
+WITH ranked AS MATERIALIZED (
+    SELECT id, owner_id, state, weight, policy_id, seed_id, destination_id,
+           count(*) OVER of_owner AS in_all, sum(weight) OVER of_owner AS weight_in_all,
+           row_number() OVER (of_owner ORDER BY weight DESC, id) AS rank
+      FROM jobs_throttlegroup WHERE node_scope = %(scope)s
+    WINDOW of_owner AS (PARTITION BY owner_id)
+), shown AS MATERIALIZED (SELECT * FROM ranked WHERE rank <= %(shown)s
+)
+SELECT held.id, held.owner_id, held.state, held.weight,
+       coalesce((SELECT name FROM jobs_throttlepolicy WHERE id = held.policy_id),
+                (SELECT urls[1] FROM jobs_seed WHERE id = held.seed_id), '') AS name,
+       (SELECT name FROM nodes_node WHERE id = held.destination_id) AS destination, held.in_all, held.weight_in_all, held.rank
+  FROM shown AS held
  ORDER BY owner_id, rank
 """
 _GROUP: Final = """
@@ -251,10 +252,10 @@ def _read_groups(*, of_each: int) -> dict[uuid.UUID | None, Held]:
 
 
 def _read_events(limit: int, **facts: str) -> list[EventLine]:
-    rows = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, **facts).select_related("node").order_by("-at", "-id")[:limit]
-    return [
-        EventLine(row.pk, row.at, row.kind, row.node.name if row.node else "", row.message, row.detail) for row in rows
-    ]
+    events = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, **facts).order_by("-at", "-id")
+    # No models: open pages read this all the time.
+    rows = events.values_list("pk", "at", "kind", "node__name", "message", "detail")[:limit]
+    return [EventLine(key, at, kind, node or "", message, detail) for key, at, kind, node, message, detail in rows]
 
 
 def _request(request: ClusterRequest) -> RequestLine:

@@ -1,5 +1,6 @@
 """
-Whether the counters say what there is: a few lanes of a job at a time, each few in one statement, so in one snapshot.
+Whether the counters say what there is: a few lanes of a job at a time, each few in one statement, so in one snapshot; and
+whether those of the job are the sum of those of its lanes.
 
 Who moves a document counts it in the same transaction, so they agree in every snapshot, also of a running crawl. Nothing
 is locked, and what is held in memory does not grow with the queue. A long lane is read in one go.
@@ -53,6 +54,16 @@ SELECT both_.lane_id, coalesce(bin.name, ''), both_.run_no, both_.stage, both_.c
   LEFT JOIN jobs_lane AS lane ON lane.id = both_.lane_id LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
  ORDER BY 1, 3, 4, 5
 """
+# Both are written by one statement, so they agree in every snapshot.
+_COMPARE_SUMS: Final = """
+SELECT run_no, measure, stage, code, sum(of_job)::bigint, sum(of_lanes)::bigint
+  FROM (SELECT run_no, measure, stage, outcome, code, amount AS of_job, 0 AS of_lanes FROM jobs_jobcounter WHERE job_id = %(job)s
+         UNION ALL
+        SELECT run_no, measure, stage, outcome, code, 0, amount FROM jobs_counter WHERE job_id = %(job)s) AS both_
+ GROUP BY run_no, measure, stage, outcome, code
+HAVING sum(of_job) <> sum(of_lanes)
+ ORDER BY run_no, measure, stage, code
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,18 @@ class Difference:
     code: str
     counted: int
     there: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrongSum:
+    """Of a job so many are counted of a measure in a run, and so many of its lanes together."""
+
+    run_no: int
+    measure: str
+    stage: Stage
+    code: str
+    of_job: int
+    of_lanes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +115,16 @@ def compare_counters(job: Job) -> Iterator[Compared]:
                 if lane is not None
             ],
         )
+
+
+def find_wrong_sums(job: Job) -> list[WrongSum]:
+    """Where what is counted of a job is not the sum of what is counted of its lanes."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COMPARE_SUMS, {"job": job.pk})
+        return [
+            WrongSum(run_no, measure, Stage(stage), code, of_job, of_lanes)
+            for run_no, measure, stage, code, of_job, of_lanes in cursor.fetchall()
+        ]
 
 
 def _lanes_of(job: Job, *, after: int) -> list[int]:

@@ -9,17 +9,18 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queue.counters import RunCounts
+from jobs.queue.floor import LOWEST_DELTA
 
 # The condition on the run stands in both branches, so that each reads its index and not its table.
-_OF_PRESENT_RUNS: Final = """
+_OF_PRESENT_RUNS: Final = f"""
 SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
   FROM (SELECT counter.job_id, measure, stage, outcome, amount
-          FROM jobs_job AS job JOIN jobs_counter AS counter ON counter.job_id = job.id AND counter.run_no = job.run_no
+          FROM jobs_job AS job JOIN jobs_jobcounter AS counter ON counter.job_id = job.id AND counter.run_no = job.run_no
          WHERE job.id = ANY(%(jobs)s)
          UNION ALL
         SELECT delta.job_id, measure, stage, outcome, amount
           FROM jobs_job AS job JOIN jobs_counterdelta AS delta ON delta.job_id = job.id AND delta.run_no = job.run_no
-         WHERE job.id = ANY(%(jobs)s)) AS both_
+         WHERE job.id = ANY(%(jobs)s) AND delta.id >= {LOWEST_DELTA}) AS both_
  GROUP BY job_id, measure, stage, outcome
 """
 

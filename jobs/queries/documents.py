@@ -2,7 +2,8 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,6 +45,9 @@ STATES: Final = {
     "earlier": f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND item.run_no < job.run_no",
 }
 
+# What a batch claims has an index of its own.
+_CLAIMED: Final = "item.batch_id IS NOT NULL"
+
 # In the order of the primary key, so that going on is a look-up and not a count. Conditions are added
 # from constants; values travel as parameters.
 _LIST: Final = """
@@ -60,20 +64,36 @@ SELECT item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, 
 # Of a state in which nothing is, the counters know it: nobody need look through all documents. They say a document's
 # stage in its own words, and so they are asked by the same condition.
 _IS_COUNTED: Final = """
-(EXISTS (SELECT FROM jobs_counter AS item JOIN jobs_job AS job ON job.id = item.job_id
+(EXISTS (SELECT FROM jobs_jobcounter AS item JOIN jobs_job AS job ON job.id = item.job_id
           WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s))
  OR EXISTS (SELECT FROM jobs_counterdelta AS item JOIN jobs_job AS job ON job.id = item.job_id
              WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s)))
 """
-_HOST: Final = """
-item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_bin AS bin ON bin.id = lane.bin_id WHERE bin.name = %(host)s)
+# Documents of few lanes are found by these. Only where they are named one by one does the planner know how many documents are
+# in them, and can weigh their index against the order of keys. A job with more has so many documents that keys soon lead to one.
+_FEW_LANES: Final = 1_000
+_LANES: Final = "item.lane_id = ANY(%(lanes)s)"
+_LANES_OF: Final = """
+SELECT lane.id FROM jobs_lane AS lane {joined} WHERE {conditions} LIMIT %(limit)s
 """
-# No index holds result codes. The counters know which lanes have one, and documents are indexed by lane.
-_CODE: Final = """
-item.result_code = %(code)s AND item.lane_id IN (
-    SELECT lane_id FROM jobs_counter WHERE code = %(code)s AND (%(job)s::bigint IS NULL OR job_id = %(job)s)
-     UNION
-    SELECT lane_id FROM jobs_counterdelta WHERE code = %(code)s AND (%(job)s::bigint IS NULL OR job_id = %(job)s))
+_OF_JOB: Final = ("JOIN jobs_seed AS seed ON seed.id = lane.seed_id", "seed.job_id = %(job)s")
+_OF_HOST: Final = (
+    "JOIN jobs_bin AS bin ON bin.id = lane.bin_id",
+    """bin.namespace NOT IN ('address', 'policy') AND bin.name COLLATE "C" = %(host)s""",
+)
+_HOST: Final = f"item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane {_OF_HOST[0]} WHERE {_OF_HOST[1]})"
+# No index holds result codes. But of each code the counters of jobs know in which outcomes documents ended with it: those
+# that failed or were excluded have an index of their own, and of the others most have the same code.
+_CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
+_OUTCOMES_OF_CODE: Final = f"""
+SELECT outcome
+  FROM generate_series({Outcome.INDEXED:d}, {Outcome.EXCLUDED:d}) AS outcome
+ WHERE EXISTS (SELECT FROM jobs_jobcounter
+                WHERE stage = {Stage.DONE:d} AND outcome = outcome.outcome AND code = %(code)s AND measure = 'stage' AND amount > 0
+                  AND (%(job)s::bigint IS NULL OR job_id = %(job)s))
+    OR EXISTS (SELECT FROM jobs_counterdelta
+                WHERE stage = {Stage.DONE:d} AND outcome = outcome.outcome AND code = %(code)s AND measure = 'stage' AND amount > 0
+                  AND (%(job)s::bigint IS NULL OR job_id = %(job)s))
 """
 
 
@@ -141,8 +161,9 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
-            cursor.execute(_LIST.format(conditions=" AND ".join(conditions)), values)
-            rows = cursor.fetchall()
+            with keeping_to_keys(is_of_few="lanes" in values or _CLAIMED in conditions):
+                cursor.execute(_LIST.format(conditions=" AND ".join(conditions)), values)
+                rows = cursor.fetchall()
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise FilterTooWide from None
@@ -162,11 +183,18 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         conditions.append("item.job_id = %(job)s")
     if wanted.state:
         conditions += [STATES[wanted.state], _IS_COUNTED.format(state=STATES[wanted.state])]
-    if wanted.host:
+        if wanted.state == "working":
+            conditions.append(_CLAIMED)
+    lanes = few_lanes(job_id=wanted.job_id, host=wanted.host)
+    if lanes is not None:
+        conditions.append(_LANES)
+        values["lanes"] = lanes
+    elif wanted.host:
         conditions.append(_HOST)
         values["host"] = wanted.host
     if wanted.code:
-        conditions.append(_CODE)
+        outcomes = outcomes_of_code(wanted.code, job_id=wanted.job_id)
+        conditions.append(_CODE.format(outcomes=", ".join(map(str, outcomes))) if outcomes else "false")
         values["code"] = wanted.code
     if wanted.address:
         conditions.append("item.hash = ANY(%(addresses)s::uuid[])")
@@ -175,6 +203,41 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         conditions.append("(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)")
         values |= {"after_hash": wanted.after.hash, "after_job": wanted.after.job_id}
     return conditions, values
+
+
+def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:
+    """The lanes in which the documents of a job, or a host, can be; None where these are many, or could be any."""
+    asked = [one for one, is_asked in ((_OF_JOB, job_id is not None), (_OF_HOST, bool(host))) if is_asked]
+    if not asked:
+        return None
+    statement = _LANES_OF.format(
+        joined=" ".join(joined for joined, _ in asked), conditions=" AND ".join(condition for _, condition in asked)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"job": job_id, "host": host, "limit": _FEW_LANES + 1})
+        lanes = [row[0] for row in cursor.fetchall()]
+    return lanes if len(lanes) <= _FEW_LANES else None
+
+
+@contextmanager
+def keeping_to_keys(*, is_of_few: bool) -> Iterator[None]:
+    """
+    In a transaction: read a list in the order of keys, from an index, unless it is of few lanes, or of what is under way.
+
+    The planner takes facts of documents for independent, and would rather sort all where it believes that few fit.
+    """
+    switch = "SELECT set_config('enable_sort', %(to)s, true), set_config('enable_seqscan', %(to)s, true)"
+    with connection.cursor() as cursor:
+        cursor.execute(switch, {"to": "on" if is_of_few else "off"})
+        yield
+        cursor.execute(switch, {"to": "on"})
+
+
+def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
+    """In which outcomes documents, of all jobs or of one, have ended with this result code."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OUTCOMES_OF_CODE, {"code": code, "job": job_id})
+        return [row[0] for row in cursor.fetchall()]
 
 
 # --- The story of one document -------------------------------------------------------------------

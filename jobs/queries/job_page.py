@@ -14,45 +14,86 @@ from jobs.models import Job, JobEvent, Outcome
 from jobs.queries.bin_lines import BinLine, read_bin_lines
 from jobs.queries.meter import METER
 from jobs.queries.overview import JobLine, job_lines
+from jobs.queue.floor import LOWEST_DELTA, LOWEST_TURN
 from jobs.terms import INTERVALS
 
-# Busiest first; the rest is counted.
+# Busiest first; the rest is counted, up to a bound.
 _HOSTS_SHOWN: Final = 50
+_HOSTS_COUNTED: Final = 1_000
+# Of each sort of hosts among which the busiest are.
+_LOOKED_AT: Final = 100
+_SEEDS_LOOKED_AT: Final = 200
 _EVENTS_SHOWN: Final = 30
+_SEEDS_SHOWN: Final = 20
 
-_CODES: Final = """
+_CODES: Final = f"""
 SELECT outcome, code, sum(amount)::bigint AS amount
-  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_counter WHERE job_id = %(job)s AND run_no = %(run)s
+  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_jobcounter WHERE job_id = %(job)s AND run_no = %(run)s
          UNION ALL
-        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta WHERE job_id = %(job)s AND run_no = %(run)s) AS both_
+        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta
+          WHERE job_id = %(job)s AND run_no = %(run)s AND id >= {LOWEST_DELTA}) AS both_
  WHERE measure = 'stage' AND stage = %(done)s
  GROUP BY outcome, code
 HAVING sum(amount) > 0
  ORDER BY amount DESC, code
 """
 
-# The counters say how each lane stands, so no document is read. What limits the shown hosts is read of them only.
-_HOSTS: Final = """
-WITH counted AS (
-    SELECT lane_id,
-           sum(amount) FILTER (WHERE stage = %(pending)s) AS pending,
-           sum(amount) FILTER (WHERE stage = %(active)s) AS active,
-           sum(amount) FILTER (WHERE stage = %(done)s) AS done,
-           sum(amount) FILTER (WHERE stage = %(done)s AND outcome = %(failed)s) AS failed
-      FROM (SELECT lane_id, measure, stage, outcome, amount
-              FROM jobs_counter WHERE job_id = %(job)s AND run_no = %(run)s
-             UNION ALL
-            SELECT lane_id, measure, stage, outcome, amount
-              FROM jobs_counterdelta WHERE job_id = %(job)s AND run_no = %(run)s) AS both_
-     WHERE measure = 'stage'
-     GROUP BY lane_id
+# The hosts of which most is in work or waits are among those with an open turn, those whose lanes are ready first, and
+# those whose lanes went to sleep last: some of each are found in the order of an index, and only of these it is read how
+# they stand. The counters say it, so no document is read.
+_HOSTS: Final = f"""
+WITH seeds AS MATERIALIZED (
+    SELECT id FROM jobs_seed WHERE job_id = %(job)s ORDER BY id LIMIT {_SEEDS_LOOKED_AT}
+), served AS (
+    SELECT turn.bin_id FROM jobs_turn AS turn
+      JOIN jobs_lane AS lane ON lane.id = turn.lane_id
+      JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.job_id = %(job)s
+     WHERE turn.closed_at IS NULL AND turn.id >= {LOWEST_TURN}
+     ORDER BY turn.documents DESC, turn.id LIMIT {_LOOKED_AT}
+), ready AS (
+    SELECT lane.bin_id
+      FROM seeds CROSS JOIN (VALUES (true), (false)) AS ahead(is_ahead)
+     CROSS JOIN LATERAL (SELECT bin_id, ready_at FROM jobs_lanestate
+                          WHERE seed_id = seeds.id AND is_ahead = ahead.is_ahead AND ready_at IS NOT NULL
+                          ORDER BY ready_at LIMIT {_LOOKED_AT}) AS lane
+     ORDER BY lane.ready_at LIMIT {_LOOKED_AT}
+), asleep AS (
+    SELECT lane.bin_id
+      FROM seeds
+     CROSS JOIN LATERAL (SELECT bin_id, served_at FROM jobs_lanestate
+                          WHERE seed_id = seeds.id AND ready_at IS NULL
+                          ORDER BY served_at DESC NULLS LAST LIMIT {_LOOKED_AT}) AS lane
+     ORDER BY lane.served_at DESC NULLS LAST LIMIT {_LOOKED_AT}
+), lanes AS MATERIALIZED (
+    SELECT lane.id, lane.bin_id
+      FROM (SELECT bin_id FROM served UNION SELECT bin_id FROM ready UNION SELECT bin_id FROM asleep) AS looked_at
+      JOIN jobs_lane AS lane ON lane.bin_id = looked_at.bin_id
+      JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.job_id = %(job)s
+), counted AS (
+    SELECT lanes.bin_id, counter.stage, counter.outcome, counter.amount
+      FROM lanes CROSS JOIN LATERAL (
+           SELECT stage, outcome, amount FROM jobs_counter
+            WHERE job_id = %(job)s AND run_no = %(run)s AND lane_id = lanes.id AND measure = 'stage') AS counter
+     UNION ALL
+    SELECT lanes.bin_id, delta.stage, delta.outcome, delta.amount
+      FROM jobs_counterdelta AS delta JOIN lanes ON lanes.id = delta.lane_id
+     WHERE delta.job_id = %(job)s AND delta.run_no = %(run)s AND delta.id >= {LOWEST_DELTA} AND delta.measure = 'stage'
 )
-SELECT lane.bin_id, coalesce(sum(pending), 0)::bigint AS pending, coalesce(sum(active), 0)::bigint AS active,
-       coalesce(sum(done), 0)::bigint AS done, coalesce(sum(failed), 0)::bigint AS failed, count(*) OVER () AS hosts
-  FROM counted JOIN jobs_lane AS lane ON lane.id = counted.lane_id
- GROUP BY lane.bin_id
- ORDER BY active DESC, pending DESC, done DESC, lane.bin_id
- LIMIT %(shown)s
+SELECT bin_id,
+       coalesce(sum(amount) FILTER (WHERE stage = %(pending)s), 0)::bigint AS pending,
+       coalesce(sum(amount) FILTER (WHERE stage = %(active)s), 0)::bigint AS active,
+       coalesce(sum(amount) FILTER (WHERE stage = %(done)s), 0)::bigint AS done,
+       coalesce(sum(amount) FILTER (WHERE stage = %(done)s AND outcome = %(failed)s), 0)::bigint AS failed
+  FROM counted
+ GROUP BY bin_id
+ ORDER BY active DESC, pending DESC, done DESC, bin_id
+ LIMIT {_HOSTS_SHOWN}
+"""
+# Lanes, since a host has one for each seed: of more than the bound it is enough to know that there are more.
+_KNOWN_HOSTS: Final = f"""
+SELECT count(*), count(DISTINCT bin_id)
+  FROM (SELECT lane.bin_id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+         WHERE seed.job_id = %(job)s LIMIT {_HOSTS_COUNTED + 1}) AS known
 """
 
 
@@ -78,9 +119,10 @@ class HostLine:
 
 @dataclass(frozen=True, slots=True)
 class SeedLine:
-    """A seed and what limits it; `owner` is the manager that stuffs it."""
+    """A seed, with the first of its addresses, and what limits it; `owner` is the manager that stuffs it."""
 
     urls: Sequence[str]
+    urls_in_all: int
     policy: str
     owner: str
 
@@ -106,12 +148,30 @@ class JobTimes:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
+    """
+    How a job does. `known_hosts` are those that it has ever met, at least so many where there `are_more_hosts` than are
+    counted.
+    """
+
     job: JobLine
     history: Sequence[float | None]
     codes: Sequence[CodeCount]
     hosts: Sequence[HostLine]
-    hosts_in_all: int
+    known_hosts: int
+    are_more_hosts: bool
+    events: Sequence[EventLine]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetUp:
+    """
+    What a job crawls, and how: what its page does not read again while it is open.
+
+    `has_more_seeds` tells whether there are others than those that are shown.
+    """
+
     seeds: Sequence[SeedLine]
+    has_more_seeds: bool
     repository: str
     outputs: Sequence[str]
     connector: str
@@ -120,23 +180,37 @@ class JobPage:
     priority: int
     when: JobTimes
     hop_limits: Mapping[str, int]
-    events: Sequence[EventLine]
 
 
 def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     """Read the page of a job; None when there is no such job (any more)."""
-    job = Job.objects.select_related("repository").prefetch_related("outputs", "windows").filter(pk=job_id).first()
+    job = Job.objects.filter(pk=job_id).first()
     if job is None:
         return None
     (line,) = job_lines([job])
-    hosts, hosts_in_all = _read_hosts(job, now=now)
+    hosts = _read_hosts(job, now=now)
+    known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < _HOSTS_SHOWN else _count_hosts(job)
+    events = JobEvent.objects.filter(job=job).order_by("-id").values_list("pk", "at", "made_by", "message")
     return JobPage(
         job=line,
         history=METER.history(job.pk),
         codes=_read_codes(job),
         hosts=hosts,
-        hosts_in_all=hosts_in_all,
-        seeds=_read_seeds(job),
+        known_hosts=known_hosts,
+        are_more_hosts=are_more_hosts,
+        events=[EventLine(*event) for event in events[:_EVENTS_SHOWN]],
+    )
+
+
+def read_set_up(job_id: int) -> JobSetUp | None:
+    """Read how a job is set up; None when there is no such job (any more)."""
+    job = Job.objects.select_related("repository").prefetch_related("outputs", "windows").filter(pk=job_id).first()
+    if job is None:
+        return None
+    seeds = _read_seeds(job)
+    return JobSetUp(
+        seeds=seeds[:_SEEDS_SHOWN],
+        has_more_seeds=len(seeds) > _SEEDS_SHOWN,
         repository=job.repository.name,
         outputs=[output.name for output in job.outputs.all()],
         connector=job.repository.connector,
@@ -151,10 +225,6 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
             window_ends_at=job.window_ends_at,
         ),
         hop_limits=job.hop_limits,
-        events=[
-            EventLine(id=event.pk, at=event.at, made_by=event.made_by, message=event.message)
-            for event in JobEvent.objects.filter(job=job).order_by("-id")[:_EVENTS_SHOWN]
-        ],
     )
 
 
@@ -166,7 +236,7 @@ def _read_codes(job: Job) -> list[CodeCount]:
         ]
 
 
-def _read_hosts(job: Job, *, now: dt.datetime) -> tuple[list[HostLine], int]:
+def _read_hosts(job: Job, *, now: dt.datetime) -> list[HostLine]:
     facts = {
         "job": job.pk,
         "run": job.run_no,
@@ -174,23 +244,22 @@ def _read_hosts(job: Job, *, now: dt.datetime) -> tuple[list[HostLine], int]:
         "active": Stage.ACTIVE,
         "done": Stage.DONE,
         "failed": Outcome.FAILED,
-        "shown": _HOSTS_SHOWN,
     }
     with connection.cursor() as cursor:
         cursor.execute(_HOSTS, facts)
-        rows = cursor.fetchall()
-    counts = {bin_id: documents for bin_id, *documents, _ in rows}
-    lines = [HostLine(line, *counts[line.id]) for line in read_bin_lines(list(counts), now=now)]
-    return lines, rows[0][-1] if rows else 0
+        counts = {bin_id: documents for bin_id, *documents in cursor.fetchall()}
+    return [HostLine(line, *counts[line.id]) for line in read_bin_lines(list(counts), now=now)]
+
+
+def _count_hosts(job: Job) -> tuple[int, bool]:
+    with connection.cursor() as cursor:
+        cursor.execute(_KNOWN_HOSTS, {"job": job.pk})
+        lanes, hosts = cursor.fetchone()
+    return min(hosts, _HOSTS_COUNTED), lanes > _HOSTS_COUNTED
 
 
 def _read_seeds(job: Job) -> list[SeedLine]:
-    seeds = job.seeds.filter(removed_at=None).select_related("policy", "group__owner").order_by("id")
-    return [
-        SeedLine(
-            urls=seed.urls,
-            policy=seed.policy.name if seed.policy else "",
-            owner=seed.group.owner.name if seed.group and seed.group.owner else "",
-        )
-        for seed in seeds
-    ]
+    """The first seeds, and one more where there are others. A seed may have very many addresses."""
+    seeds = job.seeds.filter(removed_at=None).order_by("id")
+    rows = seeds.values_list("urls__0_5", "urls__len", "policy__name", "group__owner__name")[: _SEEDS_SHOWN + 1]
+    return [SeedLine(urls, in_all or 0, policy or "", owner or "") for urls, in_all, policy, owner in rows]

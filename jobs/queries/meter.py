@@ -71,7 +71,7 @@ class Meter:
         """How much a second it grew in each step up to now, oldest first; None for steps that nobody looked at."""
         readings = self._read(key)
         begins = self._clock() - STEPS * STEP
-        rates: list[float | None] = [None] * STEPS
+        grown, seen = [0.0] * STEPS, [0.0] * STEPS
         for earlier, later in pairwise(readings):
             pace = max(0.0, (later.amount - earlier.amount) / (later.at - earlier.at))
             first = max(0, int((earlier.at - begins) / STEP))
@@ -79,8 +79,10 @@ class Meter:
                 start = begins + step * STEP
                 shared = min(later.at, start + STEP) - max(earlier.at, start)
                 if shared > 0:
-                    rates[step] = (rates[step] or 0.0) + pace * shared / STEP
-        return rates
+                    grown[step] += pace * shared
+                    seen[step] += shared
+        # A step that was looked at in part, such as the last one, is as fast as that part was.
+        return [amount / length if length else None for amount, length in zip(grown, seen, strict=True)]
 
     def _read(self, key: int) -> list[_Reading]:
         with self._lock:

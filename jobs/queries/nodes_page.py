@@ -4,33 +4,33 @@ import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
-from django.db.models import Q
 
-from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
-from nodes.models import MainTerm, Node, NodeEvent
+from jobs.queue.floor import LOWEST_BATCH
+from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind
+from nodes.models import Node, NodeEvent
 
 _ENDED_SHOWN: Final = 20
 _EVENTS_SHOWN: Final = 30
 
-# Sent batches and claimed documents have partial indexes: this reads what is in work and nothing else.
-_HELD: Final = """
+# Sent batches have a partial index: this reads, once for all nodes, what is in work and nothing else.
+_HELD: Final = f"""
 SELECT node.id,
-       (SELECT count(*) FROM jobs_throttlegroup AS held WHERE held.owner_id = node.id) AS groups,
-       (SELECT count(*) FROM jobs_batch AS batch WHERE batch.worker_id = node.id AND batch.state = 'sent') AS batches,
-       (SELECT count(*) FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id
-         WHERE batch.worker_id = node.id AND batch.state = 'sent') AS claimed
+       EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id AND NOT term.resigned) AS is_main,
+       coalesce(sent.batches, 0) AS batches
   FROM unnest(%(nodes)s::uuid[]) AS node(id)
+  LEFT JOIN (SELECT worker_id, count(*) AS batches FROM jobs_batch
+              WHERE state = 'sent' AND id >= {LOWEST_BATCH} GROUP BY worker_id) AS sent ON sent.worker_id = node.id
 """
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
     """
-    A node and what it holds. `claimed` documents are taken and not flushed, at most `limit` of them;
-    `progress` is what its work loop last said of itself.
+    A node and what it holds. `progress` is what its work loop said of itself with its last beat: its groups are those, and
+    its `claimed` documents, which are taken and not flushed, at most `limit` of them.
     """
 
     id: uuid.UUID
@@ -49,12 +49,18 @@ class NodeLine:
     pid: int
     address: str
     tags: Sequence[str]
-    groups: int
     batches: int
-    claimed: int
     limit: int
     refused_writes: int
     progress: Mapping[str, Any]
+
+    @property
+    def groups(self) -> int:
+        return int(self.progress.get("groups", 0)) if self.is_live else 0
+
+    @property
+    def claimed(self) -> int:
+        return int(self.progress.get("claimed", 0)) if self.is_live else 0
 
     @property
     def in_flight(self) -> int:
@@ -81,17 +87,23 @@ class NodesPage:
     events: Sequence[NodeEventLine]
 
 
+class _Held(NamedTuple):
+    is_main: bool
+    batches: int
+
+
+_NOTHING: Final = _Held(is_main=False, batches=0)
+
+
 def read_nodes_page() -> NodesPage:
     """Read live nodes, those that ended last, and their journal."""
-    ended = Node.objects.filter(~Q(status__in=LIVE_STATUSES)).order_by("-stopped_at", "id")[:_ENDED_SHOWN]
-    events = NodeEvent.objects.select_related("node").order_by("-id")[:_EVENTS_SHOWN]
+    ended = Node.objects.filter(status__in=FINAL_STATUSES).order_by("-stopped_at", "id")[:_ENDED_SHOWN]
+    # No models: open pages read this all the time.
+    events = NodeEvent.objects.order_by("-id").values_list("pk", "at", "node__name", "message")[:_EVENTS_SHOWN]
     return NodesPage(
         live=read_live_nodes(),
-        ended=[_line(node, is_main=False, held=(0, 0, 0)) for node in ended],
-        events=[
-            NodeEventLine(id=event.pk, at=event.at, node=event.node.name if event.node else "", message=event.message)
-            for event in events
-        ],
+        ended=[_line(node, _NOTHING) for node in ended],
+        events=[NodeEventLine(id=key, at=at, node=node or "", message=message) for key, at, node, message in events],
     )
 
 
@@ -104,22 +116,20 @@ def read_address_of_pages(node_id: uuid.UUID) -> str:
 def read_live_nodes() -> list[NodeLine]:
     """Read the nodes that are alive and what they hold: the shared scope first, the main before others."""
     live = list(Node.objects.filter(status__in=LIVE_STATUSES))
-    mains = set(MainTerm.objects.filter(resigned=False).values_list("main_id", flat=True))
     held = _read_held([node.pk for node in live])
-    lines = [_line(node, is_main=node.pk in mains, held=held.get(node.pk, (0, 0, 0))) for node in live]
+    lines = [_line(node, held[node.pk]) for node in live]
     return sorted(
         lines, key=lambda line: (line.scope != CLUSTER_SCOPE, line.scope, line.kind, not line.is_main, line.name)
     )
 
 
-def _read_held(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, tuple[int, int, int]]:
+def _read_held(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, _Held]:
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"nodes": list(nodes)})
-        return {node_id: (groups, batches, claimed) for node_id, groups, batches, claimed in cursor.fetchall()}
+        return {node_id: _Held(*held) for node_id, *held in cursor.fetchall()}
 
 
-def _line(node: Node, *, is_main: bool, held: tuple[int, int, int]) -> NodeLine:
-    groups, batches, claimed = held
+def _line(node: Node, held: _Held) -> NodeLine:
     return NodeLine(
         id=node.pk,
         name=node.name,
@@ -127,7 +137,7 @@ def _line(node: Node, *, is_main: bool, held: tuple[int, int, int]) -> NodeLine:
         scope=node.scope,
         status=node.status,
         reason=node.reason,
-        is_main=is_main,
+        is_main=held.is_main,
         is_live=node.status in LIVE_STATUSES,
         heartbeat_at=node.heartbeat_at,
         timeout=node.timeout_seconds,
@@ -137,9 +147,7 @@ def _line(node: Node, *, is_main: bool, held: tuple[int, int, int]) -> NodeLine:
         pid=node.pid,
         address=node.address,
         tags=node.tags,
-        groups=groups,
-        batches=batches,
-        claimed=claimed,
+        batches=held.batches,
         limit=_limit(node),
         refused_writes=node.refused_writes,
         progress=node.progress,

@@ -4,21 +4,36 @@ import datetime as dt
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from django.db.models import Case, IntegerField, Min, Value, When
+from django.db import connection
+from django.db.models import Min
 from django.db.models.functions import Coalesce
 
 from jobs.lifecycle.job import JobState, Phase, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
-from jobs.models import Job, Lane, SearchDocument
+from jobs.models import Job, SearchDocument
 from jobs.queries.counts import add_up, count_present_runs
 from jobs.queries.meter import METER, add_histories
 from jobs.queries.nodes_page import NodeLine, read_live_nodes
 from jobs.queue.counters import RunCounts
 from nodes.lifecycle import NodeKind
 
+# The first lane of each seed, in the order of its index: however many wait behind it, they are not read.
+_NEXT_READY: Final = """
+SELECT min(lane.ready_at)
+  FROM (SELECT id FROM jobs_seed WHERE job_id = ANY(%(jobs)s) LIMIT %(seeds)s) AS seed
+ CROSS JOIN (VALUES (true), (false)) AS ahead(is_ahead)
+ CROSS JOIN LATERAL (SELECT ready_at FROM jobs_lanestate
+                      WHERE seed_id = seed.id AND is_ahead = ahead.is_ahead AND ready_at IS NOT NULL
+                      ORDER BY ready_at LIMIT 1) AS lane
+"""
 # Jobs on the first page: those that run, then those that ran last.
-_JOBS_SHOWN = 50
+_JOBS_SHOWN: Final = 50
+_JOBS_OBSERVED: Final = 200
+_RUNNING: Final = Job.objects.exclude(phase=Phase.INACTIVE)
+# Seeds of jobs that run whose lanes are looked at for what waits.
+_SEEDS: Final = 200
 
 
 class Movement(enum.StrEnum):
@@ -91,10 +106,7 @@ class OverviewPage:
 
 def read_overview(*, now: dt.datetime) -> OverviewPage:
     """Read the page, in a handful of queries whatever the size of the crawl."""
-    running_first = Case(When(phase=Phase.INACTIVE, then=Value(1)), default=Value(0), output_field=IntegerField())
-    jobs = job_lines(
-        Job.objects.order_by(running_first, Coalesce("started_at", "created_at").desc(), "id")[:_JOBS_SHOWN]
-    )
+    jobs = job_lines(_first_jobs())
     running = [job for job in jobs if job.runs]
     totals = add_up(job.counts for job in running or jobs)
     rates = [job.rate for job in running if job.rate is not None]
@@ -122,9 +134,17 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
     )
 
 
+def _first_jobs() -> list[Job]:
+    """Those that run, the last one that was started first; then those that ran last. Each part has its index."""
+    latest = (Coalesce("started_at", "created_at").desc(), "id")
+    running = list(_RUNNING.order_by(*latest)[:_JOBS_SHOWN])
+    others = Job.objects.filter(phase=Phase.INACTIVE).order_by(*latest)
+    return [*running, *others[: _JOBS_SHOWN - len(running)]]
+
+
 def observe_rates() -> None:
-    """Remember how far each running job is, for the rates that a page shows next."""
-    job_lines(Job.objects.exclude(phase=Phase.INACTIVE))
+    """Remember how far running jobs are, for the rates that a page shows next: of more than are shown, the newest."""
+    job_lines(_RUNNING.order_by("-id")[:_JOBS_OBSERVED])
 
 
 def job_lines(jobs: Iterable[Job]) -> list[JobLine]:
@@ -164,10 +184,9 @@ def read_search_lag() -> dt.datetime | None:
 
 
 def _next_ready_at(jobs: Sequence[int]) -> dt.datetime | None:
-    if not jobs:
-        return None
-    ready = Lane.objects.filter(seed__job__in=jobs, ready_at__isnull=False).aggregate(first=Min("ready_at"))
-    first: dt.datetime | None = ready["first"]
+    with connection.cursor() as cursor:
+        cursor.execute(_NEXT_READY, {"jobs": list(jobs), "seeds": _SEEDS})
+        first: dt.datetime | None = cursor.fetchone()[0]
     return first
 
 

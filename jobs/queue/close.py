@@ -14,6 +14,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 import psycopg
 
 from jobs.queue.addresses import put_below_addresses
+from jobs.queue.newest import WAITING, newest
 from jobs.queue.retrying import retried
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
@@ -47,16 +48,20 @@ class ClosedTurn:
 
 # Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
 # whose documents ripen later: they would take a place that they cannot use), and ends batches of which no document is claimed. Locks: Node KEY SHARE (the node fence),
-# Bin by id, then Lane by id, then Batch and Turn. Of a worker that was marked failed nothing is closed: the main does that.
+# Bin by id, then Lane by id (of both the states), then Batch and Turn. Of a worker that was marked failed nothing is closed:
+# the main does that.
 # One statement has one snapshot, taken before it waits for a bin: a follower that was planned meanwhile is
-# not in it, and would be passed over. Its planning changed the bin's row, so turns of a bin whose locked row
+# not in it, and would be passed over. Its planning made a version of the bin's state, so turns of a bin whose locked version
 # is not the one in the snapshot are left for another statement, which sees both.
-_CLOSE: Final[LiteralString] = """
-WITH workers AS MATERIALIZED (
+# Turns are looked for by their numbers, in other words than those of the indexes of open ones: beside the snapshot of a
+# backup these lead to many that were.
+_CLOSE: Final[LiteralString] = f"""
+WITH named AS MATERIALIZED (
+    SELECT id, batch_id, bin_id, parents, closed_at FROM jobs_turn WHERE id = ANY(%(turns)s)
+), workers AS MATERIALIZED (
     SELECT status FROM nodes_node
-     WHERE id IN (SELECT batch.worker_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
-                   WHERE turn.id = ANY(%(turns)s)
-                   UNION SELECT worker_id FROM jobs_batch WHERE id = ANY(%(batches)s))
+     WHERE id IN (SELECT worker_id FROM jobs_batch
+                   WHERE id = ANY(ARRAY(SELECT batch_id FROM named UNION SELECT unnest(%(batches)s::bigint[]))))
        FOR KEY SHARE
 ), may AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM workers WHERE status NOT IN ('running', 'draining'))
@@ -65,57 +70,70 @@ WITH workers AS MATERIALIZED (
            AS given(id, opens, starts, bytes)
      WHERE EXISTS (SELECT FROM may)
 ), open AS MATERIALIZED (
-    SELECT turn.id, turn.bin_id, turn.parents FROM given JOIN jobs_turn AS turn ON turn.id = given.id AND turn.closed_at IS NULL
+    SELECT * FROM named WHERE closed_at IS NULL AND EXISTS (SELECT FROM may)
 ), bins AS MATERIALIZED (
-    SELECT id, xmin AS version FROM jobs_bin
-     WHERE id IN (SELECT bin_id FROM open
-                   UNION SELECT key::bigint FROM open, jsonb_object_keys(parents) AS key)
-     ORDER BY id
-       FOR NO KEY UPDATE
-), unchanged AS MATERIALIZED (
-    SELECT bins.id FROM bins JOIN jobs_bin AS seen ON seen.id = bins.id AND seen.xmin = bins.version
+    SELECT bin_id AS id FROM open
+     UNION
+    -- As few as there are: if the planner expected many, it would read the states of all bins.
+    SELECT key::bigint FROM open CROSS JOIN LATERAL (SELECT key FROM jsonb_object_keys(parents) AS key LIMIT 8) AS above
+), seen AS MATERIALIZED (
+    SELECT newest.* FROM bins
+     CROSS JOIN LATERAL {newest("bin_id, version", of="bin", number="bins.id")} AS newest
+     ORDER BY bin_id
+), held_bins AS MATERIALIZED (
+    SELECT seen.bin_id AS id, held.version = seen.version AS is_unchanged
+      FROM seen
+     CROSS JOIN LATERAL {newest("version", of="bin", number="seen.bin_id", since="seen.version", lock=WAITING)} AS held
 ), filled AS (
     SELECT * FROM unnest(%(lanes)s::bigint[], %(at)s::timestamptz[]) AS filled(id, at)
-), waiting AS MATERIALIZED (
-    SELECT lane.id FROM bins JOIN jobs_lane AS lane ON lane.bin_id = bins.id
-     WHERE lane.ready_at > clock_timestamp() AND lane.ready_at <= clock_timestamp() + %(lost_place)s
-     UNION
-    -- Of an address: those that wait longest.
-    (SELECT lane.id FROM bins JOIN jobs_bin AS child ON child.parent_id = bins.id
-       JOIN jobs_lane AS lane ON lane.bin_id = child.id AND lane.ready_at > clock_timestamp()
-      ORDER BY lane.served_at NULLS FIRST LIMIT 8)
+), named_lanes AS MATERIALIZED (
+    SELECT id, min(at) AS at, bool_or(is_in_bin) AS is_in_bin, bool_or(is_below) AS is_below
+      FROM (SELECT id, at, false AS is_in_bin, false AS is_below FROM filled
+             UNION ALL
+            SELECT id, NULL, true, false FROM jobs_lane WHERE bin_id = ANY(ARRAY(SELECT id FROM held_bins))
+             UNION ALL
+            -- Of an address: those that wait longest.
+            (SELECT lane.id, NULL, false, true
+               FROM held_bins JOIN jobs_bin AS child ON child.parent_id = held_bins.id JOIN jobs_lane AS lane ON lane.bin_id = child.id
+              CROSS JOIN LATERAL {newest("ready_at, served_at", of="lane", number="lane.id")} AS state
+              WHERE state.ready_at > clock_timestamp()
+              ORDER BY state.served_at NULLS FIRST LIMIT 8)) AS named
+     GROUP BY id
 ), sleeping AS MATERIALIZED (
-    SELECT lane.id, coalesce(filled.at, clock_timestamp()) AS at
-      -- By their numbers first: asked with an OR, all lanes that there are would be read.
-      FROM (SELECT id FROM filled UNION SELECT id FROM waiting) AS named
-      JOIN jobs_lane AS lane ON lane.id = named.id LEFT JOIN filled ON filled.id = lane.id
-     WHERE (filled.at IS NOT NULL AND (lane.ready_at IS NULL OR lane.ready_at > filled.at))
-        OR (lane.ready_at > clock_timestamp() AND lane.id IN (SELECT id FROM waiting))
-     ORDER BY lane.id
-       FOR NO KEY UPDATE OF lane
+    SELECT lane.id, lane.version, lane.at
+      FROM (SELECT lane.id, lane.version, coalesce(named.at, clock_timestamp()) AS at
+              FROM named_lanes AS named
+             CROSS JOIN LATERAL {newest("lane_id AS id, version, ready_at", of="lane", number="named.id")} AS lane
+             WHERE (named.at IS NOT NULL AND (lane.ready_at IS NULL OR lane.ready_at > named.at))
+                OR (lane.ready_at > clock_timestamp()
+                    AND (is_below OR is_in_bin AND lane.ready_at <= clock_timestamp() + %(lost_place)s))
+             ORDER BY lane.id) AS lane
+     CROSS JOIN LATERAL {newest("", of="lane", number="lane.id", since="lane.version", lock=WAITING)} AS held
 ), woken AS (
-    UPDATE jobs_lane SET ready_at = least(jobs_lane.ready_at, sleeping.at) FROM sleeping WHERE jobs_lane.id = sleeping.id
-    RETURNING jobs_lane.id
+    UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, sleeping.at), version = lane.version + 1
+      FROM sleeping WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
+    RETURNING lane.lane_id
 ), closing AS (
     -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
     UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
       FROM given
-     WHERE turn.id = given.id AND turn.closed_at IS NULL AND turn.bin_id IN (SELECT id FROM unchanged)
+     WHERE turn.id = given.id AND turn.id = ANY(%(turns)s) AND num_nulls(turn.closed_at) = 1
+       AND turn.bin_id IN (SELECT id FROM held_bins WHERE is_unchanged)
     RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.opens, given.starts, given.bytes
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
-     WHERE heir.follows_id = closing.id AND heir.closed_at IS NULL AND heir.id NOT IN (SELECT id FROM closing)
+     WHERE heir.follows_id = closing.id AND num_nulls(heir.closed_at) = 1 AND heir.id NOT IN (SELECT id FROM closing)
     RETURNING heir.bin_id, closing.requests
 ), ended AS (
     UPDATE jobs_batch SET state = 'done'
      WHERE id = ANY(%(batches)s) AND state = 'sent' AND EXISTS (SELECT FROM may)
 ), freed AS (
-    UPDATE jobs_bin AS bin
-       SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
+    UPDATE jobs_binstate AS bin
+       SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
            closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
            not_before = greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.opens))
-      FROM (SELECT bin_id, sum(turns) AS turns, sum(requests) AS requests, max(opens) AS opens,
+      FROM (SELECT bin_id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(opens) AS opens,
                    sum(starts) AS starts, sum(bytes) AS bytes
               FROM (SELECT bin_id, 1, requests, opens, starts, bytes FROM closing
                      UNION ALL
@@ -129,10 +147,11 @@ WITH workers AS MATERIALIZED (
                     -- A turn with a follower has no parents.
                     SELECT bin_id, 0, -requests, NULL, 0, 0 FROM heirs)
                    AS moved(bin_id, turns, requests, opens, starts, bytes)
-             GROUP BY bin_id) AS freed
-     WHERE bin.id = freed.bin_id
+              JOIN seen USING (bin_id)
+             GROUP BY bin_id, seen.version) AS freed
+     WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
 )
-SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM bins) - (SELECT count(*) FROM unchanged)
+SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM held_bins WHERE NOT is_unchanged)
 """
 
 # A host was asked too much of: it is left alone for as long as it says, or the longer the more often. What several
@@ -155,10 +174,18 @@ UPDATE jobs_bin SET back_off_level = back_off_level - 1
  WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s) AND back_off_level > 0
 """
 # The request that told of the interval is the first that it counts from, and its own turn did not know it.
-_KNOWN: Final[LiteralString] = """
+_KNOWN: Final[LiteralString] = f"""
+WITH waits AS (
+    UPDATE jobs_binstate AS state
+       SET not_before = greatest(state.not_before, clock_timestamp() + make_interval(secs => coalesce(%(interval)s, 0))),
+           version = state.version + 1
+      FROM (SELECT seen.* FROM jobs_lane AS lane
+             CROSS JOIN LATERAL {newest("bin_id, version", of="bin", number="lane.bin_id")} AS seen
+             WHERE lane.id = %(lane)s) AS seen
+     WHERE state.bin_id = seen.bin_id AND state.version >= seen.version
+)
 UPDATE jobs_bin
-   SET is_known = true, "interval" = coalesce(%(interval)s, "interval"), address = coalesce(%(address)s, address),
-       not_before = greatest(not_before, clock_timestamp() + make_interval(secs => coalesce(%(interval)s, 0)))
+   SET is_known = true, "interval" = coalesce(%(interval)s, "interval"), address = coalesce(%(address)s, address)
  WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
 RETURNING id
 """
@@ -180,7 +207,8 @@ def close_turns(
     `batches` have no claimed document left. `filled` lanes got documents in a flush that has committed;
     `ripening` ones have documents that are due at a moment.
     """
-    at = dict(ripening) | dict.fromkeys(filled, now)
+    # Nothing is ready from a moment that is over: who looks for what is begins at a front (`jobs/queue/front.py`).
+    at = {lane: max(moment, now) for lane, moment in ripening} | dict.fromkeys(filled, now)
     lanes = sorted(at)
     woken = 0
     for wave in _waves(turns) or ([[]] if batches or at else []):

@@ -1,8 +1,8 @@
 """
 Counts of documents: exact, and no row is hot.
 
-Who moves documents appends deltas in the same transaction; the main folds them about once a second. A
-count is the folded rows and the deltas of one snapshot.
+Who moves documents appends deltas in the same transaction; the main folds them about once a second, into the counts of
+lanes and of jobs at once. A count is the folded rows and the deltas of one snapshot.
 """
 
 from dataclasses import dataclass, field
@@ -11,39 +11,61 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Stage
+from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from nodes.fences import TERM_FENCE, TermHeld
 
 _FOLDED_AT_ONCE: Final = 20_000
 
-# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter rows, which only a main writes.
+# Whether something may be there: who looked would wade through what was folded and is not yet cleared away.
+COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
+
+# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter rows and JobCounter rows, which only mains
+# write, each in the order of its keys: those of several scopes may fold at once.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     DELETE FROM jobs_counterdelta
-     WHERE id IN (SELECT id FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term)
+     WHERE id IN (SELECT id FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
                    ORDER BY id LIMIT {_FOLDED_AT_ONCE} FOR UPDATE SKIP LOCKED)
     RETURNING job_id, lane_id, run_no, measure, stage, outcome, code, amount
 ), folded AS (
     INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, lane_id, run_no, measure, stage, outcome, code, sum(amount)
-      FROM taken GROUP BY job_id, lane_id, run_no, measure, stage, outcome, code
+      FROM taken GROUP BY job_id, run_no, lane_id, measure, stage, outcome, code
     HAVING sum(amount) <> 0
+     ORDER BY job_id, run_no, lane_id, measure, stage, outcome, code
     ON CONFLICT (job_id, run_no, lane_id, measure, stage, outcome, code)
     DO UPDATE SET amount = jobs_counter.amount + excluded.amount
     RETURNING 1
+), added_up AS (
+    INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
+    SELECT job_id, run_no, measure, stage, outcome, code, sum(amount)
+      FROM taken GROUP BY job_id, run_no, measure, stage, outcome, code
+    HAVING sum(amount) <> 0
+     ORDER BY job_id, run_no, measure, stage, outcome, code
+    ON CONFLICT (job_id, run_no, measure, stage, outcome, code)
+    DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
 )
 SELECT (SELECT count(*) FROM term), (SELECT count(*) FROM folded)
 """
 
-_READ: Final[LiteralString] = """
+_READ: Final[LiteralString] = f"""
 SELECT measure, stage, outcome, code, sum(amount)::bigint AS amount
-  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_counter WHERE job_id = %(job)s AND run_no = %(run)s
+  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_jobcounter WHERE job_id = %(job)s AND run_no = %(run)s
          UNION ALL
-        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta WHERE job_id = %(job)s AND run_no = %(run)s) AS both_
+        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta
+          WHERE job_id = %(job)s AND run_no = %(run)s AND id >= {LOWEST_DELTA}) AS both_
  GROUP BY measure, stage, outcome, code
 HAVING sum(amount) <> 0
 """
+
+
+_FORGET: Final[tuple[LiteralString, ...]] = (
+    "DELETE FROM jobs_counter WHERE job_id = %(job)s",
+    "DELETE FROM jobs_jobcounter WHERE job_id = %(job)s",
+    "DELETE FROM jobs_counterdelta WHERE job_id = %(job)s",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +111,12 @@ def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     if not row[0]:
         raise term.refused()
     return int(row[1])
+
+
+def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
+    """Drop whatever was counted of a job."""
+    for statement in _FORGET:
+        connection.execute(statement, {"job": job_id})
 
 
 def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -> RunCounts:

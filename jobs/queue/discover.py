@@ -29,17 +29,25 @@ from nodes.fences import FenceRefused
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
 _OPEN_BINS: Final[LiteralString] = """
-INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap, open_turns, open_requests)
-SELECT DISTINCT %(namespace)s, name, 0, %(known)s, %(requests)s, %(gap)s::float, 0, 0 FROM unnest(%(names)s::text[]) AS named(name) ORDER BY name
-ON CONFLICT (namespace, name) DO NOTHING
+WITH made AS (
+    INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap)
+    SELECT DISTINCT %(namespace)s, name, 0, %(known)s, %(requests)s, %(gap)s::float FROM unnest(%(names)s::text[]) AS named(name) ORDER BY name
+    ON CONFLICT (namespace, name) DO NOTHING
+    RETURNING id
+)
+INSERT INTO jobs_binstate (bin_id) SELECT id FROM made
 """
 _OPEN_LANES: Final[LiteralString] = """
-INSERT INTO jobs_lane (seed_id, bin_id, head)
-SELECT DISTINCT named.seed_id, bin.id, 0
-  FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
-  JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
- ORDER BY 1, 2
-ON CONFLICT (seed_id, bin_id) DO NOTHING
+WITH made AS (
+    INSERT INTO jobs_lane (seed_id, bin_id)
+    SELECT DISTINCT named.seed_id, bin.id
+      FROM unnest(%(seeds)s::bigint[], %(names)s::text[]) AS named(seed_id, name)
+      JOIN jobs_bin AS bin ON bin.namespace = %(namespace)s AND bin.name = named.name
+     ORDER BY 1, 2
+    ON CONFLICT (seed_id, bin_id) DO NOTHING
+    RETURNING id, seed_id, bin_id
+)
+INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id) SELECT id, seed_id, bin_id FROM made
 """
 _LIMIT_BINS: Final[LiteralString] = """
 INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
@@ -123,7 +131,7 @@ SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, amount
   FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[], %(outcomes)s::int[], %(codes)s::text[],
               %(amounts)s::bigint[]) AS moved(lane_id, run_no, stage, outcome, code, amount)
 """
-_WAKE: Final[LiteralString] = "UPDATE jobs_lane SET ready_at = %(now)s, head = 0 WHERE id = ANY(%(lanes)s)"
+_WAKE: Final[LiteralString] = "UPDATE jobs_lanestate SET ready_at = %(now)s, head = 0 WHERE lane_id = ANY(%(lanes)s)"
 
 
 @retried

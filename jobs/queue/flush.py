@@ -9,6 +9,7 @@ and its output. Absent references are inserted in the order of their hashes.
 
 import datetime as dt
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
@@ -39,7 +40,7 @@ class Flushed:
     `written` outcomes counted; `refused` had lost their claim. `lanes` got something to hand out and
     may have been dormant: they are to be woken after the commit. `named` are the (job, hash, depth)
     that are now certainly known. `failing_jobs` must not go on, each with its reason: a document of theirs
-    failed for too long.
+    failed for too long. `counted` are the results that were written, and `departed` documents left an output.
     """
 
     written: int = 0
@@ -48,6 +49,8 @@ class Flushed:
     waiting_lanes: tuple[tuple[int, dt.datetime], ...] = ()
     named: list[tuple[JobFacts, str, int]] = field(default_factory=list)
     failing_jobs: dict[int, str] = field(default_factory=dict)
+    counted: Sequence[Result] = ()
+    departed: int = 0
 
 
 # Locks: Budget by job.
@@ -159,9 +162,10 @@ WITH planted AS (
      WHERE item.hash = own.hash AND item.job_id = own.job_id
 ), linked AS (
     INSERT INTO jobs_outlinks (hash, job_id, targets, is_redirect)
-    SELECT hash, job_id, targets::uuid[], is_redirect
-      FROM unnest(%(link_hashes)s::uuid[], %(link_jobs)s::bigint[], %(link_targets)s::text[], %(link_redirects)s::bool[])
-           AS link(hash, job_id, targets, is_redirect)
+    SELECT hash, job_id, (%(link_targets)s::uuid[])[first:last], is_redirect
+      FROM unnest(%(link_hashes)s::uuid[], %(link_jobs)s::bigint[], %(link_firsts)s::int[], %(link_lasts)s::int[],
+                  %(link_redirects)s::bool[])
+           AS link(hash, job_id, first, last, is_redirect)
     ON CONFLICT (hash, job_id) DO UPDATE SET targets = excluded.targets, is_redirect = excluded.is_redirect
 ), refunded AS (
     UPDATE jobs_budget AS budget SET admitted = budget.admitted - refund.amount
@@ -243,8 +247,10 @@ def flush(
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
         plan = FlushPlan(now=now, shut_gates=shut)
-        for named in references.values():
-            plan.count(named.job.id, _NO_LANE, named.job.run_no, "offered", 0, 0, "", 1)
+        for (job_id, run_no), amount in Counter(
+            (named.job.id, named.job.run_no) for named in references.values()
+        ).items():
+            plan.count(job_id, _NO_LANE, run_no, "offered", 0, 0, "", amount)
         looping = _find_loops(cursor, counted)
         for result in counted:
             key = (result.claimed.document.hash, result.job.id)
@@ -281,6 +287,8 @@ def flush(
         waiting_lanes=tuple(plan.waiting.items()),
         named=[(named.job, key, named.depth) for (key, _), named in references.items()],
         failing_jobs=failing_jobs,
+        counted=counted,
+        departed=len(departures),
     )
 
 
@@ -341,7 +349,7 @@ def _references(
     def add(
         job: JobFacts, key: str, *, depth: int, redirects: int, identifier: str, lane: int | None, is_target: bool
     ) -> None:
-        if (is_known(job, key, depth) and not is_target) or (job.max_depth is not None and depth > job.max_depth):
+        if job.max_depth is not None and depth > job.max_depth:
             return
         known = references.get((key, job.id))
         if known is not None:
@@ -358,20 +366,21 @@ def _references(
         if outcome.references is None:
             unread[result.claimed.document.hash, result.job.id] = result
             continue
-        is_redirect = outcome.code == "REDIRECT"
+        document, is_target = outcome.document, outcome.code == "REDIRECT"
         for named in outcome.references:
+            depth = document.depth + (not named.is_redirect)
             # Nearly all of them: the way through `add` would be most of a flush.
-            if not is_redirect and is_known(result.job, named.hash, named.depth):
+            if not is_target and is_known(result.job, named.hash, depth):
                 continue
             lane = result.lanes.get((result.claimed.seed_id, named.bin))
             add(
                 result.job,
                 named.hash,
-                depth=named.depth,
-                redirects=named.redirects,
+                depth=depth,
+                redirects=document.redirects + 1 if named.is_redirect else 0,
                 identifier=named.identifier,
                 lane=lane,
-                is_target=is_redirect,
+                is_target=is_target,
             )
     if unread:
         facts = {"hashes": [key for key, _ in unread], "jobs": [job for _, job in unread]}
@@ -381,6 +390,8 @@ def _references(
             depth = document.depth + (not row.is_redirect)
             redirects = document.redirects + 1 if row.is_redirect else 0
             for target in row.targets:
+                if not row.is_redirect and is_known(result.job, target.hex, depth):
+                    continue
                 add(
                     result.job,
                     target.hex,

@@ -34,10 +34,10 @@ SELECT 1 FROM jobs_gate AS gate, jobs_job AS job
 _REMOVE: Final[LiteralString] = "DELETE FROM jobs_gate WHERE name = %(gate)s AND key = %(key)s"
 # Locks: Lane by id.
 _HOLD_LANES: Final[LiteralString] = """
-SELECT id FROM jobs_lane
- WHERE id IN (SELECT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
-               WHERE gated.gate_id = %(gate)s)
- ORDER BY id
+SELECT lane_id AS id FROM jobs_lanestate
+ WHERE lane_id IN (SELECT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
+                    WHERE gated.gate_id = %(gate)s)
+ ORDER BY lane_id
    FOR NO KEY UPDATE
 """
 # A document that something else has made due, or removed, since it came to wait is left as it is.
@@ -55,7 +55,7 @@ WITH gated AS (
     UPDATE jobs_queueitem AS item SET seq = {AGAIN} FROM held
      WHERE item.hash = held.hash AND item.job_id = held.job_id
 )
-UPDATE jobs_lane SET ready_at = clock_timestamp(), head = 0 WHERE id = ANY(%(lanes)s)
+UPDATE jobs_lanestate SET ready_at = clock_timestamp(), head = 0 WHERE lane_id = ANY(%(lanes)s)
 """
 # Locks: Gate KEY SHARE, by name.
 _HOLD_SHUT: Final[LiteralString] = "SELECT name FROM jobs_gate WHERE name = ANY(%(gates)s) ORDER BY name FOR KEY SHARE"

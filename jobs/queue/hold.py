@@ -8,12 +8,15 @@ whoever stuffs reads in later ones what they allow.
 import datetime as dt
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 import psycopg
 
 from jobs.lifecycle.job import Phase, Scan
+from jobs.queue.floor import LOWEST_BATCH
+from jobs.queue.front import FRONT, Front
+from jobs.queue.newest import SKIPPING, newest
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen
 from nodes.fences import FenceRefused
@@ -40,9 +43,16 @@ class Stuffed:
     batches: int = 0
 
 
+_LANE_SEEN: Final[LiteralString] = newest(
+    "lane_id AS id, version, bin_id, served_at, is_ahead, head",
+    of="lane",
+    number="seen.id",
+    since="seen.version",
+    lock=SKIPPING,
+)
 # The fences, the runnable jobs of the group and their budgets, its ready lanes (of those that are ahead and of the
 # others: by job priority, oldest `ready_at` first), their bins locked, then they.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id; the
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id (of both the states); the
 # last two skip what is locked. Each step reads the one before, which makes the order. A locked row is
 # checked again after a lock wait, so each fence is judged as it stands when the lock is held; what the
 # bins allow is read by the next statement.
@@ -68,8 +78,10 @@ WITH node AS MATERIALIZED (
      ORDER BY job_id
        FOR NO KEY UPDATE
 ), seeds AS MATERIALIZED (
-    SELECT seed.id, seed.job_id, runnable.priority, needed.tag
+    SELECT seed.id, seed.job_id, runnable.priority, needed.tag,
+           coalesce(front.ahead, '-infinity') AS front_ahead, coalesce(front.others, '-infinity') AS front_others
       FROM runnable JOIN jobs_seed AS seed ON seed.job_id = runnable.id AND seed.group_id = (SELECT id FROM held)
+      {FRONT}
      -- The workers of a one-shot have no tags, and nobody to leave anything to.
      CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT node_scope FROM held) = %(cluster)s THEN seed.tag ELSE '' END AS tag) AS needed
      WHERE (SELECT count(*) FROM budget) >= 0
@@ -79,46 +91,54 @@ WITH node AS MATERIALIZED (
                                  AND tagged.status = 'running' AND needed.tag = ANY(tagged.tags))
                            > (SELECT coalesce(sum(documents), 0) FROM jobs_batch AS offered
                                WHERE offered.node_scope = (SELECT node_scope FROM held) AND offered.state = 'available'
-                                 AND offered.tag = needed.tag))
-), ahead AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, seeds.job_id, seeds.tag
+                                 AND offered.tag = needed.tag AND offered.id >= {LOWEST_BATCH}))
+), first_ahead AS MATERIALIZED (
+    SELECT lane.*, seeds.id AS seed_id, seeds.job_id, seeds.priority, seeds.tag
       FROM seeds CROSS JOIN LATERAL (
-           SELECT id, bin_id, ready_at FROM jobs_lane
-            WHERE seed_id = seeds.id AND is_ahead AND ready_at <= %(now)s
+           SELECT lane_id AS id, version, bin_id, ready_at FROM jobs_lanestate
+            WHERE seed_id = seeds.id AND is_ahead AND ready_at >= seeds.front_ahead AND ready_at <= %(now)s
             ORDER BY ready_at LIMIT {LANES_A_PASS // 2}) AS lane
-     ORDER BY seeds.priority, lane.ready_at LIMIT {LANES_A_PASS // 2}
+), first_others AS MATERIALIZED (
+    SELECT lane.*, seeds.id AS seed_id, seeds.job_id, seeds.priority, seeds.tag
+      FROM seeds CROSS JOIN LATERAL (
+           SELECT lane_id AS id, version, bin_id, ready_at FROM jobs_lanestate
+            WHERE seed_id = seeds.id AND NOT is_ahead AND ready_at >= seeds.front_others AND ready_at <= %(now)s
+            ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
+), ahead AS MATERIALIZED (
+    SELECT * FROM first_ahead ORDER BY priority, ready_at LIMIT {LANES_A_PASS // 2}
 ), ready AS MATERIALIZED (
     SELECT * FROM ahead
      UNION ALL
-    (SELECT lane.id, lane.bin_id, seeds.job_id, seeds.tag
-       FROM seeds CROSS JOIN LATERAL (
-            SELECT id, bin_id, ready_at FROM jobs_lane
-             WHERE seed_id = seeds.id AND NOT is_ahead AND ready_at <= %(now)s
-             ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
-      ORDER BY seeds.priority, lane.ready_at LIMIT {LANES_A_PASS} - (SELECT count(*) FROM ahead))
-), wanted AS MATERIALIZED (
-    -- A bin without its parent would be of no use.
-    SELECT id, parent_id FROM jobs_bin WHERE id IN (SELECT bin_id FROM ready)
+    (SELECT * FROM first_others
+      ORDER BY priority, ready_at LIMIT {LANES_A_PASS} - (SELECT count(*) FROM ahead))
 ), bin AS MATERIALIZED (
-    SELECT id FROM jobs_bin WHERE id IN (SELECT id FROM wanted UNION SELECT parent_id FROM wanted WHERE parent_id IS NOT NULL)
-     ORDER BY id
-       FOR NO KEY UPDATE SKIP LOCKED
+    SELECT named.id, named.parent_id
+      FROM (SELECT id, parent_id FROM jobs_bin WHERE id = ANY(ARRAY(SELECT bin_id FROM ready)) ORDER BY id) AS named
+     CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
+), parent AS MATERIALIZED (
+    SELECT named.id
+      FROM (SELECT DISTINCT parent_id AS id FROM bin WHERE parent_id IS NOT NULL ORDER BY id) AS named
+     CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
 ), locked AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, lane.served_at, lane.is_ahead
-      FROM jobs_lane AS lane
-     WHERE lane.id IN (SELECT id FROM ready)
-       AND lane.bin_id IN (SELECT wanted.id FROM wanted JOIN bin USING (id)
-                            WHERE parent_id IS NULL OR parent_id IN (SELECT id FROM bin))
-     ORDER BY lane.id
-       FOR NO KEY UPDATE SKIP LOCKED
+    SELECT lane.*
+      -- A bin without its parent would be of no use.
+      FROM (SELECT id, version FROM ready
+             WHERE bin_id IN (SELECT id FROM bin WHERE parent_id IS NULL OR parent_id IN (SELECT id FROM parent))
+             ORDER BY id) AS seen
+     CROSS JOIN LATERAL {_LANE_SEEN} AS lane
 )
 SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS scope,
        (SELECT policy_id FROM held) AS policy,
-       (SELECT coalesce(json_agg(id), '[]') FROM bin) AS bins,
+       (SELECT coalesce(json_agg(id), '[]') FROM (SELECT id FROM bin UNION ALL SELECT id FROM parent) AS held_bins) AS bins,
        (SELECT coalesce(json_agg(runnable), '[]') FROM runnable) AS jobs,
        (SELECT coalesce(json_agg(budget), '[]') FROM budget) AS budgets,
-       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at, ready.tag, locked.is_ahead)), '[]')
+       (SELECT coalesce(json_agg(json_build_array(locked.id, locked.bin_id, ready.job_id, locked.served_at, ready.tag, locked.is_ahead, locked.head, locked.version)), '[]')
           FROM locked JOIN ready USING (id)) AS lanes,
+       (SELECT coalesce(json_agg(id), '[]') FROM seeds) AS seeds,
+       (SELECT coalesce(json_object_agg(seed_id, first), '{{}}')
+          FROM (SELECT seed_id, min(ready_at) AS first FROM first_ahead GROUP BY seed_id) AS seen) AS seen_ahead,
+       (SELECT coalesce(json_object_agg(seed_id, first), '{{}}')
+          FROM (SELECT seed_id, min(ready_at) AS first FROM first_others GROUP BY seed_id) AS seen) AS seen_others,
        (SELECT json_object_agg(needed.tag, needed.workers)
           FROM (SELECT wanted.tag, json_agg(worker.id) AS workers
                   FROM (SELECT DISTINCT tag FROM ready WHERE tag <> '') AS wanted
@@ -155,7 +175,9 @@ class Held:
     """
     What a stuffing transaction holds: of a group whose seeds are all of one `policy`, or of none.
 
-    `bins` are those of the lanes, and the addresses above them. `budgets` are what jobs with a limit may still admit.
+    `bins` are those of the lanes, and the addresses above them. `heads` say of each lane from which number on something is due
+    in it. `budgets` are what jobs with a limit may still admit. `versions` and `bin_versions` are those of the states of lanes
+    and bins, the latter as far as they were read.
     """
 
     group: GroupHeld
@@ -166,6 +188,9 @@ class Held:
     budgets: dict[int, int]
     bins: list[int]
     lanes: list[LaneSeen]
+    heads: dict[int, int]
+    versions: dict[int, int]
+    bin_versions: dict[int, int] = field(default_factory=dict)
 
 
 def hold(
@@ -174,9 +199,11 @@ def hold(
     manager: uuid.UUID,
     group: GroupHeld,
     phases: Sequence[Phase],
+    front: Front | None = None,
     now: dt.datetime,
 ) -> Held:
     """Take the fences, and lock what is ready of the group's jobs in these phases."""
+    front = front or Front()
     row = cursor.execute(
         _HOLD,
         {
@@ -185,6 +212,7 @@ def hold(
             "epoch": group.epoch,
             "phases": list(phases),
             "cluster": CLUSTER_SCOPE,
+            **front.parameters([group.id]),
             "now": now,
         },
     ).fetchone()
@@ -193,6 +221,7 @@ def hold(
         raise FenceRefused("node", node=str(manager))
     if row.scope is None:
         raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
+    front.note(group.id, row.seeds, ahead=row.seen_ahead, others=row.seen_others, now=now)
     jobs = {facts["id"]: JobHeld(**{**facts, "scan": Scan(facts["scan"])}) for facts in row.jobs}
     return Held(
         group=group,
@@ -213,6 +242,8 @@ def hold(
                 workers=frozenset(uuid.UUID(worker) for worker in (row.tagged or {}).get(tag, ())) if tag else None,
                 is_ahead=is_ahead,
             )
-            for lane, bin_id, job, served, tag, is_ahead in row.lanes
+            for lane, bin_id, job, served, tag, is_ahead, _, _ in row.lanes
         ],
+        heads={lane: head for lane, *_, head, _ in row.lanes},
+        versions={lane: version for lane, *_, version in row.lanes},
     )

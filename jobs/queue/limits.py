@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.models import Bin
-from jobs.queue.addresses import put_below_addresses
+from jobs.queue.addresses import want_placed
 from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling import sources
@@ -67,8 +67,9 @@ def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
     cursor.execute(_BIND, facts)
     if before is not None:
         cursor.execute(_UNBIND, facts)
-    cursor.execute("SELECT bin_id FROM jobs_lane WHERE seed_id = %(seed)s", facts)
-    put_below_addresses(cursor, bins=[bin_id for (bin_id,) in cursor.fetchall()])
+    cursor.execute("SELECT policy_id FROM jobs_seed WHERE id = %(seed)s", facts)
+    ((policy_id,),) = cursor.fetchall()
+    want_placed(cursor, policy_id=policy_id)
 
 
 class Terms:
@@ -155,7 +156,7 @@ class InForce:
 
 
 _IN_FORCE: Final[LiteralString] = f"""
-SELECT {FACTS}, bin.open_requests,
+SELECT {FACTS}, state.open_requests,
        CASE WHEN bin.namespace IN ('address', 'policy')
             THEN (SELECT count(DISTINCT batch.worker_id)
                     FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
@@ -163,7 +164,7 @@ SELECT {FACTS}, bin.open_requests,
             ELSE (SELECT count(DISTINCT batch.worker_id)
                     FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
                    WHERE turn.closed_at IS NULL AND turn.bin_id = bin.id) END AS workers
-  FROM jobs_bin AS bin {BOUND}
+  FROM jobs_bin AS bin JOIN jobs_binstate AS state ON state.bin_id = bin.id {BOUND}
  WHERE bin.id = ANY(%(bins)s)
 """
 

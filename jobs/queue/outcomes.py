@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from jobs.connectors.repository.base import Ending, Outcome
 from jobs.lifecycle.document import Action, Stage
+from jobs.queue.arrays import Hashes
 from jobs.queue.columns import columns_of
 from jobs.queue.hops import HopRules
 from jobs.queue.recrawl import ANY_TIME, Intervals
@@ -197,7 +198,9 @@ class FlushPlan:
         self.new: list[New] = []
         self.again: list[Again] = []
         self.own: list[Own] = []
-        self.links: list[tuple[str, int, str, bool]] = []
+        # Who named what: the part of the `targets` that is theirs, by its first and last number.
+        self.links: list[tuple[str, int, int, int, bool]] = []
+        self.targets = Hashes()
         # Documents that wait, each with its gate.
         self.gated: dict[Key, str] = {}
         self.refunds: dict[int, int] = {}
@@ -268,8 +271,9 @@ class FlushPlan:
         if given_back:
             self.refunds[job.id] = self.refunds.get(job.id, 0) + 1
         if outcome.references is not None:
-            targets = "{" + ",".join([named.hash for named in outcome.references]) + "}"
-            self.links.append((key, job.id, targets, outcome.code == "REDIRECT"))
+            first = len(self.targets) + 1
+            self.targets.extend([named.hash for named in outcome.references])
+            self.links.append((key, job.id, first, len(self.targets), outcome.code == "REDIRECT"))
 
     def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals) -> NextLook:
         changed_at = self.now if outcome.ending == Ending.INDEXED or row.changed_at is None else row.changed_at
@@ -431,7 +435,8 @@ class FlushPlan:
             ("own", _OWN_COLUMNS, self.own),
         ):
             facts |= columns_of(rows, tuple(f"{prefix}_{name}" for name in names))
-        facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_targets", "link_redirects"))
+        facts |= columns_of(self.links, ("link_hashes", "link_jobs", "link_firsts", "link_lasts", "link_redirects"))
+        facts["link_targets"] = self.targets
         facts |= {"refund_jobs": list(self.refunds), "refund_amounts": list(self.refunds.values())}
         moved = [(*key, amount) for key, amount in self.counts.items() if amount]
         names = ("jobs", "lanes", "runs", "measures", "stages", "outcomes", "codes", "amounts")

@@ -98,7 +98,9 @@ def _rule(rule: _Rule, zone: ZoneInfo) -> RuleTerms:
 
 
 def _numbers(said: _Policy | _Rule) -> Numbers:
-    return Numbers(said.open_requests, said.min_gap, _rate(said.starts, said.period), said.bytes_per_second)
+    # Out of JSON whole seconds come as an int, and PostgreSQL takes no list of both.
+    min_gap = None if said.min_gap is None else float(said.min_gap)
+    return Numbers(said.open_requests, min_gap, _rate(said.starts, said.period), said.bytes_per_second)
 
 
 def _total(said: _Policy | _Rule) -> Numbers:

@@ -14,12 +14,13 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
+from jobs.queue.floor import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.order import FRESH, KEPT
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed
-from jobs.queue.wake import sweep_lanes
+from jobs.queue.wake import Sweep
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.fences import TermHeld, hold_node, hold_term
 
@@ -32,7 +33,7 @@ _BATCHES_A_CHUNK: Final = 20
 
 OFFERED_OF_STOPPED_JOBS: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch
- WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND EXISTS (
+ WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH} AND EXISTS (
        SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
         WHERE item.batch_id = batch.id
           AND (NOT {RUNNABLE} OR job.phase NOT IN ('active', 'shutting_down', 'deleting')))
@@ -76,11 +77,12 @@ WITH back AS (
 {_COUNT_BACK}"""
 # Locks: Lane by id. Where documents are processed too, these do not wait.
 _PUT_OFF_LANES: Final[LiteralString] = """
-UPDATE jobs_lane SET ready_at = CASE WHEN locked.is_processed THEN least(ready_at, %(until)s) ELSE %(until)s END
-  FROM (SELECT lane.id, job.phase = 'active' AS is_processed
-          FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
-         WHERE lane.id = ANY(%(lanes)s) ORDER BY lane.id FOR NO KEY UPDATE OF lane) AS locked
- WHERE jobs_lane.id = locked.id
+UPDATE jobs_lanestate AS lane
+   SET ready_at = CASE WHEN locked.is_processed THEN least(ready_at, %(until)s) ELSE %(until)s END, version = version + 1
+  FROM (SELECT lane.lane_id, job.phase = 'active' AS is_processed
+          FROM jobs_lanestate AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
+         WHERE lane.lane_id = ANY(%(lanes)s) ORDER BY lane.lane_id FOR NO KEY UPDATE OF lane) AS locked
+ WHERE lane.lane_id = locked.lane_id
 """
 _LOSE: Final[LiteralString] = f"""
 WITH back AS (
@@ -101,17 +103,17 @@ WITH back AS (
 {_COUNT_BACK}"""
 # Locks: Lane by id, in a statement of its own after the commit of the documents.
 _WAKE_LANES: Final[LiteralString] = """
-UPDATE jobs_lane SET ready_at = %(now)s, head = 0
-  FROM (SELECT id FROM jobs_lane WHERE id = ANY(%(lanes)s) ORDER BY id FOR NO KEY UPDATE) AS locked
- WHERE jobs_lane.id = locked.id
+UPDATE jobs_lanestate AS lane SET ready_at = %(now)s, head = 0, version = version + 1
+  FROM (SELECT lane_id FROM jobs_lanestate WHERE lane_id = ANY(%(lanes)s) ORDER BY lane_id FOR NO KEY UPDATE) AS locked
+ WHERE lane.lane_id = locked.lane_id
 """
 
 _BINS_OF_TURNS: Final[LiteralString] = """
-    SELECT id FROM jobs_bin
-     WHERE id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
+    SELECT bin_id AS id FROM jobs_binstate
+     WHERE bin_id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
                    UNION SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
                           WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
-     ORDER BY id
+     ORDER BY bin_id
        FOR NO KEY UPDATE"""
 # Locks: Bin by id (of the turns that close, and of their parents), then Turn.
 _CLOSE_TURNS: Final[LiteralString] = f"""
@@ -122,8 +124,8 @@ WITH bins AS MATERIALIZED ({_BINS_OF_TURNS}
      WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL AND bin_id IN (SELECT id FROM bins)
     RETURNING bin_id, requests, gap, bytes_per_second, parents
 )
-UPDATE jobs_bin AS bin
-   SET open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
+UPDATE jobs_binstate AS bin
+   SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
        closed_at = clock_timestamp(),
        not_before = CASE WHEN %(used)s
                          THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.gap))
@@ -136,18 +138,18 @@ UPDATE jobs_bin AS bin
                        greatest((above.pace ->> 0)::float, CASE WHEN above.pace ->> 1 IS NOT NULL THEN {BYTES_WINDOW} END)
                   FROM closed CROSS JOIN LATERAL jsonb_each(closed.parents) AS above(id, pace)) AS used(bin_id, requests, gap)
          GROUP BY bin_id) AS freed
- WHERE bin.id = freed.bin_id
+ WHERE bin.bin_id = freed.bin_id
 """
 # Locks: Bin by id, those of the batches' open turns and their parents; before Batch, in the order of locks.
 _LOCK_BINS: Final[LiteralString] = _BINS_OF_TURNS
 # Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
 # last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
-HELD_BY_LOST_WORKERS: Final[LiteralString] = """
+HELD_BY_LOST_WORKERS: Final[LiteralString] = f"""
 WITH held AS (
-    SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent'
+    SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent' AND id >= {LOWEST_BATCH}
      UNION
     SELECT batch.id, batch.worker_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
-     WHERE turn.closed_at IS NULL AND batch.node_scope = %(scope)s AND batch.state = 'done'
+     WHERE turn.closed_at IS NULL AND turn.id >= {LOWEST_TURN} AND batch.node_scope = %(scope)s AND batch.state = 'done'
 )
 SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_id
  WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
@@ -157,7 +159,7 @@ SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_i
 # the tag; or the turns that they follow have ended, so their bins stand still, and it has found no room for them since.
 KEPT_IN_VAIN: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
- WHERE batch.node_scope = %(scope)s AND batch.state = 'available'
+ WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH}
    AND (batch.worker_id IS NOT NULL OR batch.tag <> '' AND NOT EXISTS (
            SELECT FROM nodes_node AS tagged
             WHERE tagged.scope = batch.node_scope AND tagged.kind = 'worker' AND tagged.status = 'running'
@@ -174,6 +176,9 @@ SELECT DISTINCT follower.batch_id
   JOIN jobs_batch AS batch ON batch.id = follower.batch_id AND batch.state = 'available'
  WHERE turn.batch_id = ANY(%(batches)s)
 """
+_SENT: Final[LiteralString] = (
+    f"SELECT id FROM jobs_batch WHERE worker_id = %s AND state = 'sent' AND id >= {LOWEST_BATCH}"
+)
 _GROUPS: Final[LiteralString] = "SELECT DISTINCT group_id FROM jobs_batch WHERE id = ANY(%(batches)s)"
 
 
@@ -229,7 +234,7 @@ def _return_claims(
 
 def batches_of(connection: psycopg.Connection[Any], *, worker: uuid.UUID) -> set[int]:
     """The batches that are out at this worker, as the database has it."""
-    rows = connection.execute("SELECT id FROM jobs_batch WHERE worker_id = %s AND state = 'sent'", (worker,))
+    rows = connection.execute(_SENT, (worker,))
     return {row[0] for row in rows}
 
 
@@ -308,18 +313,27 @@ def release_of_lost_workers(
     between leaves the rest to the next one.
     """
     released = 0
+    groups: set[int] = set()
     while enough is None or released < enough:
         batches = [
             row[0] for row in connection.execute(f"{HELD_BY_LOST_WORKERS} LIMIT {_BATCHES_A_CHUNK}", {"scope": scope})
         ]
         if not batches:
             break
-        released += _lose(connection, batches=batches, term=term, now=now)
+        documents, of_groups = _lose(connection, batches=batches, term=term, now=now)
+        released += documents
+        groups |= of_groups
+    if groups:
+        # A flush wakes the lanes that it filled after its commit: its worker may have died in between.
+        Sweep().look_at_all(connection, groups=sorted(groups), now=now)
     return released
 
 
 @retried
-def _lose(connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime) -> int:
+def _lose(
+    connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime
+) -> tuple[int, set[int]]:
+    """Give back what these batches hold; returns how many documents, and of which groups."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         # The bins first: they reopen a gap after this moment, as a request may have gone out just now.
@@ -328,13 +342,11 @@ def _lose(connection: psycopg.Connection[Any], *, batches: list[int], term: Term
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _LOSE)
-        groups = [row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})]
+        groups = {row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})}
     _wake(connection, rows, now=now)
-    # A flush wakes the lanes that it filled after its commit: its worker may have died in between.
-    sweep_lanes(connection, groups=groups, within=None, now=now)
     if followers:
         withdraw(connection, batches=followers, now=now)
-    return len(rows)
+    return len(rows), groups
 
 
 def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:

@@ -20,8 +20,11 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Batch, Bin
+from jobs.queue.floor import LOWEST_TURN
+from jobs.queue.front import Front
 from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.limits import BOUND, FACTS, Terms
+from jobs.queue.newest import SKIPPING, newest
 from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
 from jobs.queue.runnable import RUNNABLE
@@ -41,17 +44,18 @@ _RIPENED_A_PASS: Final = 1000
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
 # here: a batch of this scope that followed it would be for somebody who may not take it.
 _BINS: Final[LiteralString] = f"""
-SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.closed_at, bin.is_known, bin.open_requests,
+SELECT {FACTS}, state.not_before, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
        bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
        rival.priority AS rival_priority, rival.served_at AS rival_served_at
-  FROM jobs_bin AS bin {BOUND}
+  FROM jobs_bin AS bin
+ CROSS JOIN LATERAL {newest("version, not_before, closed_at, open_requests", of="bin", number="bin.id")} AS state {BOUND}
   LEFT JOIN LATERAL (
        SELECT json_agg(json_build_array(turn.id,
                        CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END,
                        EXISTS (SELECT FROM jobs_turn AS next WHERE next.follows_id = turn.id AND next.closed_at IS NULL)
               ) ORDER BY turn.id) AS turns
          FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
-        WHERE turn.bin_id = bin.id AND turn.closed_at IS NULL) AS open ON true
+        WHERE turn.bin_id = bin.id AND turn.closed_at IS NULL AND turn.id >= {LOWEST_TURN}) AS open ON true
   LEFT JOIN LATERAL (
        SELECT sum(turn.documents) AS documents,
               json_agg(DISTINCT CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END)
@@ -60,30 +64,37 @@ SELECT {FACTS}, bin.not_before, bin.back_off_until, bin.back_off_level, bin.clos
         WHERE bin.namespace IN ('address', 'policy') AND turn.closed_at IS NULL AND turn.parents IS NOT NULL
           AND turn.parents ? bin.id::text) AS below ON true
   LEFT JOIN LATERAL (
-       SELECT job.priority, lane.served_at
+       SELECT job.priority, ready.served_at
          FROM jobs_lane AS lane
          JOIN jobs_seed AS seed ON seed.id = lane.seed_id AND seed.group_id IS DISTINCT FROM %(group)s
          JOIN jobs_throttlegroup AS held ON held.id = seed.group_id AND held.state = 'owned'
          JOIN jobs_job AS job ON job.id = seed.job_id
-        WHERE lane.bin_id = bin.id AND lane.ready_at <= %(now)s
+        CROSS JOIN LATERAL {newest("ready_at, served_at", of="lane", number="lane.id")} AS ready
+        -- Nobody looks for rivals where there are none.
+        WHERE (SELECT count(*) FROM jobs_throttlegroup WHERE state = 'owned') > 1
+          AND lane.bin_id = bin.id AND ready.ready_at <= %(now)s
           AND job.phase = 'active' AND {RUNNABLE}
-        ORDER BY job.priority, lane.served_at NULLS FIRST
+        ORDER BY job.priority, ready.served_at NULLS FIRST
         LIMIT 1) AS rival ON true
  WHERE bin.id = ANY(%(bins)s)
 """
 # Of each policy with limits of all its bins together, the bin that stands for them. Locks: the rows that it inserts; and
 # Bin by id, skipping what is locked.
 _MAKE_TOTALS: Final[LiteralString] = """
-INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
-SELECT 'policy', name, 0, true, 0, 0 FROM unnest(%(names)s::text[]) AS policy(name)
- WHERE NOT EXISTS (SELECT FROM jobs_bin AS made WHERE made.namespace = 'policy' AND made.name = policy.name)
- ORDER BY name
-ON CONFLICT (namespace, name) DO NOTHING
+WITH made AS (
+    INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+    SELECT 'policy', name, 0, true FROM unnest(%(names)s::text[]) AS policy(name)
+     WHERE NOT EXISTS (SELECT FROM jobs_bin AS made WHERE made.namespace = 'policy' AND made.name = policy.name)
+     ORDER BY name
+    ON CONFLICT (namespace, name) DO NOTHING
+    RETURNING id
+)
+INSERT INTO jobs_binstate (bin_id) SELECT id FROM made
 """
-_HOLD_TOTALS: Final[LiteralString] = """
-SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s)
- ORDER BY id
-   FOR NO KEY UPDATE SKIP LOCKED
+_HOLD_TOTALS: Final[LiteralString] = f"""
+SELECT named.id
+  FROM (SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s) ORDER BY id) AS named
+ CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
 """
 
 # The best due documents of each lane, until there are enough: the lanes are read one after the other. Meanwhile two sorts of others get their number, for the next pass: those
@@ -93,9 +104,9 @@ SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(names)s)
 _DOCUMENTS: Final[LiteralString] = f"""
 WITH wanted AS (
     SELECT wanted.*, string_to_array(rechecks, ',')::int[] AS stages
-      FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(runs)s::int[], %(counts)s::int[], %(below)s::bigint[],
-                  %(rechecks)s::text[])
-           WITH ORDINALITY AS wanted(lane_id, job_id, run_no, count, below, rechecks, place)
+      FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(runs)s::int[], %(counts)s::int[], %(heads)s::bigint[],
+                  %(below)s::bigint[], %(rechecks)s::text[])
+           WITH ORDINALITY AS wanted(lane_id, job_id, run_no, count, head, below, rechecks, place)
 ), due AS (
     SELECT * FROM (
         SELECT due.*, {AGAIN} AS number, wanted.run_no AS this_run
@@ -142,7 +153,7 @@ SELECT * FROM (
            SELECT hash, job_id, seq, losses, admitted_run
              FROM jobs_queueitem AS due
             WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = 0 AND seq IS NOT NULL
-              AND seq >= (SELECT head FROM jobs_lane WHERE id = wanted.lane_id) AND seq < wanted.below
+              AND seq >= wanted.head AND seq < wanted.below
               AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
                                WHERE other.hash = due.hash AND other.job_id <> due.job_id AND other.stage IN (1, 3, 4))
             ORDER BY seq LIMIT wanted.count
@@ -188,11 +199,12 @@ WITH offered AS ({OFFER}), claimed AS (
                          %(turn_gaps)s::float[], %(turn_bytes)s::float[], %(turn_parents)s::jsonb[],
                          %(turn_denied)s::bool[], %(turn_trials)s::bool[])
 ), opened AS (
-    UPDATE jobs_bin AS bin
-       SET open_turns = bin.open_turns + turns, open_requests = bin.open_requests + requests
-      FROM unnest(%(opened_bins)s::bigint[], %(opened_turns)s::int[], %(opened_requests)s::int[])
-           AS more(bin_id, turns, requests)
-     WHERE bin.id = more.bin_id
+    UPDATE jobs_binstate AS state
+       SET open_turns = state.open_turns + turns, open_requests = state.open_requests + requests,
+           version = state.version + 1
+      FROM unnest(%(opened_bins)s::bigint[], %(opened_versions)s::bigint[], %(opened_turns)s::int[], %(opened_requests)s::int[])
+           AS more(bin_id, version, turns, requests)
+     WHERE state.bin_id = more.bin_id AND state.version = more.version
 ), counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
     SELECT job_id, lane_id, run_no, 'stage', stage, 0, '', amount
@@ -204,13 +216,14 @@ WITH offered AS ({OFFER}), claimed AS (
       FROM unnest(%(budget_jobs)s::bigint[], %(budget_amounts)s::bigint[]) AS spent(job_id, amount)
      WHERE budget.job_id = spent.job_id
 )
-UPDATE jobs_lane AS lane
+UPDATE jobs_lanestate AS lane
    SET ready_at = left_at.ready_at, head = coalesce(left_at.head, lane.head),
-       served_at = CASE WHEN left_at.served THEN %(now)s ELSE lane.served_at END, is_ahead = left_at.is_ahead
-  FROM unnest(%(left_lanes)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[],
+       served_at = CASE WHEN left_at.served THEN %(now)s ELSE lane.served_at END, is_ahead = left_at.is_ahead,
+       version = lane.version + 1
+  FROM unnest(%(left_lanes)s::bigint[], %(left_versions)s::bigint[], %(left_ready)s::timestamptz[], %(left_heads)s::bigint[], %(left_served)s::bool[],
               %(left_ahead)s::bool[])
-       AS left_at(lane_id, ready_at, head, served, is_ahead)
- WHERE lane.id = left_at.lane_id
+       AS left_at(lane_id, version, ready_at, head, served, is_ahead)
+ WHERE lane.lane_id = left_at.lane_id AND lane.version = left_at.version
 """
 
 _NEVER: Final = 1 << 62
@@ -225,6 +238,7 @@ def stuff(
     room: int,
     workers: int,
     keepers: Sequence[uuid.UUID] = (),
+    front: Front | None = None,
     now: dt.datetime,
 ) -> Stuffed:
     """
@@ -236,7 +250,7 @@ def stuff(
         FenceRefused: the manager was marked failed, or the group is no longer its own.
     """
     with implicit_transaction(connection) as cursor:
-        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], now=now)
+        held = hold(cursor, manager=manager, group=group, phases=[Phase.ACTIVE], front=front, now=now)
         if not held.lanes or room <= 0:
             return Stuffed()
         bins, parents = _read_bins(cursor, held, now=now)
@@ -264,6 +278,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
     bins: list[BinSeen] = []
     parents: list[ParentSeen] = []
     for row in rows:
+        held.bin_versions[row.id] = row.version
         limits = terms.of_bin(row)
         if row.namespace in {Bin.ADDRESS, Bin.POLICY}:
             parents.append(
@@ -370,6 +385,7 @@ def _add_documents(
             "runs": [jobs[lanes[lane].job_id].run_no for lane in wants],
             # One more shows whether the lane has more.
             "counts": [count + 1 for count in wants.values()],
+            "heads": [held.heads[lane] for lane in wants],
             "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
             "rechecks": [RECHECKED[jobs[lanes[lane].job_id].scan] for lane in wants],
             "most_batches": len(turns),
@@ -475,6 +491,7 @@ def _offer(
                 "turn_denied": [plan.limits.denied for _, plan, _ in rows],
                 "turn_trials": [plan.is_trial for _, plan, _ in rows],
                 "opened_bins": list(opened),
+                "opened_versions": [held.bin_versions[bin_id] for bin_id in opened],
                 "opened_turns": [turns for turns, _ in opened.values()],
                 "opened_requests": [requests for _, requests in opened.values()],
                 "count_jobs": [plan.lane.job_id for _, plan, _ in rows],
@@ -484,6 +501,7 @@ def _offer(
                 "budget_jobs": list(admitted),
                 "budget_amounts": list(admitted.values()),
                 "left_lanes": [lane.id for lane in left],
+                "left_versions": [held.versions[lane.id] for lane in left],
                 "left_ready": [lane.ready_at for lane in left],
                 "left_heads": [lane.head for lane in left],
                 "left_served": [lane.is_served for lane in left],

@@ -92,8 +92,8 @@ UPDATE jobs_queueitem AS item
 # Lanes that gave nothing sleep, but for those of whose documents none could be had: another job holds them just
 # now, or a flush. Locks: nothing more, the lanes are held.
 _PARK: Final[LiteralString] = f"""
-UPDATE jobs_lane AS lane
-   SET served_at = %(now)s,
+UPDATE jobs_lanestate AS lane
+   SET version = lane.version + 1, served_at = %(now)s,
        ready_at = CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
                                      WHERE item.lane_id = empty.lane_id AND item.run_no < empty.before
                                        AND item.stage IN (0, 2, 5))
@@ -104,7 +104,7 @@ UPDATE jobs_lane AS lane
                        THEN %(soon)s::timestamptz END
   FROM unnest(%(lanes)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
        AS empty(lane_id, before, run_no, takes_out)
- WHERE lane.id = empty.lane_id
+ WHERE lane.lane_id = empty.lane_id
 """
 
 

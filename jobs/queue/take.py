@@ -17,6 +17,8 @@ import psycopg
 from jobs.connectors.repository.base import Document
 from jobs.queue.addresses import HOLDS_FOR_ADDRESSES
 from jobs.queue.carried import merged
+from jobs.queue.floor import LOWEST_BATCH
+from jobs.queue.newest import WAITING, newest
 from jobs.queue.rows import named_rows
 from nodes.fences import FenceRefused
 
@@ -25,21 +27,26 @@ _DEADLINE: Final = dt.timedelta(minutes=10)
 # How long the worker that keeps a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
 
-# The batches that are kept for this worker, or of bins that it keeps, and of others its share: the oldest, as many as
-# there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
-# turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked.
+# The batches that follow turns of this worker, then those of bins that it keeps, and of others its share: the oldest, as
+# many as there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
+# turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked; then Lane by id: nobody who holds a lane waits for
+# a batch that is offered.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
 ), kept AS MATERIALIZED (
-    SELECT id, documents, kind FROM jobs_batch
-     WHERE state = 'available' AND node_scope = (SELECT scope FROM node)
+    SELECT id, documents, kind,
+           -- First what keeps a pace going, then what follows a turn of no pace, then what is new.
+           CASE WHEN worker_id IS NULL THEN 2
+                WHEN EXISTS (SELECT FROM jobs_turn WHERE batch_id = jobs_batch.id AND gap > 0) THEN 0 ELSE 1 END AS turn
+      FROM jobs_batch
+     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND id >= {LOWEST_BATCH}
        AND (worker_id = %(worker)s OR worker_id IS NULL AND preferred = %(worker)s) AND kind <> ALL(%(not_mine)s)
-     ORDER BY id LIMIT 64
+     ORDER BY worker_id IS NULL, id LIMIT 64
        FOR NO KEY UPDATE SKIP LOCKED
 ), open AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
-     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL
+     WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL AND id >= {LOWEST_BATCH}
        AND kind <> ALL(%(not_mine)s) AND (tag = '' OR tag = ANY((SELECT tags FROM node)::text[]))
        -- What another one keeps, if he does not come for it; where bins are kept strictly, if he is gone.
        AND (preferred IS NULL OR preferred <> %(worker)s AND CASE WHEN %(strict)s
@@ -50,10 +57,10 @@ WITH node AS MATERIALIZED (
                    SELECT count(*) FROM nodes_node AS other, node
                     WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))))
               FROM jobs_batch
-             WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL)
+             WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL AND id >= {LOWEST_BATCH})
        FOR NO KEY UPDATE SKIP LOCKED
 ), offered AS (
-    SELECT 0 AS turn, id, documents, kind FROM kept UNION ALL SELECT 1, id, documents, kind FROM open
+    SELECT turn, id, documents, kind FROM kept UNION ALL SELECT 3, id, documents, kind FROM open
 ), within AS (
     -- Of each kind as much as its pool holds; one batch always.
     SELECT turn, id, documents
@@ -61,19 +68,33 @@ WITH node AS MATERIALIZED (
       LEFT JOIN unnest(%(kinds)s::text[], %(pools)s::int[]) AS pool(limited, size) ON pool.limited = kind
      WHERE size IS NULL OR of_kind <= size OR of_kind = documents
 ), fitting AS (
-    SELECT id FROM (SELECT id, documents, sum(documents) OVER (ORDER BY turn, id) AS total FROM within) AS running
-     WHERE total <= %(room)s OR (%(idle)s AND total = documents)
+    SELECT id FROM (SELECT turn, id, documents, sum(documents) OVER (ORDER BY turn, id) AS total FROM within) AS running
+     WHERE total <= %(room)s - CASE turn WHEN 0 THEN 0 ELSE %(reserved)s END OR (%(idle)s AND total = documents)
 ), taken AS (
     UPDATE jobs_batch AS batch
        SET state = 'sent', worker_id = %(worker)s, sent_at = clock_timestamp(), deadline = clock_timestamp() + %(deadline)s
       FROM fitting WHERE batch.id = fitting.id
     RETURNING batch.id, batch.kind
+), item AS MATERIALIZED (
+    SELECT taken.kind, item.*
+      FROM taken JOIN jobs_queueitem AS item ON item.batch_id = taken.id
+), lane AS MATERIALIZED (
+    -- Each once, and not for each of its documents.
+    SELECT state.*, named.has_turns
+      FROM (SELECT lane_id, bool_or(kind = 'process') AS has_turns FROM item GROUP BY lane_id) AS named
+     CROSS JOIN LATERAL {newest("lane_id AS id, version, seed_id, ready_at", of="lane", number="named.lane_id")} AS state
+), sleeping AS MATERIALIZED (
+    SELECT seen.id, seen.version
+      FROM (SELECT id, version FROM lane WHERE has_turns AND ready_at > %(now)s ORDER BY id) AS seen
+     CROSS JOIN LATERAL {newest("", of="lane", number="seen.id", since="seen.version", lock=WAITING)} AS held
 ), woken AS (
     -- A turn that is out can be followed, so its lane is looked at again.
-    UPDATE jobs_lane SET ready_at = %(now)s
-     WHERE id IN (SELECT lane_id FROM jobs_turn WHERE batch_id IN (SELECT id FROM taken)) AND ready_at > %(now)s
+    UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, %(now)s), version = lane.version + 1 FROM sleeping
+     WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
+), job AS MATERIALIZED (
+    SELECT id, run_no, specification_version, carries FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
 ), document AS (
-    SELECT taken.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
+    SELECT item.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
            item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
            item.seq, job.run_no, lane.seed_id, job.specification_version, job.carries,
            CASE WHEN job.carries
@@ -91,10 +112,7 @@ WITH node AS MATERIALIZED (
                        WHERE link.job_id = item.job_id AND output.connector <> 'null')
                 THEN item.version ELSE '' END AS version,
            item.validators
-      FROM taken
-      JOIN jobs_queueitem AS item ON item.batch_id = taken.id
-      JOIN jobs_lane AS lane ON lane.id = item.lane_id
-      JOIN jobs_job AS job ON job.id = item.job_id
+      FROM item JOIN lane ON lane.id = item.lane_id JOIN job ON job.id = item.job_id
 )
 SELECT (SELECT count(*) FROM node) AS nodes,
        (SELECT coalesce(json_agg(json_build_object(
@@ -104,15 +122,17 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                    'is_denied', turn.is_denied, 'is_trial', turn.is_trial,
                    'wants_address', CASE WHEN NOT bin.is_known AND bin.address = '' AND NOT turn.is_denied
                                          THEN {HOLDS_FOR_ADDRESSES} ELSE false END,
-                   'wait', extract(epoch FROM greatest(bin.not_before, bin.back_off_until) - clock_timestamp())::float,
+                   'wait', extract(epoch FROM greatest(state.not_before, bin.back_off_until) - clock_timestamp())::float,
                    'parents', (SELECT json_agg(json_build_array(
                                       above.id, pace -> 0, pace -> 1,
-                                      extract(epoch FROM greatest(above.not_before, above.back_off_until)
+                                      extract(epoch FROM greatest(state.not_before, above.back_off_until)
                                                          - clock_timestamp())::float))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
-                                 JOIN jobs_bin AS above ON above.id = given.id::bigint)
+                                 JOIN jobs_bin AS above ON above.id = given.id::bigint
+                                CROSS JOIN LATERAL {newest("not_before", of="bin", number="above.id")} AS state)
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
+         CROSS JOIN LATERAL {newest("not_before", of="bin", number="bin.id")} AS state
          WHERE turn.batch_id IN (SELECT id FROM taken)) AS turns,
        document.*
   FROM (SELECT 1) AS always LEFT JOIN document ON true
@@ -196,12 +216,14 @@ def take(
     room: int,
     idle: bool,
     pools: Mapping[str, int] = MappingProxyType({}),
+    reserved: int = 0,
     strict: bool = False,
     now: dt.datetime,
 ) -> Taken:
     """
     Take the oldest batches that fit into `room` documents; one at least when the worker is `idle`.
 
+    What follows turns of this worker comes first, and so much of the room is `reserved` for what follows turns with a pace.
     `pools` say of kinds of batches how many documents of the kind are taken at once; 0 is none. A `strict` worker
     takes nothing of bins that another one keeps while that one runs.
 
@@ -214,6 +236,7 @@ def take(
             {
                 "worker": worker,
                 "room": room,
+                "reserved": reserved,
                 "idle": idle,
                 "kinds": list(pools),
                 "pools": list(pools.values()),

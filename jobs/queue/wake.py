@@ -1,5 +1,5 @@
 """
-Wake-ups: a notification that something may be ready, and a look at lanes whose wake-up was lost.
+Wake-ups: a notification that something may be ready, and a look for lanes whose wake-up was lost.
 
 A NOTIFY inside a commit takes a lock for the whole instance, so nothing here runs inside one of the
 queue's transactions: it follows their commit, merged by the loop that sends it. Everybody also polls,
@@ -12,47 +12,134 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.queue.newest import SKIPPING, newest
 from jobs.queue.order import FIRST_FRESH
+from jobs.queue.rows import named_rows
 
-# Lanes that went dormant not long ago (or whenever) and hold something all the same: a wake-up was lost.
-_SWEEP: Final[LiteralString] = """
-WITH lost AS MATERIALIZED (
-    SELECT lane.id
+# So many lanes are looked at in a pass, at most: of those that went to sleep lately, and of all in their turn.
+_LATELY_A_PASS: Final = 650
+_IN_TURN_A_PASS: Final = 350
+# A lane that was served so lately may have gone to sleep while a flush that filled it saw it awake. Before a second has
+# gone by, that flush may not have committed yet.
+_LATELY: Final = dt.timedelta(seconds=10)
+_SETTLED: Final = dt.timedelta(seconds=1)
+# Who looks again sooner finds nothing new.
+_BREATH: Final = dt.timedelta(seconds=1)
+
+# The documents of a lane are not looked for unless it sleeps. Locks: Lane by id, skipping what is locked.
+_SWEEP: Final[LiteralString] = f"""
+WITH seeds AS MATERIALIZED (
+    SELECT seed.id, job.run_no, budget.job_id IS NOT NULL AS is_full
       FROM jobs_seed AS seed
-      JOIN jobs_lane AS lane ON lane.seed_id = seed.id
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
-     WHERE seed.group_id = ANY(%(groups)s) AND lane.ready_at IS NULL
-       AND (%(within)s::interval IS NULL OR coalesce(lane.served_at, %(now)s) > %(now)s - %(within)s)
-       AND (EXISTS (SELECT FROM jobs_queueitem AS item
-                     WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0 AND item.seq IS NOT NULL
-                       AND (budget.job_id IS NULL OR item.seq < %(first_fresh)s))
-            OR EXISTS (SELECT FROM jobs_queueitem AS item
-                        WHERE item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage IN (0, 2)
-                          AND item.check_time IS NOT NULL))
-     ORDER BY lane.id
-       FOR NO KEY UPDATE OF lane SKIP LOCKED
+     WHERE seed.group_id = ANY(%(groups)s)
+), lately AS MATERIALIZED (
+    SELECT lane.id, seeds.run_no, seeds.is_full, lane.served_at
+      FROM seeds CROSS JOIN LATERAL (
+           SELECT lane_id AS id, served_at FROM jobs_lanestate
+            WHERE seed_id = seeds.id AND ready_at IS NULL AND served_at > %(since)s AND served_at <= %(until)s
+            ORDER BY served_at NULLS FIRST FETCH FIRST {_LATELY_A_PASS} ROWS WITH TIES) AS lane
+     ORDER BY lane.served_at FETCH FIRST {_LATELY_A_PASS} ROWS WITH TIES
+), in_turn AS MATERIALIZED (
+    SELECT lane.id, next.run_no, next.is_full, next.id AS seed_id, lane.bin_id
+      FROM (SELECT * FROM seeds WHERE id >= %(seed)s ORDER BY id) AS next CROSS JOIN LATERAL (
+           -- Both columns as one range: only the index of both is in this order, however lanes are shared out among seeds.
+           SELECT id, bin_id FROM jobs_lane
+            WHERE (seed_id, bin_id) > (next.id, CASE WHEN next.id = %(seed)s THEN %(bin)s ELSE 0 END::bigint)
+              AND (seed_id, bin_id) < (next.id + 1, 0::bigint)
+            ORDER BY seed_id, bin_id LIMIT %(in_turn)s) AS lane
+     ORDER BY next.id, lane.bin_id LIMIT %(in_turn)s
+), filled AS MATERIALIZED (
+    -- Asked with EXISTS, all that waits may be read at once, whoever's it is.
+    SELECT id
+      FROM (SELECT id, run_no, is_full FROM lately
+             UNION
+            SELECT in_turn.id, run_no, is_full FROM in_turn
+             CROSS JOIN LATERAL {newest("ready_at", of="lane", number="in_turn.id")} AS state
+             WHERE ready_at IS NULL) AS asleep
+     WHERE coalesce((SELECT true FROM jobs_queueitem AS item
+                      WHERE item.lane_id = asleep.id AND item.run_no = asleep.run_no AND item.stage = 0
+                        AND item.seq IS NOT NULL AND (NOT asleep.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
+                    (SELECT true FROM jobs_queueitem AS item
+                      WHERE item.lane_id = asleep.id AND item.run_no = asleep.run_no AND item.stage IN (0, 2)
+                        AND item.check_time IS NOT NULL LIMIT 1))
+), lost AS MATERIALIZED (
+    SELECT seen.id, seen.version
+      FROM (SELECT state.* FROM filled
+             CROSS JOIN LATERAL {newest("lane_id AS id, version", of="lane", number="filled.id")} AS state
+             ORDER BY id) AS seen
+     CROSS JOIN LATERAL {newest("ready_at", of="lane", number="seen.id", since="seen.version", lock=SKIPPING)} AS held
+     WHERE held.ready_at IS NULL
+), woken AS (
+    UPDATE jobs_lanestate AS lane SET ready_at = %(now)s, head = 0, version = lane.version + 1 FROM lost
+     WHERE lane.lane_id = lost.id AND lane.version >= lost.version
+    RETURNING 1
 )
-UPDATE jobs_lane SET ready_at = %(now)s, head = 0 FROM lost WHERE jobs_lane.id = lost.id
+SELECT (SELECT count(*) FROM woken) AS woken,
+       (SELECT count(*) >= {_LATELY_A_PASS} FROM lately) AS were_many,
+       (SELECT max(served_at) FROM lately) AS last_served,
+       (SELECT count(*) >= %(in_turn)s FROM in_turn) AS goes_on, last.seed_id, last.bin_id
+  FROM (SELECT 1) AS always
+  LEFT JOIN (SELECT seed_id, bin_id FROM in_turn ORDER BY seed_id DESC, bin_id DESC LIMIT 1) AS last ON true
 """
 # Locks: Lane by id.
 _WAKE_JOB: Final[LiteralString] = """
-UPDATE jobs_lane SET ready_at = %(now)s, head = 0
-  FROM (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+UPDATE jobs_lanestate AS lane SET ready_at = %(now)s, head = 0
+  FROM (SELECT state.lane_id
+          FROM jobs_seed AS seed JOIN jobs_lane ON jobs_lane.seed_id = seed.id
+          JOIN jobs_lanestate AS state ON state.lane_id = jobs_lane.id
          WHERE seed.job_id = %(job)s
-         ORDER BY lane.id
-           FOR NO KEY UPDATE OF lane) AS held
- WHERE jobs_lane.id = held.id
+         ORDER BY state.lane_id
+           FOR NO KEY UPDATE OF state) AS held
+ WHERE lane.lane_id = held.lane_id
 """
 
 
-def sweep_lanes(
-    connection: psycopg.Connection[Any], *, groups: Sequence[int], within: dt.timedelta | None, now: dt.datetime
-) -> int:
-    """Wake lanes of these groups that went dormant `within` this time (or ever) though something is left in them."""
-    return connection.execute(
-        _SWEEP, {"groups": list(groups), "within": within, "now": now, "first_fresh": FIRST_FRESH}
-    ).rowcount
+class Sweep:
+    """
+    Looks for lanes that sleep though something is left in them, some at a time.
+
+    Two ways: lanes that were handed something lately are looked at once, soon after; and all lanes of the groups in turn,
+    from the first seed on, round after round. Where it has come is known to this process only: another one
+    begins anew.
+    """
+
+    def __init__(self) -> None:
+        # The lane that was looked at last in the round, by seed and bin; and the moment up to which all were that were served.
+        self._seed = self._bin = 0
+        self._reached: dt.datetime | None = None
+
+    def look(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
+        """Look at the next lanes of these groups; returns how many were woken."""
+        until = now - _SETTLED
+        since = max(now - _LATELY, self._reached) if self._reached else now - _LATELY
+        if until - since < _BREATH:
+            return 0
+        row = self._sweep(connection, groups, {"since": since, "until": until, "in_turn": _IN_TURN_A_PASS}, now=now)
+        self._reached = row.last_served if row.were_many else until
+        return int(row.woken)
+
+    def look_at_all(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
+        """Look at every lane of these groups, in as many statements as it takes; returns how many were woken."""
+        self._seed = self._bin = 0
+        in_turn = {"since": now, "until": now, "in_turn": _LATELY_A_PASS + _IN_TURN_A_PASS}
+        woken, goes_on = 0, True
+        while goes_on:
+            row = self._sweep(connection, groups, in_turn, now=now)
+            woken, goes_on = woken + row.woken, row.goes_on
+        return woken
+
+    def _sweep(
+        self, connection: psycopg.Connection[Any], groups: Sequence[int], facts: dict[str, Any], *, now: dt.datetime
+    ) -> Any:
+        with named_rows(connection) as cursor:
+            row = cursor.execute(
+                _SWEEP, {**facts, "groups": list(groups), "seed": self._seed, "bin": self._bin, "now": now}
+            ).fetchone()
+        assert row is not None
+        self._seed, self._bin = (row.seed_id, row.bin_id) if row.goes_on else (0, 0)
+        return row
 
 
 def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:

@@ -36,9 +36,9 @@ def told(options: Iterable[str]) -> Effective:
     return Effective(table=TABLE, command_line=read_options(TABLE, options), environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
-def start_with(given: Effective, connection: psycopg.Connection[Any]) -> Effective:
+def together(given: Effective, connection: psycopg.Connection[Any]) -> Effective:
     """
-    Let this process run with what it was told and what is stored.
+    What a process would start with that was told this, beside what is stored.
 
     Raises:
         InvalidSettings: the two contradict each other.
@@ -46,13 +46,32 @@ def start_with(given: Effective, connection: psycopg.Connection[Any]) -> Effecti
     stored = versions.read_newest(connection, table=TABLE)
     started = given.starting_with(stored.said, version=stored.version)
     started.check()
-    _process.taken_up = started
     return started
+
+
+def start_with(given: Effective, connection: psycopg.Connection[Any]) -> Effective:
+    """
+    Let this process run with what it was told and what is stored.
+
+    Raises:
+        InvalidSettings: the two contradict each other.
+    """
+    _process.taken_up = together(given, connection)
+    return _process.taken_up
 
 
 def take_up_newest(connection: psycopg.Connection[Any]) -> Effective:
     """Go on with the newest stored settings, as far as a running process can."""
-    stored = versions.read_newest(connection, table=TABLE)
-    taken = current().taking_up(stored.said, version=stored.version)
-    _process.taken_up = taken
-    return taken
+    return _take_up(versions.read_newest(connection, table=TABLE))
+
+
+def follow_newest() -> None:
+    """Go on with the newest stored settings in a process that is no node; asks over Django's connection."""
+    stored = versions.newest(TABLE)
+    if stored.version != current().version:
+        _take_up(stored)
+
+
+def _take_up(stored: versions.Stored) -> Effective:
+    _process.taken_up = current().taking_up(stored.said, version=stored.version)
+    return _process.taken_up

@@ -61,7 +61,7 @@ COORDINATION: Final = Setting(
     environment="CRAWLCTL_COORDINATION",
     kind=Choice(words=("DATABASE", "ZOOKEEPER")),
     default="DATABASE",
-    meaning="Where nodes that share jobs agree on who does what (docs/coordination.md). All of them must say the same.",
+    meaning="Where nodes agree on who is there, who may be main and who does what (docs/coordination.md). All of them must say the same.",
 )
 ZOOKEEPER: Final = Setting(
     path="cluster.zookeeper",
@@ -188,6 +188,13 @@ OUTPUTS: Final = Setting(
     default=(),
     meaning="Outputs that are not installed as entry points, likewise.",
 )
+DISTRIBUTED_JOBS: Final = Setting(
+    path="jobs.distributed",
+    environment="CRAWLCTL_DISTRIBUTED_JOBS",
+    kind=Words(),
+    default=(),
+    meaning="Distributed jobs that are not installed as entry points, likewise (docs/distributed-jobs.md).",
+)
 
 # --- The web server ----------------------------------------------------------------------------
 
@@ -236,6 +243,14 @@ TOKEN_LIFETIME: Final = Setting(
     default=dt.timedelta(hours=10),
     meaning="How long an API token is good: one that leaks is worth something only for so long.",
 )
+METRICS_TOKEN: Final = Setting(
+    path="web.metrics_token",
+    environment="CRAWLCTL_METRICS_TOKEN",
+    kind=Text(),
+    default="",
+    meaning="Who sends it as `Authorization: Bearer …` may read `/metrics` at the web server, as users may who may see "
+    "nodes. Empty: only these.",
+)
 SECRET_KEY: Final = Setting(
     path="web.secret_key",
     environment="CRAWLCTL_SECRET_KEY",
@@ -266,6 +281,20 @@ DEBUG: Final = Setting(
     kind=Flag(),
     default=False,
     meaning="Pages show what went wrong to anybody. For development only.",
+)
+METRICS_PORT: Final = Setting(
+    path="process.metrics_port",
+    environment="CRAWLCTL_METRICS_PORT",
+    kind=WholeNumber(most=65_535),
+    default=0,
+    meaning="The port at which a process shows its metrics to whoever reaches it; 0 shows none (docs/metrics.md).",
+)
+METRICS_ADDRESS: Final = Setting(
+    path="process.metrics_address",
+    environment="CRAWLCTL_METRICS_ADDRESS",
+    kind=Text(),
+    default="127.0.0.1",
+    meaning="The address of that port. Nobody is asked who he is there: choose one that only Prometheus reaches.",
 )
 LOG_LEVEL: Final = Setting(
     path="process.log_level",
@@ -326,16 +355,20 @@ TABLE: Final = Table(
         KEEP_HISTORY,
         CONNECTORS,
         OUTPUTS,
+        DISTRIBUTED_JOBS,
         PORT,
         ADMIN_PASSWORD,
         ALLOWED_HOSTS,
         TRUSTED_ORIGINS,
         TLS,
         TOKEN_LIFETIME,
+        METRICS_TOKEN,
         SECRET_KEY,
         DATABASE_URL,
         VAR,
         DEBUG,
+        METRICS_PORT,
+        METRICS_ADDRESS,
         LOG_LEVEL,
         LOG_JSON,
     ),

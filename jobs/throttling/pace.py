@@ -3,7 +3,7 @@ Pace: when the next request to a bin may start, as one moment that only moves on
 
 Two things push it: the gap after each start, and the bytes that were read. A page of `b` bytes from a bin
 that allows `r` bytes a second takes up `b / r` seconds. How large it is, is known only when it has been
-read, so a start takes up what the largest of the last pages would, and is settled when the page is there.
+read, so a start pays what the largest of the last pages would, and is settled when the page is there.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from typing import Final
 BYTES_WINDOW: Final = 10.0
 # What a page is taken for before one was read.
 EXPECTED_BYTES: Final = 64 * 1024
-# How much of the largest page's size is still expected after each smaller one.
-_FORGETTING: Final = 0.9
+# For so long at least, and at most twice as long, a page is remembered for its size: two windows, since a page
+# before a window has to be remembered until its end.
+_REMEMBERED: Final = 2 * BYTES_WINDOW
 
 
 @dataclass(slots=True)
@@ -29,7 +30,10 @@ class Cadence:
     opens_at: float = float("-inf")
     last_start: float | None = None
     _paid_until: float = float("-inf")
-    _expected: float = EXPECTED_BYTES
+    # The largest pages of the time before, and of the one from `_remembered_from` on.
+    _largest_before: float = 0.0
+    _largest: float = EXPECTED_BYTES
+    _remembered_from: float = float("-inf")
 
     @property
     def next_start(self) -> float:
@@ -42,9 +46,9 @@ class Cadence:
         self.opens_at = max(self.opens_at, moment)
 
     @property
-    def expected_bytes(self) -> float:
-        """What a request that starts now is taken to read."""
-        return self._expected
+    def price(self) -> float:
+        """For how many seconds a request that starts now pays; `read` settles it."""
+        return 0.0 if self.bytes_per_second is None else self._expected / self._spread
 
     def tighten(self, *, gap: float, bytes_per_second: float | None = None) -> None:
         """More is asked for from now on; it counts from the last start."""
@@ -53,20 +57,28 @@ class Cadence:
             self.bytes_per_second = min(bytes_per_second, self.bytes_per_second or bytes_per_second)
 
     def start(self, *, now: float) -> None:
-        """A request starts, and is taken to read the `expected_bytes`, which `read` settles."""
+        """A request starts, and pays the `price`."""
         self.last_start = now
-        if self.bytes_per_second is not None:
-            self._paid_until = max(self._paid_until, now) + self._expected / self._spread
+        self._paid_until = max(self._paid_until, now) + self.price
 
     def restart(self, *, now: float) -> None:
         """The request that started last leaves only now: the gap counts from here."""
         self.last_start = now
 
-    def read(self, size: float, *, expected: float) -> None:
-        """A request that was taken to read `expected` bytes has read `size`."""
-        if self.bytes_per_second is not None:
-            self._paid_until += (size - expected) / self._spread
-            self._expected = max(size, self._expected * _FORGETTING, 1.0)
+    def read(self, size: float, *, paid: float, now: float) -> None:
+        """A request that paid for so many seconds has read `size` bytes."""
+        if self.bytes_per_second is None:
+            return
+        if now - self._remembered_from > _REMEMBERED:
+            # What is expected before anything was read is no page, and forgotten with the first.
+            self._largest_before = self._largest if self._remembered_from > float("-inf") else 0.0
+            self._remembered_from, self._largest = now, 0.0
+        self._largest = max(self._largest, size, 1.0)
+        self._paid_until += size / self._spread - paid
+
+    @property
+    def _expected(self) -> float:
+        return max(self._largest_before, self._largest)
 
     @property
     def _spread(self) -> float:
@@ -74,7 +86,8 @@ class Cadence:
         Bytes a second that are paid for: less than the limit by what one page may reach over the window's end.
 
         Between starts at least their pages' bytes are paid for, all but the last one's: a window holds no more than
-        `BYTES_WINDOW * spread` and one page.
+        `BYTES_WINDOW * spread` and one page. So it holds what the limit allows as long as no page is larger than
+        those of the time before it, or than half of what a window may hold; and more by what a page is larger.
         """
         assert self.bytes_per_second is not None
         return max(self.bytes_per_second / 2, self.bytes_per_second - self._expected / BYTES_WINDOW)

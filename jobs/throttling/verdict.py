@@ -41,12 +41,17 @@ class Cause(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """A parent of a bin, as far as it may be what keeps the bin waiting."""
+    """A parent of a bin, as far as it may be what keeps the bin waiting. Its rate is that of late, None if unknown."""
 
     id: int
     limits: Limits
     open_requests: int
     opens_at: dt.datetime | None
+    starts_per_second: float | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self.open_requests >= self.limits.requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,10 @@ def judge(known: Known, *, now: dt.datetime) -> Verdict:
         return Verdict(Cause.TRIAL)
     if (parent := _narrow_parent(known, now=now)) is not None:
         return Verdict(Cause.PARENT, parent=parent.id)
-    return Verdict(_limit_reached(known))
+    cause = _limit_reached(known)
+    if cause == Cause.HOST and (parent := _shared_parent(known)) is not None:
+        return Verdict(Cause.PARENT, parent=parent.id)
+    return Verdict(cause)
 
 
 def _of_a_bin_at_rest(known: Known, *, now: dt.datetime) -> Verdict:
@@ -105,10 +113,12 @@ def _of_a_bin_at_rest(known: Known, *, now: dt.datetime) -> Verdict:
         return Verdict(Cause.NO_WORKER)
     if not known.is_owned:
         return Verdict(Cause.NO_OWNER)
-    if (parent := _narrow_parent(known, now=now)) is not None:
+    own = max(known.not_before or now, now)
+    parent = _narrow_parent(known, now=now)
+    if parent is not None and (own == now or (parent.opens_at or now) > own):
         return Verdict(Cause.PARENT, parent.opens_at, parent.id)
-    if known.not_before is not None and known.not_before > now:
-        return Verdict(Cause.BYTES if not known.limits.gap else Cause.GAP, known.not_before)
+    if own > now:
+        return Verdict(Cause.BYTES if not known.limits.gap else Cause.GAP, own)
     return Verdict(Cause.NEXT if known.is_ready else Cause.NOT_DUE)
 
 
@@ -117,13 +127,17 @@ def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
     for above in sorted(known.above, key=lambda one: one.limits.gap, reverse=True):
         is_shut = above.opens_at is not None and above.opens_at > now
         is_slower = above.limits.gap > known.limits.gap
-        if known.open_turns:
-            is_full = known.open_requests < known.limits.requests and above.open_requests >= above.limits.requests
-        else:
-            is_full = above.open_requests >= above.limits.requests
+        is_full = above.is_full and (not known.open_turns or known.open_requests < known.limits.requests)
         if is_full or (is_slower and (is_shut or known.open_turns)) or (is_shut and not known.open_turns):
             return above
     return None
+
+
+def _shared_parent(known: Known) -> Above | None:
+    """The parent whose places go by turns to the bin and to others, who are asked meanwhile; None if none does."""
+    own = known.starts_per_second or 0.0
+    full = [above for above in known.above if above.is_full and above.starts_per_second is not None]
+    return next((above for above in full if own < (above.starts_per_second or 0.0) * _AS_GOOD_AS), None)
 
 
 def _limit_reached(known: Known) -> Cause:

@@ -6,7 +6,7 @@ they skip does not open that day, and where they go back, one in the hour that t
 """
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ EVERY_DAY: Final = (1, 2, 3, 4, 5, 6, 7)
 _UTC: Final = ZoneInfo("UTC")
 _DAY: Final = dt.timedelta(days=1)
 _MIDNIGHT: Final = dt.time()
+_WEEK: Final = 7 * _DAY
 # A clock may skip the only opening of a week, where a country leaves out a day. It does not twice in a row.
 _LOOKED_AHEAD: Final = 16
 
@@ -88,6 +89,54 @@ class Window:
 
 
 ALWAYS: Final = Window()
+
+
+def parts_of_the_week(windows: Sequence[Window]) -> list[int]:
+    """
+    Each window as a set of the parts of a week in which it is open, a bit for each: no window opens or closes within one.
+
+    All are of one time zone, so that what its clock shows decides.
+    """
+    stretches = [_stretches(window) for window in windows]
+    edges = sorted({edge for some in stretches for stretch in some for edge in stretch})
+    place = {edge: number for number, edge in enumerate(edges)}
+    return [sum((1 << place[end]) - (1 << place[begin]) for begin, end in some) for some in stretches]
+
+
+def covering(window: int, others: Sequence[int]) -> list[int] | None:
+    """
+    The places of others, as few as may be, of which one is open whenever this one is; None if they leave some of it.
+
+    All are what `parts_of_the_week` made of windows, together.
+    """
+    alone = next((place for place, other in enumerate(others) if not window & ~other), None)
+    if alone is not None:
+        return [alone]
+    needed: list[int] = []
+    for place, other in enumerate(others):
+        if window & other:
+            needed.append(place)
+            window &= ~other
+    return None if window else needed
+
+
+def _stretches(window: Window) -> list[tuple[dt.timedelta, dt.timedelta]]:
+    """When it is open, from Monday's midnight on; none is within another, and what goes on behind the week's end begins it."""
+    opens, closes = dt.timedelta(), _DAY
+    if window.opens is not None and window.closes is not None:
+        opens, closes = _since_midnight(window.opens), _since_midnight(window.closes)
+        closes += _DAY if closes <= opens else dt.timedelta()
+    found: list[tuple[dt.timedelta, dt.timedelta]] = []
+    for day in sorted(set(window.days)):
+        begin, end = (day - 1) * _DAY + opens, (day - 1) * _DAY + closes
+        found.append((begin, min(end, _WEEK)))
+        if end > _WEEK:
+            found.append((dt.timedelta(), end - _WEEK))
+    return found
+
+
+def _since_midnight(time: dt.time) -> dt.timedelta:
+    return dt.timedelta(hours=time.hour, minutes=time.minute, seconds=time.second, microseconds=time.microsecond)
 
 
 def _changes_of_clock(zone: ZoneInfo, begin: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:

@@ -26,6 +26,7 @@ def hosts_screen(lines: Sequence[BinLine], *, now: dt.datetime) -> Record:
 
 def host_row(line: BinLine, *, now: dt.datetime) -> Record:
     points, _top = _points(line.history, *_SPARK)
+    since = line.limited_since
     return {
         "key": str(line.id),
         "name": line.name,
@@ -33,6 +34,7 @@ def host_row(line: BinLine, *, now: dt.datetime) -> Record:
         "cause": bin_words.cause(line),
         "tone": bin_words.tone_of(line),
         "says": bin_words.sentence(line, now=now),
+        "since": _("Since %(moment)s UTC.") % {"moment": words.moment(since, now=now)} if since else "",
         "allowed": bin_words.allowed(line),
         "rate": words.rate(line.starts_per_second),
         "read": _read(line.bytes_per_second),
@@ -46,11 +48,9 @@ def host_row(line: BinLine, *, now: dt.datetime) -> Record:
 
 def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
     line = page.bin
-    since = line.limited_since
     return {
         **host_row(line, now=now),
         **_picture(line),
-        "since": _("Since %(moment)s.") % {"moment": words.moment(since, now=now)} if since else "",
         "rate_says": _("starts a second"),
         "back_off": words.time_until(line.back_off_until, now=now)
         if line.back_off_level and line.back_off_until

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import urlencode
@@ -19,7 +18,7 @@ from jobs.queries.bins import find_bins, find_busiest, find_denied
 from jobs.queries.clock import read_clock
 from jobs.ui.bins_screen import host_screen, hosts_screen
 from jobs.ui.forms import HostFilterForm
-from jobs.ui.pages import page
+from jobs.ui.pages import name_of_who_may, page
 from jobs.ui.topics import host_topic
 
 
@@ -62,7 +61,7 @@ def host(request: HttpRequest, bin_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
     """Say what comes of it; posted with a reason, ask nothing more of a host."""
-    name = _administrator(request)
+    name = name_of_who_may(request, EVERYWHERE)
     found = _find(bin_id)
     asked = {"reason": request.POST.get("reason", "")}
     problems: dict[str, list[str]] = {}
@@ -84,7 +83,7 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop_by_name(request: HttpRequest) -> HttpResponse:
     """The same for a host by its name, also for one that no crawl has come to."""
-    name = _administrator(request)
+    name = name_of_who_may(request, EVERYWHERE)
     asked = {"name": request.POST.get("name", ""), "reason": request.POST.get("reason", "")}
     problems: dict[str, list[str]] = {}
     if request.method == "POST":
@@ -105,7 +104,7 @@ def stop_by_name(request: HttpRequest) -> HttpResponse:
 @require_POST
 def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
     """Let a host that was stopped be asked again."""
-    name = _administrator(request)
+    name = name_of_who_may(request, EVERYWHERE)
     try:
         found = bins.go_on(bin_id, made_by=name)
     except BinUnknown as unknown:
@@ -123,7 +122,7 @@ def denied(request: HttpRequest) -> HttpResponse:
     """The deny list. Posted: show whom a pattern means; or with `deny`, `allow` do it."""
     context: dict[str, Any] = {"may_deny": request.user.has_perm(EVERYWHERE)}
     if request.method == "POST":
-        name = _administrator(request)
+        name = name_of_who_may(request, EVERYWHERE)
         pattern = request.POST.get("pattern", "").strip()
         context["pattern"] = pattern
         try:
@@ -135,8 +134,7 @@ def denied(request: HttpRequest) -> HttpResponse:
                 bins.deny(pattern, made_by=name, everywhere=True)
                 messages.success(request, _("%(pattern)s is denied.") % {"pattern": pattern})
                 return redirect("hosts-denied")
-            bins.check_pattern(pattern)
-            context["meant"] = find_denied(pattern)
+            context["meant"] = find_denied(bins.pattern_meant(pattern))
         except (InvalidBin, InvalidPolicy, BinRefused, PolicyUnknown) as refused:
             context["problem"] = str(refused)
     return render(request, "ui/hosts_denied.html", {**context, "denials": bins.denials()})
@@ -154,10 +152,3 @@ def _number(request: HttpRequest, name: str) -> int:
         return int(request.POST.get(name, ""))
     except ValueError:
         raise Http404(_("There is no such policy.")) from None
-
-
-def _administrator(request: HttpRequest) -> str:
-    user: Any = request.user
-    if not user.has_perm(EVERYWHERE):
-        raise PermissionDenied(_("Your role may not do this."))
-    return str(user.get_username())

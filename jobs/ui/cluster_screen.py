@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from jobs.queries.cluster_page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
+from jobs.queries.coordination_looks import uses_zookeeper
 from jobs.queries.nodes_page import NodeLine
 from jobs.ui import words
 from jobs.ui.screens import Record, node_row
@@ -60,10 +61,7 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
 
 def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Record:
     if main is None:
-        said = (
-            _("The oldest live manager becomes main.") if page.managers else _("Start one with “manage.py runmanager”.")
-        )
-        return {"main_name": _("Nobody is main"), "main_tone": "failed", "term": said}
+        return {"main_name": _("Nobody is main"), "main_tone": "failed", "term": _what_makes_a_main(page)}
     facts = {"term": words.number(page.term.term), "duration": words.duration(now - (page.term.since or now))}
     late = main.is_silent(now=now)
     return {
@@ -71,6 +69,14 @@ def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Reco
         "main_tone": "failed" if late else "working",
         "term": _("main in term %(term)s, for %(duration)s") % facts,
     }
+
+
+def _what_makes_a_main(page: ClusterPage) -> str:
+    if not page.managers:
+        return _("Start one with “manage.py runmanager”.")
+    if uses_zookeeper():
+        return _("The manager that ZooKeeper chooses becomes main; nobody does while ZooKeeper is away.")
+    return _("The oldest live manager becomes main.")
 
 
 def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -17,7 +16,7 @@ from jobs.control import GroupUnknown, NodeUnknown
 from jobs.queries.clock import read_clock
 from jobs.queries.cluster_page import read_cluster_page, read_group, read_node_of_the_cluster
 from jobs.ui.cluster_screen import cluster_screen
-from jobs.ui.pages import page
+from jobs.ui.pages import name_of_who_may, page
 from nodes.lifecycle import NodeKind
 from nodes.models import ClusterRequest
 from nodes.requests import NoMain, RequestRefused
@@ -35,7 +34,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
 @require_POST
 def rebalance(request: HttpRequest) -> HttpResponse:
     """Show how the main would make the balance even; or, with `go`, let it."""
-    name = _administrator(request)
+    name = name_of_who_may(request, "nodes.control_cluster")
     dry_run = "go" not in request.POST
     answer = _ask(request, lambda: control.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
@@ -54,7 +53,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
         return render(
             request, "ui/cluster_group.html", {"group": seen, "choices": _choices(seen.carriers, seen.weight)}
         )
-    name = _administrator(request)
+    name = name_of_who_may(request, "nodes.control_cluster")
     try:
         to = uuid.UUID(request.POST.get("to", ""))
     except ValueError:
@@ -74,19 +73,12 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     shown = {"node": node, "is_manager": node.kind == NodeKind.MANAGER}
     if request.method != "POST":
         return render(request, "ui/cluster_drain.html", shown)
-    name = _administrator(request)
+    name = name_of_who_may(request, "nodes.control_cluster")
     dry_run = "plan" in request.POST
     answer = _ask(request, lambda: control.drain_node(node_id, dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
         return redirect("cluster")
     return render(request, "ui/cluster_drain.html", {**shown, "plan": _plan(answer.answer)})
-
-
-def _administrator(request: HttpRequest) -> str:
-    user: Any = request.user
-    if not user.has_perm("nodes.control_cluster"):
-        raise PermissionDenied(_("Your role may not do this."))
-    return str(user.get_username())
 
 
 def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterRequest | None:

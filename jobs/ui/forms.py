@@ -4,8 +4,10 @@ import uuid
 from typing import Any, Final
 
 from django import forms
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from jobs.few_choices import offer_few
 from jobs.models import Job
 from jobs.queries.bins import STATES as HOST_STATES
 from jobs.queries.bins import BinFilter
@@ -40,6 +42,10 @@ class DocumentFilterForm(forms.Form):
     host = forms.CharField(required=False, max_length=300, label=_("Host"), strip=True)
     code = forms.CharField(required=False, max_length=30, label=_("Code"), strip=True)
     after = forms.CharField(required=False, max_length=60, widget=forms.HiddenInput)
+
+    def __init__(self, given: QueryDict) -> None:
+        super().__init__(given)
+        offer_few(self.fields["job"], chosen=given.getlist("job"))  # type: ignore[arg-type]  # the field above
 
     def clean_after(self) -> DocumentKey | None:
         value = self.cleaned_data["after"]

@@ -74,7 +74,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "size": words.size(job.counts.bytes),
         "left": _time_left(job),
         "share": words.share(job.counts.processed, job.counts.processed + job.counts.waiting),
-        "hosts_in_all": words.number(page.hosts_in_all),
+        "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
         "failing": [_code_row(job, code) for code in failing],
         "others": [_code_row(job, code) for code in others],
@@ -287,8 +287,15 @@ def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     }
 
 
+def _known_hosts(page: JobPage) -> str:
+    known = words.number(page.known_hosts)
+    return _("at least %(n)s") % {"n": known} if page.are_more_hosts else known
+
+
 def _hidden_hosts(page: JobPage) -> str:
-    hidden = page.hosts_in_all - len(page.hosts)
+    hidden = page.known_hosts - len(page.hosts)
+    if page.are_more_hosts:
+        return _("and at least %(n)s more hosts") % {"n": words.number(hidden)}
     if not hidden:
         return ""
     return ngettext("and %(n)s more host", "and %(n)s more hosts", hidden) % {"n": words.number(hidden)}

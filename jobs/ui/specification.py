@@ -5,27 +5,27 @@ from django.utils.translation import gettext as _
 from jobs.connectors.repository import registry
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule_text import span_in_words, window_in_words
-from jobs.queries.job_page import JobPage, JobTimes
+from jobs.queries.job_page import JobSetUp, JobTimes
 from jobs.ui import words
 
 
-def describe(page: JobPage) -> list[tuple[str, str]]:
+def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
     """Return (name, value) of what the job is set to, in the order in which it is decided."""
-    kind = registry.installed().get(page.connector)
+    kind = registry.installed().get(set_up.connector)
     labels = {field.name: str(field.label) for field in kind.specification.fields} if kind else {}
     lines = [
         (labels.get(name, name), _value(value))
-        for name, value in page.specification.items()
+        for name, value in set_up.specification.items()
         if value not in (None, [], "")
     ]
-    if page.max_documents is not None:
-        lines.append((_("Documents a run, at most"), words.number(page.max_documents)))
+    if set_up.max_documents is not None:
+        lines.append((_("Documents a run, at most"), words.number(set_up.max_documents)))
     lines += [
         (_("Hops by “%(type)s”, at most") % {"type": link_type}, words.number(most))
-        for link_type, most in page.hop_limits.items()
+        for link_type, most in set_up.hop_limits.items()
     ]
-    lines += _describe_times(page.when)
-    lines.append((_("Priority"), _("%(n)d of 1 (first) to 10") % {"n": page.priority}))
+    lines += _describe_times(set_up.when)
+    lines.append((_("Priority"), _("%(n)d of 1 (first) to 10") % {"n": set_up.priority}))
     return lines
 
 

@@ -3,19 +3,25 @@
 import datetime as dt
 import re
 
+from jobs.loops.database import database_dsn
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bin_page import read_bin_page
 from jobs.queries.bins import find_busiest
 from jobs.queries.clock import read_clock
 from jobs.queries.cluster_page import read_cluster_page
+from jobs.queries.distributed_jobs import read_distributed_job, read_distributed_jobs
 from jobs.queries.job_page import read_job_page
 from jobs.queries.nodes_page import read_nodes_page
 from jobs.queries.overview import read_overview
 from jobs.ui.bins_screen import host_screen, hosts_screen
 from jobs.ui.cluster_screen import cluster_screen
+from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
 from jobs.ui.screens import Record, job_screen, nodes_screen, overview_screen
+from nodes.coordination.names import BadName
 
 _ONE = re.compile(r"(job|host)-([1-9][0-9]{0,17})")
+_NAME = "([a-zA-Z0-9._-]{1,120})"
+_SHARED = re.compile(f"distributed-{_NAME}(?:/{_NAME})?")
 
 
 class TopicUnknown(Exception):
@@ -34,9 +40,14 @@ def host_topic(bin_id: int) -> str:
     return f"host-{bin_id}"
 
 
+def distributed_topic(cluster: str, job: str = "") -> str:
+    """That of the jobs of a cluster, or of one of them."""
+    return f"distributed-{cluster}/{job}" if job else f"distributed-{cluster}"
+
+
 def is_topic(name: str) -> bool:
     """Whether the name is one that a page could follow; says nothing about what is there."""
-    return name in {"overview", "nodes", "cluster", "hosts"} or _ONE.fullmatch(name) is not None
+    return name in {"overview", "nodes", "cluster", "hosts"} or any(kind.fullmatch(name) for kind in (_ONE, _SHARED))
 
 
 def read_screen(name: str) -> Record:
@@ -55,11 +66,25 @@ def read_screen(name: str) -> Record:
         return cluster_screen(read_cluster_page(now=at), now=at)
     if name == "hosts":
         return hosts_screen(read_bin_lines(find_busiest(), now=at), now=at)
-    match = _ONE.fullmatch(name)
-    screen = _read_one(match[1], int(match[2]), now=at) if match else None
+    if shared := _SHARED.fullmatch(name):
+        screen = _read_distributed(shared[1], shared[2], now=at)
+    else:
+        match = _ONE.fullmatch(name)
+        screen = _read_one(match[1], int(match[2]), now=at) if match else None
     if screen is None:
         raise TopicUnknown(name)
     return screen
+
+
+def _read_distributed(cluster: str, job: str | None, *, now: dt.datetime) -> Record | None:
+    """The screen of a cluster's jobs, or of one; None if there is no such job, or cluster."""
+    try:
+        if job is None:
+            return distributed_screen(read_distributed_jobs(cluster, dsn=database_dsn()), now=now)
+        page = read_distributed_job(cluster, job, dsn=database_dsn())
+    except BadName:
+        return None
+    return distributed_job_screen(page, now=now) if page else None
 
 
 def _read_one(kind: str, number: int, *, now: dt.datetime) -> Record | None:

@@ -21,7 +21,7 @@ from jobs import control
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.queries.clock import read_clock
 from jobs.queries.documents import DocumentList, FilterTooWide, list_documents, read_story
-from jobs.queries.job_page import read_job_page
+from jobs.queries.job_page import read_job_page, read_set_up
 from jobs.queries.nodes_page import read_address_of_pages, read_nodes_page
 from jobs.queries.overview import read_overview, read_search_lag
 from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
@@ -47,13 +47,14 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_safe
 def job(request: HttpRequest, job_id: int) -> HttpResponse:
     now = read_clock()
-    found = read_job_page(job_id, now=now)
-    if found is None:
+    found, set_up = read_job_page(job_id, now=now), read_set_up(job_id)
+    if found is None or set_up is None:
         raise Http404(_("There is no job %(id)d.") % {"id": job_id})
     context = {
         "screen": screens.job_screen(found, now=now),
         "page": found,
-        "settings": describe(found),
+        "set_up": set_up,
+        "settings": describe(set_up),
         "topic": job_topic(job_id),
     }
     return render(request, "ui/job.html", context)

@@ -15,6 +15,11 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def more(hidden: int) -> str:
+    """How many a list does not show; nothing where it shows all."""
+    return _("and %(n)s more") % {"n": number(hidden)} if hidden > 0 else ""
+
+
 def share(part: int, whole: int) -> str:
     """A part of a whole in percent; 100 % only when nothing is missing."""
     if not whole:

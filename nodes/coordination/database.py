@@ -31,6 +31,7 @@ from nodes.coordination.port import (
     ClusterState,
     ItemLock,
     LockSeen,
+    NoCluster,
     NotMain,
     Office,
     Outdated,
@@ -327,7 +328,7 @@ class DatabaseCoordination(Participant):
             pools = connection.execute(_POOLS, self._who).fetchall()
             shares = connection.execute(_SHARES, self._who).fetchall()
         if office is None:
-            raise Refused(f"there is no cluster {self._who['cluster']!r} in this database")
+            raise NoCluster(f"there is no cluster {self._who['cluster']!r} in this database")
         return ClusterState(
             members={member.node: frozenset(member.jobs) for member in members if not member.is_gone},
             gone=frozenset(member.node for member in members if member.is_gone),
@@ -419,7 +420,8 @@ class DatabaseCoordination(Participant):
                     # What happened while nobody listened is not told again.
                     wake()
                     while not self._closing.is_set():
-                        told = connection.notifies(timeout=_LOOK, stop_after=1)
+                        # To its end: a generator that is left in the middle keeps the connection's lock, also from its close.
+                        told = list(connection.notifies(timeout=_LOOK, stop_after=1))
                         if any(notification.payload == self._who["cluster"] for notification in told):
                             wake()
             except psycopg.Error as error:
@@ -469,7 +471,7 @@ class DatabaseCoordination(Participant):
     def _lock_cluster(self, connection: psycopg.Connection[Any]) -> Any:
         office = connection.execute(_LOCK_CLUSTER, self._who).fetchone()
         if office is None:
-            raise Refused(f"there is no cluster {self._who['cluster']!r} in this database")
+            raise NoCluster(f"there is no cluster {self._who['cluster']!r} in this database")
         return office
 
     def _hold_office(self, connection: psycopg.Connection[Any], *, seen: ClusterState, office: Office) -> None:
@@ -504,6 +506,13 @@ class DatabaseFloor:
     def __init__(self, *, dsn: str, cluster: str, node: str, timeout: dt.timedelta) -> None:
         self._who = {"cluster": checked("cluster", cluster)}
         self._dsn, self._node, self._timeout = dsn, node, timeout
+
+    def identity(self) -> str:
+        with self._asking() as connection:
+            connection.execute(_OPEN_CLUSTER, self._who)
+            query = "SELECT identity FROM nodes_coordinationcluster WHERE name = %(cluster)s"
+            (found,) = connection.execute(query, self._who).fetchone() or ("",)
+        return str(found)
 
     def read(self) -> int:
         with self._asking() as connection:

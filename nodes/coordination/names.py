@@ -15,20 +15,21 @@ class BadName(ValueError):
 
     def __init__(self, what: str, name: object) -> None:
         self.what, self.name = what, name
+        shown = repr(name[:_MOST]) if isinstance(name, str) else f"{str(name)[:_MOST]} of type {type(name).__name__}"
         super().__init__(
-            f"the {what} {str(name)[:_MOST]!r} cannot be: it must be of 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
+            f"the {what} {shown} cannot be: it must be of 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
             f"and '-', and neither '.' nor '..'"
         )
 
 
-def checked(what: str, name: str) -> str:
+def checked(what: str, name: object) -> str:
     """
     Return the name of this (a node, a job, an item) as it is.
 
     Raises:
         BadName: it cannot be one.
     """
-    if not _PATTERN.fullmatch(name) or len(name) > _MOST or name in _TAKEN:
+    if not isinstance(name, str) or not _PATTERN.fullmatch(name) or len(name) > _MOST or name in _TAKEN:
         raise BadName(what, name)
     return name
 

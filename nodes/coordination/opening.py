@@ -15,17 +15,19 @@ ZOOKEEPER: Final = "ZOOKEEPER"
 def open_coordination(
     store: str,
     *,
-    dsn: str,
     cluster: str,
     node: str,
     timeout: dt.timedelta,
+    dsn: str = "",
     zookeeper: str = "",
     credentials: str = "",
+    only_looks: bool = False,
 ) -> Coordination:
     """
     Return the way of a node to a cluster, which has not been connected yet.
 
-    `zookeeper` is `host:port,host:port/path`; beside a database, ZooKeeper has the floor of its terms there.
+    `dsn` is the database's address, and `zookeeper` is `host:port,host:port/path`: beside a database, ZooKeeper has the
+    floor of its terms there. Who `only_looks` is no node, and writes nothing.
     """
     if store == ZOOKEEPER:
         return ZooKeeperCoordination(
@@ -33,6 +35,7 @@ def open_coordination(
             cluster=cluster,
             node=node,
             timeout=timeout,
-            floor=DatabaseFloor(dsn=dsn, cluster=cluster, node=node, timeout=timeout),
+            only_looks=only_looks,
+            floor=DatabaseFloor(dsn=dsn, cluster=cluster, node=node, timeout=timeout) if dsn else None,
         )
     return DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=timeout)

@@ -21,7 +21,10 @@ class Participant:
 
         Raises:
             BadName: the cluster or the node has a name that cannot be.
+            ValueError: nobody could be silent for as short.
         """
+        if timeout <= dt.timedelta():
+            raise ValueError(f"a timeout of {timeout.total_seconds():g} s cannot be: it must be more than 0")
         self._cluster = checked("cluster", cluster)
         self._node = checked("node", node)
         self._timeout = timeout
@@ -36,6 +39,10 @@ class Participant:
     @property
     def node(self) -> str:
         return self._node
+
+    @property
+    def timeout(self) -> dt.timedelta:
+        return self._timeout
 
     @property
     def office(self) -> Office | None:

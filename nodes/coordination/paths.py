@@ -1,9 +1,10 @@
 """
-The tree of a cluster in ZooKeeper, as DJM has it; `main-term` is ours.
+The tree of a cluster in ZooKeeper, as DJM has it; `main-term` and `database` are ours.
 
     alive/<node>                                ephemeral: the members
     leader-latch/<token>-<sequence>             ephemeral: who would be main, in this order
     main-term                                   the term, and under which latch it was taken
+    database                                    where there is one beside: by what it knows the cluster
     workers/<node>/available/<job>              what a node can do
     workers/<node>/assigned/<job>/<item>        what it is to do
     work-pool/<job>/<item>                      what there is to do
@@ -41,6 +42,10 @@ class Tree:
     @property
     def term(self) -> str:
         return f"{self.root}/main-term"
+
+    @property
+    def database(self) -> str:
+        return f"{self.root}/database"
 
     @property
     def workers(self) -> str:

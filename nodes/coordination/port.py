@@ -135,6 +135,10 @@ class Refused(CoordinationError):
     """The store will not have us: credentials, permissions, a place that something else uses, no tables. Somebody has to act."""
 
 
+class NoCluster(Refused):
+    """Nobody has ever been in a cluster of this name, or it was taken away."""
+
+
 class NotMember(CoordinationError):
     """The node is no member (any more): it was silent for too long, or another took its name. It may join again."""
 
@@ -156,7 +160,13 @@ class Floor(Protocol):
 
     A store that was wiped or restored from an old backup would begin terms anew. So a term is noted here
     before it is used, and none below what is noted is ever taken.
+
+    It also tells whose the cluster is, so that no store shares it between two that have nothing in common.
     """
+
+    def identity(self) -> str:
+        """Return by what the cluster is known, which is the same for ever and as long as the floor is."""
+        ...
 
     def read(self) -> int:
         """Return the highest term noted."""
@@ -173,6 +183,11 @@ class Coordination(Protocol):
     @property
     def node(self) -> str:
         """The node's name, which nobody else in the cluster has."""
+        ...
+
+    @property
+    def timeout(self) -> dt.timedelta:
+        """The silence after which the others hold the node for gone."""
         ...
 
     @property

@@ -35,6 +35,7 @@ from nodes.coordination.port import (
     Floor,
     ItemLock,
     LockSeen,
+    NoCluster,
     NotMain,
     NotMember,
     Office,
@@ -111,10 +112,12 @@ class ZooKeeperCoordination(Participant):
         node: str,
         timeout: dt.timedelta,
         floor: Floor | None = None,
+        only_looks: bool = False,
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
-        `timeout` is that of the session: the silence after which the others hold the node for gone.
+        `timeout` is that of the session: the silence after which the others hold the node for gone. Who `only_looks` (and
+        never connects, nor joins) writes nothing; the rest of a lease is then told by his machine's clock.
 
         Raises:
             BadName: the cluster or the node has a name that cannot be.
@@ -122,9 +125,11 @@ class ZooKeeperCoordination(Participant):
         super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._address = address
         self._tree = Tree(f"{address.root}/{cluster}")
-        self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock)
+        self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock, only_looks=only_looks)
         self._floor = floor
         self._beaten_at = clock()
+        # By what the floor knows the cluster, once it was asked.
+        self._identity: bytes | None = None
         # The highest term that was ever seen from here, whatever became of ZooKeeper since.
         self._known = 0
         self._wake: Callable[[], None] | None = None
@@ -298,7 +303,7 @@ class ZooKeeperCoordination(Participant):
                 with suppress(Absent):
                     return self._look(session)
             if not self._is_ours(session):
-                raise Refused(f"there is no cluster {self._cluster!r} in ZooKeeper below {self._address.root}")
+                raise NoCluster(f"there is no cluster {self._cluster!r} in ZooKeeper below {self._address.root}")
         raise Unreachable(f"the cluster {self._cluster} changes faster than it can be read")
 
     def _look(self, session: Session) -> ClusterState:
@@ -533,9 +538,30 @@ class ZooKeeperCoordination(Participant):
         made = [self._make(session, path) for path in above]
         made.append(self._make(session, self._tree.root, MARK))
         made += [self._make(session, path) for path in self._tree.folders]
+        self._claim(session)
         if any(made):
             # Watches on what was not there may not have been set.
             self._set_watches(session)
+
+    def _claim(self, session: Session) -> None:
+        """
+        Have the tree be that of our database, where there is one beside: two would share a main that knows of one only.
+
+        Raises:
+            Refused: it is another's.
+        """
+        if self._floor is None:
+            return
+        path = self._tree.database
+        if self._identity is None:
+            self._identity = self._floor.identity().encode()
+        self._make(session, path, self._identity)
+        found, _stat = session.get(path)
+        if found != self._identity:
+            raise Refused(
+                f"{self._tree.root} in ZooKeeper is in use by something else: it is of another database; choose another "
+                f"path, or remove {path} if that database is no more"
+            )
 
     def _make(self, session: Session, path: str, data: bytes = b"") -> bool:
         if session.stat(path) is not None:

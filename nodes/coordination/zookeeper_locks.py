@@ -86,8 +86,9 @@ class _Lease:
 class ZooKeeperLocks:
     """The locks of one cluster, as one node takes them. All of it is to be done again where it meets a Conflict or an Absent."""
 
-    def __init__(self, tree: Tree, *, node: str, clock: Clock) -> None:
-        self._tree, self._node, self._clock = tree, node, clock
+    def __init__(self, tree: Tree, *, node: str, clock: Clock, only_looks: bool) -> None:
+        """Who `only_looks` writes nothing, so he has no other time than that of his machine to tell the rest of a lease by."""
+        self._tree, self._node, self._clock, self._only_looks = tree, node, clock, only_looks
 
     def acquire(
         self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
@@ -159,8 +160,9 @@ class ZooKeeperLocks:
 
     def locks(self, session: Session) -> tuple[LockSeen, ...]:
         """All locks there are, in the order of their items."""
-        now = self._server_time(session)
-        seen = [_lock_seen(item, data, stat, now=now) for item, data, stat in self._nodes(session)]
+        now, nodes = self._server_time(session), self._nodes(session)
+        now = max([now, *(stat.changed_at for _item, _data, stat in nodes)])
+        seen = [_lock_seen(item, data, stat, now=now) for item, data, stat in nodes]
         return tuple(sorted((lock for lock in seen if lock is not None), key=lambda lock: lock.item))
 
     def forget(self, session: Session, *, seen: ClusterState) -> None:
@@ -210,6 +212,8 @@ class ZooKeeperLocks:
 
     def _server_time(self, session: Session) -> int:
         """The server's time in milliseconds, which it tells of each write."""
+        if self._only_looks:
+            return round(dt.datetime.now(dt.UTC).timestamp() * 1000)
         return session.set(self._tree.root, MARK).changed_at
 
 

@@ -11,6 +11,7 @@ comes back: so whatever must not be done late is guarded by a version.
 
 import datetime as dt
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -40,8 +41,12 @@ from nodes.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
+# It tells of every connection that it tries to make, some times a second. What came of it is said by who asked.
+_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
+
 # More than an instant, less than anybody would wait for: how long a connection that broke is left alone before the next try.
-_PAUSE: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 0.5}
+_PAUSE: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 0.25}
 
 # Of ACLs, credentials and sessions: what is refused, and would be again.
 _REFUSALS: Final = (NoAuthError, AuthFailedError, InvalidACLError)
@@ -50,6 +55,10 @@ _CONFLICTS: Final = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyErro
 
 # Operations of one transaction: the paths of so many stay well below what a server reads at once (1 MB).
 _AT_ONCE: Final = 1000
+
+# A server by its name or address; without a port it is ZooKeeper's own, 2181.
+_SERVER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
+_LAST_PORT: Final = 65_535
 
 # What reading a node's data may raise where it is no JSON of ours.
 UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
@@ -119,14 +128,28 @@ class Address:
         Read an address; without a path everything is below /crawlctl.
 
         Raises:
-            Refused: it names no host, or the credentials are not of a user and a password.
+            Refused: a host, a port or the path cannot be, or the credentials are not of a user and a password.
         """
         hosts, slash, path = text.partition("/")
-        if not hosts.strip():
-            raise Refused(f"{text!r} is no address of ZooKeeper: it must be host:port,host:port/path")
+        root = (slash + path).rstrip("/") or "/crawlctl"
+        if not all(map(_is_server, hosts.split(","))) or not is_path(root):
+            raise Refused(
+                f"{text!r} is no address of ZooKeeper: it must be host:port,host:port/path, with ports of 1 to 65535"
+            )
         if credentials and not credentials.partition(":")[2]:
             raise Refused("the credentials for ZooKeeper must be user:password, with a colon in between")
-        return cls(hosts=hosts, root=(slash + path).rstrip("/") or "/crawlctl", credentials=credentials)
+        return cls(hosts=hosts, root=root, credentials=credentials)
+
+
+def is_path(path: str) -> bool:
+    """Whether this is a path from the root on, of names that ZooKeeper takes."""
+    names = path.split("/")[1:]
+    return path.startswith("/") and all(name.isprintable() and name not in {"", ".", ".."} for name in names)
+
+
+def _is_server(host: str) -> bool:
+    match = _SERVER.fullmatch(host.strip())
+    return match is not None and (match["port"] is None or 1 <= int(match["port"]) <= _LAST_PORT)
 
 
 class Session:
@@ -148,7 +171,8 @@ class Session:
         """
         self.token = uuid4().hex
         self._address = address
-        self._timeout = timeout.total_seconds()
+        # ZooKeeper counts whole milliseconds.
+        self._timeout = timeout // dt.timedelta(milliseconds=1) / 1000
         self._clock = clock
         self.reconnected: Callable[[Session], None] = lambda _session: None
         self._away_since: float | None = clock()
@@ -164,6 +188,7 @@ class Session:
             auth_data=auth,
             default_acl=self._acl,
             connection_retry=_PAUSE,
+            logger=_kazoo_logger,
         )
         self._look_at_what_is_granted()
         self._client.add_listener(self._changes)

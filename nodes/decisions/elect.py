@@ -7,6 +7,10 @@ office tries to, guarded by the term that it has seen. Two that try at once cann
 
 The oldest live manager goes first. The one behind it waits one beat, the next two, and so on, so
 that one that lives but does not act (its work loop is stuck, its clock stands) holds nobody up.
+
+Where a store of coordination chooses one of them beside the database, only that one stands, and nobody
+waits for others. The term is taken here all the same, by the same rules about the one before: who has it
+twice over is main, and who has lost the one leaves the other.
 """
 
 import datetime as dt
@@ -42,17 +46,24 @@ class _Vacancy:
     replaces: MarkFailed | None = None
 
 
-def elect(cluster: ClusterSeen, *, beat: dt.timedelta, is_steady: Steadiness) -> Elect | Resign | None:
+def elect(
+    cluster: ClusterSeen, *, beat: dt.timedelta, is_steady: Steadiness, is_chosen: bool | None = None
+) -> Elect | Resign | None:
     """
     Return what I, a manager, have to do about the office of the main, if anything.
 
-    `beat` is the interval of heartbeats and `is_steady` says whether I have beaten without a gap for so long. The manager of a one-shot is alone in its scope: it is first in line, and main at once.
+    `beat` is the interval of heartbeats and `is_steady` says whether I have beaten without a gap for so long.
+    `is_chosen` is whether the store of coordination has me for the main, None where there is none but the database.
+    The manager of a one-shot is alone in its scope: it is first in line, and main at once.
     """
     me = cluster.node(cluster.me)
     if me is None:
         return None
     if cluster.i_am_main:
-        return Resign(scope=cluster.scope, term=cluster.term.term) if me.status == NodeStatus.DRAINING else None
+        must_leave = me.status == NodeStatus.DRAINING or is_chosen is False
+        return Resign(scope=cluster.scope, term=cluster.term.term) if must_leave else None
+    if is_chosen is False:
+        return None
     candidates = sorted(_candidates(cluster), key=lambda node: node.seniority)
     if me not in candidates:
         return None
@@ -63,7 +74,7 @@ def elect(cluster: ClusterSeen, *, beat: dt.timedelta, is_steady: Steadiness) ->
     # they are older than me. Counting from the vacancy alone would let the youngest of a cluster
     # that was down for a night overtake the oldest at once.
     uptime = cluster.looked_at - me.started_at
-    if min(vacancy.open_for, uptime) < candidates.index(me) * beat:
+    if is_chosen is None and min(vacancy.open_for, uptime) < candidates.index(me) * beat:
         return None
     return Elect(scope=cluster.scope, seen_term=cluster.term.term, replaces=vacancy.replaces)
 

@@ -17,7 +17,8 @@ from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 class NodeSeen:
     """
     One node. `same_machine_process_gone` is known only to who shares the node's machine and pid
-    namespace, and False to everybody else.
+    namespace, and False to everybody else. `is_absent` is what a main knows who asks a store of coordination
+    beside the database: that the node is no member there.
     """
 
     id: UUID
@@ -28,6 +29,7 @@ class NodeSeen:
     heartbeat_age: dt.timedelta
     timeout: dt.timedelta
     same_machine_process_gone: bool = False
+    is_absent: bool = False
 
     @property
     def has_ended(self) -> bool:

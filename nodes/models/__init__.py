@@ -1,6 +1,7 @@
 """Nodes, their main, their journal, what is wished of them, and what they coordinate."""
 
 from nodes.models.coordination import CoordinationCluster, CoordinationMember, ItemLock, WorkPool, WorkShare
+from nodes.models.distributed import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
 from nodes.models.event import NodeEvent
 from nodes.models.node import Node
 from nodes.models.request import ClusterRequest
@@ -11,6 +12,9 @@ __all__ = [
     "ClusterRequest",
     "CoordinationCluster",
     "CoordinationMember",
+    "DistributedJobOnNode",
+    "DistributedJobSwitch",
+    "DistributedJobWish",
     "ItemLock",
     "MainTerm",
     "Node",

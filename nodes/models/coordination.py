@@ -7,6 +7,7 @@ Nothing here is a foreign key: a cluster is a name, and so are nodes, jobs and i
 import datetime as dt
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -31,6 +32,7 @@ class CoordinationCluster(models.Model):
     pool_version = models.BigIntegerField(default=0, db_default=0)
     worker_version = models.BigIntegerField(default=0, db_default=0)
     assignment_version = models.BigIntegerField(default=0, db_default=0)
+    identity = models.UUIDField(_("by which a store beside the database knows whose it is"), db_default=RandomUUID())
 
     class Meta:
         ordering = ("name",)

@@ -70,7 +70,12 @@ class Node(models.Model):
                 name="node_has_stopped_at_when_final",
             ),
         )
-        indexes = (models.Index(fields=["scope"], condition=Q(status__in=_LIVE), name="node_live_by_scope"),)
+        indexes = (
+            models.Index(fields=["scope"], condition=Q(status__in=_LIVE), name="node_live_by_scope"),
+            # Those that have ended grow in number: lists show the last of them.
+            models.Index(fields=["-stopped_at", "id"], condition=Q(status__in=_FINAL), name="node_ended"),
+            models.Index(fields=["-started_at", "-id"], name="node_newest"),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

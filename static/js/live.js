@@ -1,6 +1,6 @@
 // Keeps an open page right: follows the topic of the page (body[data-topic]) over one web socket.
 //
-// The server sends a whole screen whenever it has changed, at most one every 1.6 seconds, and a beat every two
+// The server sends the whole screen at first, then what changed of it, at most every 1.6 seconds, and a beat every two
 // seconds. While the tab is hidden it is told so, and sends nothing. Silence means a cut connection: a
 // banner says that the page is old, until a new connection has brought the present screen.
 

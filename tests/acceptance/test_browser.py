@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from tests.distributed_jobs import DIARY
 from tests.processes import wait_for
 
 pytestmark = pytest.mark.debian("chromium")
@@ -236,7 +237,8 @@ def _fill():
     from django.utils import timezone
 
     from jobs.connectors.repository.base import hash_of
-    from jobs.models import Activity, Bin, Job, Lane, OutputConnection, QueueItem, RepositoryConnection, Seed
+    from jobs.models import Activity, Job, OutputConnection, QueueItem, RepositoryConnection, Seed
+    from tests.factories import make_lane
 
     url = f"http://hostile.test/{HOSTILE}"
     key = hash_of(url)
@@ -245,9 +247,7 @@ def _fill():
         output = OutputConnection.objects.create(name="index of fill", connector="search")
         job = Job.objects.create(name=HOSTILE, repository=repository, reason=HOSTILE)
         job.outputs.set([output])
-        lane = Lane.objects.create(
-            seed=Seed.objects.create(job=job, urls=[url]), bin=Bin.objects.create(namespace="web", name=HOSTILE)
-        )
+        lane = make_lane(Seed.objects.create(job=job, urls=[url]), HOSTILE, ready_at=None)
         QueueItem.objects.create(
             hash=key, job=job, lane=lane, identifier=url, stage=2, run_no=0, outcome=1, result_code="200"
         )
@@ -313,6 +313,29 @@ def test_the_cluster_is_watched_and_a_node_drained_in_the_browser(browser, web, 
         expect(page.locator(".message")).to_contain_text("under way")
         expect(second).to_have_count(0, timeout=60_000)
         expect(page.locator("[data-list=requests]")).to_contain_text("drain a node")
+
+
+def test_distributed_jobs_are_watched_and_disabled_in_the_browser(browser, web, machine, tmp_path):
+    said = {"CRAWLCTL_DISTRIBUTED_JOBS": "tests.distributed_jobs:Diary", DIARY: str(tmp_path / "diary")}
+    with visitor(browser, web) as page:
+        page.goto("/cluster/jobs/")
+        row = page.locator("[data-list=jobs] [data-key=diary]")
+
+        machine.start("runjobs", **said)
+        expect(row.locator("[data-cell=shared]")).to_have_text("6 of 6 given", timeout=60_000)
+        row.get_by_role("link", name="diary").click()
+        expect(page.locator("[data-list=pool] [data-key]")).to_have_count(6)
+        expect(page.locator("[data-list=nodes] [data-key]")).to_have_count(1)
+        machine.start("runjobs", **said)
+        expect(page.locator("[data-list=nodes] [data-key]")).to_have_count(2, timeout=60_000)
+        page.go_back()
+        expect(row.locator("[data-cell=able]")).to_have_text("2", timeout=60_000)
+
+        row.get_by_role("button", name="Disable").click()
+        expect(row.locator("[data-cell=state]")).to_have_text("disabled", timeout=60_000)
+        expect(row.locator("[data-cell=shared]")).to_have_text("0 of 6 given", timeout=60_000)
+        row.get_by_role("button", name="As others").click()
+        expect(row.locator("[data-cell=shared]")).to_have_text("6 of 6 given", timeout=60_000)
 
 
 def test_what_a_policy_touches_is_seen_before_it_is_saved(browser, web):

@@ -70,6 +70,17 @@ def test_no_more_requests_are_open_in_the_whole_cluster_than_its_cap(machine, se
     assert_kept(sites, MostOpen(most=3, hosts=sites[0].hosts | sites[1].hosts))
 
 
+def test_no_ten_seconds_hold_more_bytes_than_all_hosts_are_to_send_together(machine, serve_logged):
+    everywhere(total_bytes_per_second=60_000)
+    sites = [serve_logged(name, pages=30, hosts=2) for name in ("one", "other")]
+
+    crawls = [machine.start_crawl(site.url, "--scope", "any", "--delay", 0, "--workers", 2) for site in sites]
+
+    assert [ended(crawl).counts["indexed"] for crawl in crawls] == [30, 30]
+    assert_kept(sites, MostBytes(per_second=60_000, hosts=sites[0].hosts | sites[1].hosts))
+    assert sum(fetch.size for site in sites for fetch in site.fetches()) > 10 * 60_000
+
+
 def test_hosts_at_one_address_are_asked_as_one_from_their_first_request_on(machine, serve_logged):
     everywhere(open_requests=1, min_gap=0.1, per_address=True)
     # One address, and a port for each.

@@ -38,6 +38,18 @@ def move(group, *, to):
     control.move_group(group.pk, to=to, made_by="a test", now=timezone.now())
 
 
+def freezes_without_locks(cluster, owner):
+    """Whether it froze outside of a transaction; else it goes on: the main would wait for its locks until it has failed."""
+    owner.send(signal.SIGSTOP)
+    in_transaction = (
+        "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, %s) AND xact_start IS NOT NULL"
+    )
+    if cluster.database.value(in_transaction, str(cluster.node_of(owner).id)):
+        owner.send(signal.SIGCONT)
+        return False
+    return True
+
+
 def assert_whole(cluster, site):
     """Every page was read and written once, as in a run that nothing happened to."""
     assert held_by(cluster.output) == site.documents
@@ -78,7 +90,7 @@ def test_an_owner_that_is_killed_in_the_middle_of_a_move_leaves_nothing_stuck(cl
     move(group, to=to)
     wait_for(lambda: owner_of(group) == to, saying="somebody owns the group who is not main")
 
-    owner.send(signal.SIGSTOP)
+    wait_for(lambda: freezes_without_locks(cluster, owner), saying="it is frozen between two transactions")
     move(group, to=cluster.node_of(heir).id)
     assert ThrottleGroup.objects.get(pk=group.pk).state == "releasing"
     owner.kill()

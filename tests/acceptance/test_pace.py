@@ -1,12 +1,13 @@
 """Politeness by the site's own log: starts are never closer, nor more requests open, than is allowed."""
 
+import datetime as dt
 from itertools import pairwise
 
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
-from jobs import control
-from jobs.models import Job
+from jobs import control, policies
+from jobs.models import Job, Turn
 from tests.chaos.checkers import fetches
 from tests.factories import make_job, make_policy
 from tests.pace.rules import MostBytes
@@ -116,14 +117,84 @@ def test_a_busy_host_is_left_alone_for_as_long_as_it_says(machine, serve):
         assert refused.status == 200 or (following.time - refused.time) / 1e9 > 1 - TOLERANCE
 
 
+def test_a_turn_is_over_when_its_successor_begins_so_that_a_third_is_there_when_that_ends(machine, serve):
+    site = serve(pages=215, traps=0)
+    job = make_job(
+        urls=[site.plan.url(page) for page in range(215)],
+        policy=make_policy(open_requests=2, min_gap=0.04),
+        specification={"max_depth": 0},
+    )
+    for daemon in ("runmanager", "runworker"):
+        machine.start(daemon)
+
+    control.start(job.pk, made_by="a test", now=timezone.now())
+    wait_for(lambda: Job.objects.get(pk=job.pk).run_no and site.count_requests() > 215, saying="all was asked for")
+    wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", saying="the job has ended")
+
+    # 64 documents last for two and a half seconds.
+    long = list(Turn.objects.filter(follows__isnull=False, documents=64).select_related("follows"))
+    assert long
+    assert all(turn.closed_at - turn.follows.closed_at > dt.timedelta(seconds=0.5) for turn in long)
+
+
+def test_a_successor_is_taken_in_time_by_a_worker_that_has_no_room_for_others(machine, serve):
+    quick, slow = serve(pages=460, traps=0), serve(pages=900, traps=0, slow="2:10")
+    paced = make_job(
+        urls=[quick.plan.url(page) for page in range(460)],
+        policy=make_policy(open_requests=2, min_gap=0.04),
+        specification={"max_depth": 0},
+    )
+    filling = make_job(
+        urls=[slow.plan.url(page) for page in range(1, 900)],
+        policy=make_policy("any", open_requests=250, min_gap=0.0),
+        specification={"max_depth": 0},
+    )
+    for daemon in ("runmanager", "runworker"):
+        machine.start(daemon)
+
+    control.start(paced.pk, made_by="a test", now=timezone.now())
+    wait_for(lambda: Job.objects.get(pk=paced.pk).run_no and quick.count_requests() > 5, saying="the host is asked")
+    control.start(filling.pk, made_by="a test", now=timezone.now())
+    wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the host was read")
+
+    assert slow.count_requests() > 150
+    # 64 documents last for two and a half seconds, and as long there is time for the next.
+    following = Turn.objects.filter(follows__isnull=False, lane__seed__job=paced, documents=64)
+    late = [
+        turn for turn in following.select_related("follows", "batch") if turn.batch.sent_at > turn.follows.closed_at
+    ]
+    assert following.exists()
+    assert not late
+
+
+def test_a_gap_that_was_long_by_mistake_is_kept_for_no_more_than_a_turn(machine, serve):
+    site = serve(pages=400, traps=0)
+    policy = make_policy(open_requests=1, min_gap=0.05)
+    urls = [site.plan.url(page) for page in range(400)]
+    job = make_job(urls=urls, policy=policy, specification={"max_depth": 0})
+    for daemon in ("runmanager", "runworker"):
+        machine.start(daemon)
+    control.start(job.pk, made_by="a test", now=timezone.now())
+    # Dozens of documents are in hand by then.
+    wait_for(lambda: site.count_requests() > 80, saying="the host is served")
+
+    policies.change(policy.pk, min_gap=10.0, everywhere=True)
+    wait_for(lambda: Turn.objects.filter(gap=10.0).exists(), saying="a turn has the long gap")
+    policies.change(policy.pk, min_gap=0.05, everywhere=True)
+
+    wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=90, saying="the job has ended")
+    assert site.count_requests() >= 400
+
+
 def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share(machine, serve):
-    site = serve(pages=36, traps=0, latency_ms=30)
-    pages = [site.plan.url(page) for page in range(36)]
+    site = serve(pages=69, traps=0, latency_ms=30)
+    pages = [site.plan.url(page) for page in range(69)]
     gentle, eager = make_policy(open_requests=1, min_gap=0.15), make_policy(open_requests=4, min_gap=0.02)
-    # Lists of pages and no links: by its address one sees for whom a page was asked for.
+    # Lists of pages and no links: by its address one sees for whom a page was asked for. A turn is 33 of the strict job's at
+    # most, so that the other has one before the strict job is through.
     facts = {"specification": {"max_depth": 0}}
-    strict_job = make_job(urls=pages[:12], policy=gentle, **facts)
-    eager_job = make_job(urls=pages[12:], policy=eager, **facts)
+    strict_job = make_job(urls=pages[:45], policy=gentle, **facts)
+    eager_job = make_job(urls=pages[45:], policy=eager, **facts)
     for daemon in ("runmanager", "runmanager", "runworker", "runworker"):
         machine.start(daemon)
     at_work = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
@@ -137,9 +208,9 @@ def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share
 
     requests = site.requests()
     assert sorted(request.url for request in requests) == sorted(pages)
-    of_strict = [place for place, request in enumerate(requests) if request.url in pages[:12]]
+    of_strict = [place for place, request in enumerate(requests) if request.url in pages[:45]]
     shared = requests[of_strict[0] : of_strict[-1] + 1]
-    assert len(shared) > 16
+    assert len(shared) > 45
     assert_paced(shared, gap=0.15)
     assert max(request.open_requests for request in shared) == 1
     assert len(owners) == 2

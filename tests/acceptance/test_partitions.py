@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
@@ -63,13 +64,17 @@ def test_a_crawl_survives_a_cut_between_all_of_its_nodes_and_the_database(cluste
     wait_for(lambda: not any(is_at_work(cluster, daemon) for daemon in daemons), saying="all are silent")
     wait_until_silent_for(cluster, 1.5 * NODE_TIMEOUT)
     proxy.heal()
-    healed_at = cluster.database.value("SELECT clock_timestamp()")
+    healed_at, already = cluster.database.value("SELECT clock_timestamp()"), site.count_requests()
 
+    began_at = time.monotonic()
+    wait_for(lambda: site.count_requests() > already, saying="it fetches again")
+    fetched_after = time.monotonic() - began_at
     first_beats = [
         wait_for(lambda daemon=daemon: beat_after(cluster, daemon, healed_at), saying="it beats again")
         for daemon in daemons
     ]
     assert max(first_beats) < 2 * HEARTBEAT
+    assert fetched_after < 2 * HEARTBEAT
     assert cluster.wait_for_end(job) == "finished"
     assert_undisturbed(cluster, job, site)
     assert [cluster.node_of(daemon).status for daemon in daemons] == ["running"] * 4

@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from crawlctl.demo.log import read_log
 from jobs import bins
-from jobs.models import Bin
+from jobs.models import BinState
 from tests.chaos.checkers import fetches
 from tests.factories import make_bin, make_job, make_policy
 from tests.processes import held_by, wait_for
@@ -52,7 +52,7 @@ def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_
     assert max(fetch.start for fetch in seen) < stopped_at + EFFECTIVE
     assert max(fetch.end for fetch in seen) < stopped_at + EFFECTIVE
     assert sum(amount for (_, code), amount in cluster.counted(job).items() if code == "DENIED") >= PAGES - len(seen)
-    assert Bin.objects.get(name=host_of(site)).open_requests == 0
+    assert BinState.objects.get(bin__name=host_of(site)).open_requests == 0
     assert cluster.run(make_job(urls=[other.start_url])) == "finished"
     assert other.count_requests() > 20
 

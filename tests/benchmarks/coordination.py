@@ -3,8 +3,9 @@ What coordination costs, in both stores: `python -m tests.benchmarks.coordinatio
 
 Two clusters: 8 nodes with DJM's 44 jobs of 372 items, and 100 nodes with 100 jobs of 10,000 items. Of each is told how long the main
 takes to look, to plan and to write when all items are shared out for the first time, when a node has left, and when one has
-come; how many items change hands; and how many transactions that wrote something, the main's beat among them. Then the same of a calm
-cluster, and what a lock costs.
+come; how many items change hands; and how many transactions that wrote something, the main's beat among them (of ZooKeeper also how many
+requests it was asked). Then the same of a calm cluster; what a lock costs; how long it takes until the item of a node that falls silent is in another's hand; and of ZooKeeper what
+the seats of a calm cluster's daemons ask for.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ from nodes.assignment.pools import WorkItem, share_out
 from nodes.assignment.spread import evenly_spread
 from nodes.coordination.database import DatabaseCoordination
 from nodes.coordination.port import Coordination, ItemLock
+from nodes.coordination.seat import KeptSeat, session_timeout
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
 from tests.benchmarks import databases
@@ -39,15 +42,29 @@ _CLUSTERS: Sequence[tuple[str, int, Mapping[str, Sequence[str]]]] = (
     ("100 nodes, 100 jobs, 10,000 items", 100, _LARGE),
 )
 _LOCKS = 200
+# A short one, of which the time to notice a silence is a multiple.
+_SHORT_TIMEOUT = dt.timedelta(seconds=2)
+# Daemons as they are by default, and for how long their seats are watched.
+_SEATS, _NODE_TIMEOUT, _WATCHED = 8, dt.timedelta(seconds=15), 20.0
 
 _TRANSACTIONS = "SELECT pg_current_xact_id()::text::bigint"
 
 
 class Store:
-    """One of the stores: opens nodes, and counts what was written."""
+    """One of the stores: opens nodes, and counts what was written, and what was asked where the server tells."""
 
-    def __init__(self, name: str, open_: Callable[[str, str], Coordination], written: Callable[[], int]) -> None:
-        self.name, self.open, self.written = name, open_, written
+    def __init__(
+        self,
+        name: str,
+        open_: Callable[[str, str, dt.timedelta], Coordination],
+        written: Callable[[], int],
+        asked: Callable[[], int] | None = None,
+    ) -> None:
+        self.name, self._open, self.written, self.asked = name, open_, written, asked or (lambda: 0)
+        self.tells_what_was_asked = asked is not None
+
+    def open(self, cluster: str, node: str, timeout: dt.timedelta = _TIMEOUT) -> Coordination:
+        return self._open(cluster, node, timeout)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for title, nodes, pools in _CLUSTERS:
                     _measure_rebalances(store, title, nodes=nodes, pools=pools, rounds=options.rounds)
                 _measure_locks(store)
+                _measure_loss(store, rounds=options.rounds)
+                if store.tells_what_was_asked:
+                    _measure_seats(store)
     return 0
 
 
@@ -80,8 +100,8 @@ def _database(directory: Path) -> Iterator[Store]:
             # To ask for the number of a transaction is one, and the one before asked, too.
             return int(number) - next(asked)
 
-        def opened(cluster: str, node: str) -> Coordination:
-            return DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=_TIMEOUT)
+        def opened(cluster: str, node: str, timeout: dt.timedelta) -> Coordination:
+            return DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=timeout)
 
         yield Store("PostgreSQL", opened, written)
 
@@ -90,12 +110,17 @@ def _database(directory: Path) -> Iterator[Store]:
 def _zookeeper(directory: Path) -> Iterator[Store]:
     server = ZooKeeper(directory / "zookeeper")
 
-    def opened(cluster: str, node: str) -> Coordination:
+    def opened(cluster: str, node: str, timeout: dt.timedelta) -> Coordination:
         address = Address(hosts=f"127.0.0.1:{server.port}", root="/bench")
-        return ZooKeeperCoordination(address=address, cluster=cluster, node=node, timeout=_TIMEOUT)
+        return ZooKeeperCoordination(address=address, cluster=cluster, node=node, timeout=timeout)
+
+    def asked() -> int:
+        """Also what keeps sessions alive."""
+        (line,) = (line for line in server.ask("mntr").splitlines() if line.startswith("zk_packets_received"))
+        return int(line.split()[1])
 
     try:
-        yield Store("ZooKeeper", opened, server.writes)
+        yield Store("ZooKeeper", opened, server.writes, asked)
     finally:
         server.stop()
 
@@ -137,20 +162,23 @@ def _measure_rebalances(
         member.close()
 
 
-def _rebalance(store: Store, main_node: Coordination) -> tuple[float, int, int]:
-    before, began_at = store.written(), time.perf_counter()
+def _rebalance(store: Store, main_node: Coordination) -> tuple[float, int, int, int]:
+    before, asked, began_at = store.written(), store.asked(), time.perf_counter()
     main_node.beat()
     office = main_node.campaign()
     assert office is not None
     seen = main_node.look()
     moved = main_node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
     took = time.perf_counter() - began_at
-    return took, moved, store.written() - before
+    return took, moved, store.written() - before, store.asked() - asked
 
 
-def _tell_of(store: Store, title: str, case: str, measured: Sequence[tuple[float, int, int]]) -> None:
-    took, moved, written = (statistics.median(column) for column in zip(*measured, strict=True))
-    _tell(f"{store.name}, {title}, {case}: {1000 * took:.0f} ms, {moved:,.0f} moves, {written:,.0f} transactions")
+def _tell_of(store: Store, title: str, case: str, measured: Sequence[tuple[float, int, int, int]]) -> None:
+    took, moved, written, asked = (statistics.median(column) for column in zip(*measured, strict=True))
+    requests = f", {asked:,.0f} requests" if store.tells_what_was_asked else ""
+    _tell(
+        f"{store.name}, {title}, {case}: {1000 * took:.0f} ms, {moved:,.0f} moves, {written:,.0f} transactions{requests}"
+    )
 
 
 def _measure_locks(store: Store) -> None:
@@ -170,6 +198,82 @@ def _measure_locks(store: Store) -> None:
         f"{store.name}: a lock is taken in {1000 * statistics.median(taken):.1f} ms and given back in "
         f"{1000 * statistics.median(given_back):.1f} ms"
     )
+
+
+def _measure_loss(store: Store, *, rounds: int) -> None:
+    """How long after its last beat the only item of a node is in the hand of another, who waits for nothing else."""
+    item, took = WorkItem("job", "item"), []
+    for number in range(rounds):
+        main, heir, lost = (store.open(f"loss-{number}", name, _SHORT_TIMEOUT) for name in ("main", "heir", "lost"))
+        for node in (main, heir, lost):
+            node.connect()
+            node.join({"job": ["item"]})
+        beats = [_Beats(node) for node in (main, heir, lost)]
+        office = main.campaign()
+        assert office is not None
+        main.assign({item: "lost"}, seen=main.look(), office=office)
+        lease = lost.acquire(item, lease=_SHORT_TIMEOUT)
+        assert isinstance(lease, ItemLock)
+        silent_at = beats[2].stop()
+        while (seen := main.look()).shares.get(item) != "heir":
+            if "lost" not in seen.members:
+                main.assign({item: "heir"}, seen=seen, office=office)
+            time.sleep(0.02)
+        while not isinstance(heir.acquire(item, lease=_SHORT_TIMEOUT), ItemLock):
+            time.sleep(0.02)
+        took.append((time.monotonic() - silent_at) / _SHORT_TIMEOUT.total_seconds())
+        for one in beats[:2]:
+            one.stop()
+        for node in (main, heir, lost):
+            node.close()
+    _tell(
+        f"{store.name}: the item of a node that falls silent is in another's hand {statistics.median(took):.2f} timeouts after "
+        f"its last beat (at most {max(took):.2f}), and its lease of one timeout over"
+    )
+
+
+class _Beats:
+    """Beats for a node, ten times in its timeout."""
+
+    def __init__(self, node: Coordination) -> None:
+        self._node, self._stopping, self._beaten_at = node, threading.Event(), time.monotonic()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """Returns when it beat last."""
+        self._stopping.set()
+        self._thread.join()
+        return self._beaten_at
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_SHORT_TIMEOUT.total_seconds() / 10):
+            self._beaten_at = time.monotonic()
+            self._node.beat()
+
+
+def _measure_seats(store: Store) -> None:
+    """What the seats of a calm cluster's managers and workers ask for."""
+    ways = [store.open("seats", f"node-{number}", session_timeout(_NODE_TIMEOUT)) for number in range(_SEATS)]
+    for way in ways:
+        way.connect()
+    seats = [
+        KeptSeat(way, timeout=_NODE_TIMEOUT, stands=number < 2, is_fit=lambda: True) for number, way in enumerate(ways)
+    ]
+    for seat in seats:
+        seat.start()
+    while not any(len(seat.present or ()) == _SEATS for seat in seats):
+        time.sleep(0.1)
+    for seat in seats:
+        seat.acts()
+    before, asked = store.written(), store.asked()
+    time.sleep(_WATCHED)
+    _tell(
+        f"{store.name}: the seats of {_SEATS} calm daemons (a timeout of {_NODE_TIMEOUT.total_seconds():g} s) ask "
+        f"{(store.asked() - asked) / _WATCHED:.1f} times a second, and write {store.written() - before} times in {_WATCHED:g} s"
+    )
+    for seat in seats:
+        seat.stop()
 
 
 def _tell(line: str) -> None:

@@ -3,12 +3,9 @@
 import contextlib
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from tests.benchmarks.databases import ROOT
-
-_LONGEST = 60.0
 
 
 @contextlib.contextmanager
@@ -31,17 +28,3 @@ def running_daemons(environment: Mapping[str, str], *kinds: str) -> Iterator[lis
             daemon.terminate()
         for daemon in started:
             daemon.wait()
-
-
-def wait_until(condition: Callable[[], bool], *, within: float = _LONGEST) -> None:
-    """
-    Return once it holds.
-
-    Raises:
-        RuntimeError: that took longer than `within` seconds.
-    """
-    deadline = time.monotonic() + within
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"it did not come true within {within:.0f} s")
-        time.sleep(0.02)

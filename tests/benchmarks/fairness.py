@@ -22,8 +22,9 @@ import django
 
 from crawlctl.demo.log import LoggedRequest, read_log
 from tests.benchmarks import databases, many_hosts
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
+from tests.waiting import wait_until
 
 _GAP = 0.25
 # Seconds until a new crawl goes evenly.
@@ -34,15 +35,20 @@ _UNDER_WAY = 5
 # The documents of the run that is started next, as seeding would leave them.
 _FILL = """
 WITH bin AS (
-    INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
-    SELECT 'web', unnest(%(names)s::text[]), 0, false, 0, 0
+    INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+    SELECT 'web', unnest(%(names)s::text[]), 0, false
     ON CONFLICT (namespace, name) DO UPDATE SET is_known = jobs_bin.is_known
     RETURNING id, name
 ), bound AS (
     INSERT INTO jobs_binlimit (bin_id, job_id, policy_id) SELECT id, %(job)s, %(policy)s FROM bin
 ), lane AS (
-    INSERT INTO jobs_lane (seed_id, bin_id, head, ready_at) SELECT %(seed)s, id, 0, clock_timestamp() FROM bin
-    RETURNING id, bin_id
+    INSERT INTO jobs_lane (seed_id, bin_id) SELECT %(seed)s, id FROM bin
+    RETURNING id, seed_id, bin_id
+), of_bin AS (
+    INSERT INTO jobs_binstate (bin_id)
+    SELECT id FROM bin WHERE NOT EXISTS (SELECT FROM jobs_binstate AS state WHERE state.bin_id = bin.id)
+), of_lane AS (
+    INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, ready_at) SELECT id, seed_id, bin_id, clock_timestamp() FROM lane
 ), document AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
                                 depth, redirects)
@@ -177,7 +183,7 @@ def _fill(facts: dict[str, int], *, names: list[str], each: int) -> None:
 
     with connection.cursor() as cursor, unhurried(connection.connection):
         cursor.execute(_FILL, facts | {"names": names, "each": each})
-        cursor.execute("ANALYZE jobs_queueitem, jobs_lane, jobs_bin")
+        cursor.execute("ANALYZE jobs_queueitem, jobs_lane, jobs_lanestate, jobs_bin, jobs_binstate")
 
 
 if __name__ == "__main__":

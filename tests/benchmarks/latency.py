@@ -20,8 +20,9 @@ from pathlib import Path
 import django
 
 from tests.benchmarks import databases
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
+from tests.waiting import wait_until
 
 _SHORT = 5
 

@@ -22,9 +22,10 @@ import django
 import psutil
 
 from tests.benchmarks import databases
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.meter import cpu_seconds_of_tree
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     import subprocess

@@ -9,6 +9,7 @@ import asyncio
 import signal
 import socket
 import sys
+import time
 from contextlib import closing, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -46,7 +47,13 @@ class _Answering(asyncio.Protocol):
             path = head.split(b" ", 2)[1].decode("latin-1")
             is_robots = path == "/robots.txt"
             self._log.write(
-                host=self._host, path=path, status=404 if is_robots else 200, open_requests=1, method="GET", agent="-"
+                at=time.monotonic_ns(),
+                host=self._host,
+                path=path,
+                status=404 if is_robots else 200,
+                open_requests=1,
+                method="GET",
+                agent="-",
             )
             self._transport.write(_MISSING if is_robots else _FOUND)  # type: ignore[attr-defined]
 

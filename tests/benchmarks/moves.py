@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 import django
 
 from tests.benchmarks import databases
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     import psycopg

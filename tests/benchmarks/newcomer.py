@@ -20,9 +20,10 @@ import django
 
 from crawlctl.demo.log import read_log
 from tests.benchmarks import databases
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.benchmarks.runs import Site, running_site
+from tests.waiting import wait_until
 
 _PAGES = 200
 _FILL = """

@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 import django
 
 from tests.benchmarks import databases
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.chaos.checkers import Fetch, fetches
 from tests.pace.rules import LeastGap, broken, share_of_rate
+from tests.waiting import wait_until
 
 _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 # Seconds until a new crawl goes evenly, and more than the longest round lasts.
@@ -69,12 +70,14 @@ def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -
             wait_until(lambda: not Job.objects.exclude(phase="active").exists())
             time.sleep(_WARM_UP)
             since = time.monotonic()
-            time.sleep(seconds)
+            until = since + seconds
+            # And until the first start after it, of each host.
+            time.sleep(seconds + 1.5 * max(_GAPS))
             _ = site.lines
             made = fetches(read_log(starts), read_log(ends))
             sys.stdout.write("gap: share of the allowed rate with one job, with two jobs (gaps that were not kept)\n")
             for alone, shared in zip(paces[::2], paces[1::2], strict=True):
-                told = [_told(made, host, gap=gap, since=since, until=since + seconds) for host, gap in (alone, shared)]
+                told = [_told(made, host, gap=gap, since=since, until=until) for host, gap in (alone, shared)]
                 sys.stdout.write(f"{alone[1]:5.2f} s: {', '.join(told)}\n")
         finally:
             connection.close()

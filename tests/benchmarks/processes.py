@@ -22,10 +22,11 @@ import django
 import psutil
 
 from tests.benchmarks import databases
-from tests.benchmarks.daemons import running_daemons, wait_until
+from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.benchmarks.meter import cpu_seconds_of_tree
 from tests.benchmarks.runs import CONNECTIONS, HOSTS, Site, running_site
+from tests.waiting import wait_until
 
 _SHAPES = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4))
 _ALLOWED = 1.15
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     done.append(
                         _crawl(database, Path(directory), managers=managers, workers=workers, pages=options.pages)
                     )
+                sys.stderr.write(f"{managers} managers, {workers} workers: {done[-1]}\n")
     usual = _median_cpu(costs[_SHAPES[0]])
     most = 0.0
     for (managers, workers), done in costs.items():
@@ -84,7 +86,7 @@ def _crawl(database: databases.Database, directory: Path, *, managers: int, work
         running_daemons(database.environment, *kinds) as daemons,
         contextlib.closing(connection),
     ):
-        wait_until(lambda: Node.objects.filter(status="running").count() == len(kinds))
+        wait_until(lambda: Node.objects.filter(status="running").count() == len(kinds), within=_LONGEST)
         # Until groups have found their managers and nobody imports anything more.
         time.sleep(2.0)
         return _watch(site, [*(psutil.Process(daemon.pid) for daemon in daemons), database.server])

@@ -175,7 +175,7 @@ def _removals(cluster: _Cluster, *, documents: int) -> dict[str, float]:
     rates = {}
     job = cluster.make_job(documents, stage=int(Stage.PENDING), run_no=1)
     Job.objects.filter(pk=job.pk).update(phase=Phase.ACTIVE)
-    cluster.connection.execute("UPDATE jobs_lane SET ready_at = %s", [cluster.now_pass().now])
+    cluster.connection.execute("UPDATE jobs_lanestate SET ready_at = %s", [cluster.now_pass().now])
     cluster.connection.execute("UPDATE jobs_bin SET is_known = true")
     offered = 0
     while done := stuff(
@@ -210,7 +210,7 @@ def _remove_all(cluster: _Cluster, job: "Job") -> float:
     connection = cluster.connection
     while True:
         now = cluster.now_pass().now
-        connection.execute("UPDATE jobs_lane SET ready_at = %s", [now])
+        connection.execute("UPDATE jobs_lanestate SET ready_at = %s", [now])
         group = cluster.groups[job.pk]
         if not stuff_removals(connection, manager=cluster.manager.id, group=group, room=256, now=now).documents:
             break

@@ -1,8 +1,8 @@
 """
 The cluster that chaos falls upon: real managers and workers on a PostgreSQL of their own, and sites to crawl.
 
-Each node stands for a machine: it has a boot id of its own, its own line to the database (a proxy that can be cut),
-a clock that can be set, and whoever ends is started again, as a supervisor would. Sites come and go: when a job has
+Each node stands for a machine: it has a boot id of its own, its own line to the database (a proxy that can be cut)
+and, where there is one, to ZooKeeper; a clock that can be set, and whoever ends is started again, as a supervisor would. Sites come and go: when a job has
 ended, the next one begins with a new site, until `is_closing`.
 """
 
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -48,12 +48,24 @@ def has_faketime():
     return _FAKETIME is not None
 
 
+def sets_clocks(cluster):
+    """
+    Whether clocks of nodes can be set.
+
+    libfaketime 0.9.10 wakes threads that wait for each other up to half a second late. Processes whose sessions with
+    ZooKeeper are kept by such threads, and end after two thirds of so short a timeout, are measured without.
+    """
+    return has_faketime() and cluster.zookeeper is None
+
+
 class Node:
     """One manager or worker, through all its starts; what it is now called tells which start it is."""
 
     def __init__(self, cluster, kind, number):
         self._cluster, self.kind, self.place = cluster, kind, f"{kind}-{number}"
         self.proxy = Proxy.of_database(cluster.database.dsn)
+        # Its line to ZooKeeper, where the cluster has one.
+        self.other_proxy = None if cluster.zookeeper is None else Proxy(("127.0.0.1", cluster.zookeeper.port))
         self.starts = 0
         self.process = None
         # Who ends is started again then (monotonic): at once, if nobody says otherwise.
@@ -103,7 +115,12 @@ class Node:
             "PYTHONPATH": str(_INSIDE),
             "PYTHONTZPATH": search_path(self._cluster.zones),
         }
-        if has_faketime():
+        if self.other_proxy is not None:
+            facts |= {
+                "CRAWLCTL_COORDINATION": "ZOOKEEPER",
+                "CRAWLCTL_ZOOKEEPER": f"127.0.0.1:{self.other_proxy.port}",
+            }
+        if sets_clocks(self._cluster):
             self._clock.write_text("+0s")
             facts |= {
                 "LD_PRELOAD": str(_FAKETIME),
@@ -146,6 +163,11 @@ class Node:
             return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
         return False
 
+    @property
+    def lines(self):
+        """All that it has to others: what is cut where its machine is cut off."""
+        return [line for line in (self.proxy, self.other_proxy) if line is not None]
+
     def tend(self):
         """Start it again if it has ended."""
         if self.process is None or self.is_up:
@@ -160,7 +182,8 @@ class Node:
         if self.is_up:
             self.process.kill()
             self.process.wait()
-        self.proxy.__exit__(None, None, None)
+        for line in self.lines:
+            line.__exit__(None, None, None)
 
 
 @dataclass
@@ -196,10 +219,14 @@ class Cluster:
     at_once: int = 4
     # For each kind of node the functions ("module:name") at which one can be told to freeze.
     stops: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # The server of coordination beside the database, if there is one.
+    zookeeper: object = None
     nodes: list[Node] = field(default_factory=list)
     crawls: list[Crawl] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
     steps_by_hand: list[str] = field(default_factory=list)
+    # What goes on while a question waits for the database.
+    meanwhile: Callable[[], object] = lambda: None
     # Until then no new site is begun.
     is_closing: bool = False
     # Jobs that an operator has paused: nobody need wonder that they are.
@@ -330,13 +357,15 @@ class Cluster:
         self._administrators.submit(work)
 
     def in_database(self, work):
-        """Do something by Django's connection, as soon as the database is there."""
+        """Do something by Django's connection, as soon as the database is there, and nobody holds what it needs."""
         while True:
             try:
                 return work()
             except (OperationalError, InterfaceError):
                 django_connection.close()
                 time.sleep(0.1)
+                # Who holds it may be frozen, and has to wake.
+                self.meanwhile()
 
     def tend(self):
         """Be supervisor and operator: start who has ended, and see how the jobs stand."""

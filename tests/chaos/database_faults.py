@@ -75,7 +75,7 @@ def lose_commits(cluster, _dice, tell):
 
 # Which everybody works on, or beats on.
 _HOT = (
-    *("jobs_queueitem", "jobs_lane", "jobs_bin", "jobs_batch", "jobs_turn", "jobs_throttlegroup", "jobs_job"),
+    *("jobs_queueitem", "jobs_lanestate", "jobs_binstate", "jobs_batch", "jobs_turn", "jobs_throttlegroup", "jobs_job"),
     *("nodes_node", "nodes_mainterm"),
 )
 

@@ -1,8 +1,7 @@
 """
 The faults of the plan, by its numbers: each happens to a cluster, says what it does, and how it is over.
 
-What is left out, and why: F8 needs ZooKeeper, which nothing here uses yet; the full disks of F11 to F13 need devices
-that not every machine can make.
+What is left out, and why: the full disks of F11 to F13 need devices that not every machine can make.
 """
 
 import os
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.chaos.cluster import BEAT, TIMEOUT, has_faketime
+from tests.chaos.cluster import BEAT, TIMEOUT, sets_clocks
 from tests.chaos.database_faults import (
     end_server,
     end_sessions,
@@ -41,6 +40,8 @@ from tests.chaos.node_faults import (
     stutter,
 )
 from tests.chaos.summer_time import a_night
+from tests.chaos.zookeeper_faults import expire, fill, restart, wipe
+from tests.chaos.zookeeper_faults import freeze as freeze_zookeeper
 
 # What a step of a fault hands back: how many seconds until its next step.
 Steps = Iterator[float]
@@ -111,10 +112,12 @@ def _swizzle(cluster, dice, tell):
     nodes = [node for node in cluster.nodes if node.is_up and not node.is_in_trouble]
     tell(f"cut {len(nodes)} nodes off one by one, and mend their lines in another order")
     for node in dice.sample(nodes, len(nodes)):
-        node.proxy.cut()
+        for line in node.lines:
+            line.cut()
         yield BEAT
     for node in dice.sample(nodes, len(nodes)):
-        node.proxy.heal()
+        for line in node.lines:
+            line.heal()
         yield BEAT
 
 
@@ -145,8 +148,6 @@ def _moves(cluster, dice, tell):
             node.kill(back_in=BEAT)
         yield 0.3
 
-
-_F9 = (Fault("F9", "clocks", _set_clocks),) if has_faketime() else ()
 
 FAULTS = (
     Fault("F1", "kill the main", on_a_node("main", kill), hits_main=True),
@@ -185,7 +186,6 @@ FAULTS = (
     Fault("F5", "sessions", end_sessions),
     Fault("F5", "lines", reset_lines),
     Fault("F5", "lost answers", lose_commits),
-    *_F9,
     Fault("F10", "summer time", a_night),
     Fault("F14", "starvation", _starve),
     Fault("F1", "kill everything", _kill_everything, takes_all=True),
@@ -194,3 +194,23 @@ FAULTS = (
     Fault("F18", "moves", _moves),
     Fault("F20", "swizzle", _swizzle, takes_all=True),
 )
+
+_OF_CLOCKS = (Fault("F9", "clocks", _set_clocks),)
+_OF_ZOOKEEPER = (
+    Fault("F8", "ZooKeeper restarts", restart, takes_all=True),
+    Fault("F8", "ZooKeeper is wiped", wipe, takes_all=True),
+    Fault("F8", "ZooKeeper freezes", freeze_zookeeper, takes_all=True),
+    Fault("F8", "the main's session expires", expire("main")),
+    Fault("F8", "a manager's session expires", expire("manager")),
+    Fault("F8", "a worker's session expires", expire("worker")),
+    Fault("F8", "full nodes", fill),
+)
+
+
+def plan_for(cluster):
+    """All that may befall this cluster."""
+    return (
+        *FAULTS,
+        *(_OF_CLOCKS if sets_clocks(cluster) else ()),
+        *(_OF_ZOOKEEPER if cluster.zookeeper is not None else ()),
+    )

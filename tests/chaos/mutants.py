@@ -376,8 +376,8 @@ MUTANTS = (
         "trust-window",
         "the trust window",
         (
-            (r"return self\._age\(\) < self\._timeout \* 2 / 3", "return True"),
-            (r"return self\._age\(\) >= self\._timeout \* 5 / 6", "return False"),
+            (r"return self\.age\(\) < self\._timeout \* 2 / 3", "return True"),
+            (r"return self\.age\(\) >= self\._timeout \* 5 / 6", "return False"),
         ),
         "pace",
         _a_worker_is_cut_off,

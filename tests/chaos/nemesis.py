@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.chaos.checkers import Blow
 from tests.chaos.cluster import TIMEOUT
-from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.faults import Fault, plan_for
 
 
 @dataclass(eq=False)
@@ -40,8 +40,10 @@ class Nemesis:
     def advance(self, *, may_begin):
         """Go on with what is under way, and begin something new when it is time."""
         now = time.monotonic()
-        for happening in [one for one in self._under_way if one.next_at <= now]:
-            self._step(happening)
+        for happening in self._under_way.copy():
+            # A step that waits for the database goes on with the others meanwhile.
+            if happening.next_at <= now and happening in self._under_way:
+                self._step(happening)
         if may_begin and now >= self._rests_until and len(self._under_way) < self.most_at_once:
             self._begin()
 
@@ -51,7 +53,8 @@ class Nemesis:
 
     def _begin(self):
         if not self._deck:
-            self._deck = self.dice.sample(FAULTS, len(FAULTS))
+            plan = plan_for(self.cluster)
+            self._deck = self.dice.sample(plan, len(plan))
             # Mains fall first: so a short run measures takeovers, too.
             self._deck.sort(key=lambda fault: fault.hits_main)
         if self._under_way and (self._deck[-1].takes_all or any(one.fault.takes_all for one in self._under_way)):
@@ -71,6 +74,7 @@ class Nemesis:
         self._step(happening)
 
     def _step(self, happening):
+        happening.next_at = float("inf")
         try:
             happening.next_at = time.monotonic() + next(happening.steps)
         except StopIteration:

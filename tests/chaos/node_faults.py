@@ -75,9 +75,11 @@ def cut(node, dice):
     refuses = dice.random() < 0.25
 
     def steps():
-        node.proxy.cut(direction, refuses=refuses)
+        for line in node.lines:
+            line.cut(direction, refuses=refuses)
         yield lasts
-        node.proxy.heal()
+        for line in node.lines:
+            line.heal()
 
     way = {Direction.BOTH: "both ways", Direction.ASKED: "to the database", Direction.ANSWERED: "from the database"}
     return f"cut {way[direction]}{', refusing,' if refuses else ''} for {lasts:g} s", steps(), lasts > 2 * TIMEOUT

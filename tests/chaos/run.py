@@ -1,7 +1,7 @@
 """
 Chaos: faults fall upon a cluster that crawls, and checkers that look from outside say what came of it.
 
-    python -m tests.chaos.run [--seconds N] [--seed N]
+    python -m tests.chaos.run [--seconds N] [--seed N] [--coordination database|zookeeper]
 
 Each fault is a line as it happens; the last eight lines are the verdict, which is also var/chaos.json. Exit 0 means
 that it holds. The same seed makes the same faults in the same order; what they meet is up to the machine.
@@ -16,12 +16,13 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import django
 
 from tests.debian import debian_server, newest_debian
 from tests.processes import ROOT, Database
+from tests.zookeeper import ZooKeeper
 
 # Where the processes work, and what they leave behind.
 VAR = ROOT / "var" / "chaos"
@@ -36,8 +37,12 @@ def main(arguments=None):
     if newest_debian() is None:
         tell("Chaos needs a PostgreSQL that it may kill: install Debian's package postgresql.")
         return 2
-    with world(VAR / "run") as (server, directory):
-        return _run(server, directory, seconds=options.seconds, seed=options.seed)
+    with world(VAR / "run") as (server, directory), ExitStack() as ends_with_us:
+        zookeeper = None
+        if options.coordination == "zookeeper":
+            zookeeper = ZooKeeper(directory / "zookeeper")
+            ends_with_us.callback(zookeeper.stop)
+        return _run(server, directory, zookeeper, seconds=options.seconds, seed=options.seed)
 
 
 @contextmanager
@@ -62,9 +67,9 @@ def tell(*lines):
     sys.stdout.flush()
 
 
-def _run(server, directory, *, seconds, seed):
+def _run(server, directory, zookeeper, *, seconds, seed):
     from tests.chaos import audit
-    from tests.chaos.cluster import Cluster, has_faketime
+    from tests.chaos.cluster import Cluster, sets_clocks
     from tests.chaos.nemesis import Nemesis
     from tests.chaos.node_faults import STOPS
 
@@ -74,14 +79,14 @@ def _run(server, directory, *, seconds, seed):
         tell(f"[{time.monotonic() - began_at:6.1f} s] {words}")
 
     dice = random.Random(seed)
-    say(f"seed {seed}: {seconds} s of faults; lines are cut by a TCP proxy; " + (
-        "clocks are set by libfaketime" if has_faketime() else "clocks are left alone (Debian's package faketime is missing)"
-    ))  # fmt: skip
     database = Database(server.address)
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, check=True)
     audit.install(database.dsn)
-    cluster = Cluster(server, database, directory, dice, say, pages=_PAGES, stops=STOPS)
+    cluster = Cluster(server, database, directory, dice, say, pages=_PAGES, stops=STOPS, zookeeper=zookeeper)
+    clocks = "set by libfaketime" if sets_clocks(cluster) else "left alone"
+    say(f"seed {seed}: {seconds} s of faults; lines are cut by a TCP proxy; clocks are {clocks}")
     nemesis = Nemesis(cluster, dice)
+    cluster.meanwhile = lambda: nemesis.advance(may_begin=False)
     try:
         _endure(cluster, nemesis, seconds=seconds)
         audit.export(database.dsn, directory / "audit.jsonl")
@@ -138,6 +143,7 @@ def _judge(cluster, nemesis, *, seconds, seed, took):
         "jobs": len(cluster.crawls),
         **evidence.sizes(),
         "partitions_by": "a TCP proxy",
+        "coordination": "PostgreSQL" if cluster.zookeeper is None else "ZooKeeper",
         "machine": f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
         **verdict.facts,
     }
@@ -152,6 +158,12 @@ def _parser():
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description="Let faults fall upon a crawl.")
     parser.add_argument("--seconds", type=int, default=110, help="for how long faults happen (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="what decides about them (%(default)s)")
+    parser.add_argument(
+        "--coordination",
+        choices=["database", "zookeeper"],
+        default="database",
+        help="what chooses the main beside the database, and is in for faults as well (%(default)s)",
+    )
     return parser
 
 

@@ -439,16 +439,17 @@ UNSOUND = {
          GROUP BY job_id, lane_id, run_no, stage, outcome, code HAVING sum(amount) <> 0
         """,
     "places of a bin that no turn has": """
-        SELECT bin.name, bin.open_turns, bin.open_requests, count(turn.id), sum(turn.requests)
-          FROM jobs_bin AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.id AND turn.closed_at IS NULL
-         GROUP BY bin.id HAVING (bin.open_turns, bin.open_requests) <> (count(turn.id), coalesce(sum(turn.requests), 0))
+        SELECT bin.bin_id, bin.open_turns, bin.open_requests, count(turn.id), sum(turn.requests)
+          FROM jobs_binstate AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.bin_id AND turn.closed_at IS NULL
+         GROUP BY bin.bin_id, bin.version HAVING (bin.open_turns, bin.open_requests) <> (count(turn.id), coalesce(sum(turn.requests), 0))
         """,
     "asleep with something to hand out": """
         SELECT lane.id, item.identifier
-          FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+          FROM jobs_lane AS lane JOIN jobs_lanestate AS state ON state.lane_id = lane.id
+          JOIN jobs_seed AS seed ON seed.id = lane.seed_id
           JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
           JOIN jobs_queueitem AS item ON item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0
-         WHERE lane.ready_at IS NULL
+         WHERE state.ready_at IS NULL
            -- Who died after a flush leaves it to the main to wake what it filled.
            AND NOT EXISTS (SELECT FROM jobs_batch AS batch JOIN nodes_node AS node ON node.id = batch.worker_id
                             WHERE batch.state = 'sent' AND node.status = 'failed')
@@ -458,7 +459,7 @@ UNSOUND = {
 LEFT_OVER = {
     "claimed": "SELECT identifier FROM jobs_queueitem WHERE stage IN (1, 3, 4)",
     "offered or out": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",
-    "open in a bin": "SELECT name FROM jobs_bin WHERE (open_turns, open_requests) <> (0, 0)",
+    "open in a bin": "SELECT bin_id FROM jobs_binstate WHERE (open_turns, open_requests) <> (0, 0)",
     "not at its end": """
         SELECT item.identifier FROM jobs_queueitem AS item LEFT JOIN jobs_job AS job ON job.id = item.job_id
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
@@ -466,9 +467,9 @@ LEFT_OVER = {
 }
 # Of each bin what it allows (requests, turns that follow none: with a gap one), and what is handed out of both.
 _PLACES = """
-SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], bin.open_requests,
+SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], state.open_requests,
        coalesce(open.heads, 0)
-  FROM jobs_bin AS bin
+  FROM jobs_bin AS bin JOIN jobs_binstate AS state ON state.bin_id = bin.id
  CROSS JOIN LATERAL (
        SELECT coalesce(min(policy.open_requests), bin.usual_requests) AS requests,
               coalesce(max(policy.min_gap), bin.usual_gap) AS gap
@@ -485,7 +486,7 @@ _HELD = "SELECT output_id, title, text, description FROM jobs_searchdocument"
 _SCENE = """
 SELECT item.job_id, item.identifier, item.stage, item.run_no, item.seq, item.check_time, lane.ready_at, batch.id, batch.state,
        batch.kind
-  FROM jobs_queueitem AS item JOIN jobs_lane AS lane ON lane.id = item.lane_id
+  FROM jobs_queueitem AS item JOIN jobs_lanestate AS lane ON lane.lane_id = item.lane_id
   LEFT JOIN jobs_batch AS batch ON batch.id = item.batch_id
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.models import Bin, CounterDelta, ThrottlePolicy
+from jobs.models import Bin, BinState, CounterDelta, ThrottlePolicy
 from tests.api import assert_problem, client_of
 from tests.cluster import NOON, register_node
 from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
@@ -38,7 +38,7 @@ def test_a_host_tells_what_limits_it_and_who_says_so(busy):
 
 def test_the_cause_names_who_says_it_and_what_is_shared(connection, busy):
     make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
-    Bin.objects.filter(pk=busy.pk).update(not_before="2100-01-01T00:00Z")
+    BinState.objects.filter(bin=busy).update(not_before="2100-01-01T00:00Z")
 
     limited_by = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]
 
@@ -52,7 +52,7 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
     for number in range(5):
         make_bin(f"h{number}.example", stopped_at=NOON if number == 3 else None, back_off_level=number % 2)
     make_bin("x.example")
-    Bin.objects.create(namespace=Bin.POLICY, name="1")
+    make_bin("1", namespace=Bin.POLICY)
     client = client_of("viewer")
 
     def names(query):
@@ -99,7 +99,7 @@ def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
 
 def test_bad_wishes_about_hosts_change_nothing(busy):
     client = client_of("administrator")
-    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1")
+    address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
 
     assert_problem(client.post(f"/api/v1/bins/{busy.pk}/stop/", {}, format="json"), 400, "invalid", fields=["reason"])
     assert_problem(

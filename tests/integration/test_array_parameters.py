@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.queue.arrays import QuickListDumper
+from jobs.queue.arrays import Hashes
 
 pytestmark = pytest.mark.django_db
 
@@ -13,31 +13,25 @@ TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_charac
 ODD = ["", "NULL", "null", "{}", "{", '"', "\\", '\\"', "a,b", " a ", "a\nb", "'", "é", "\U0001f600", "\x01"]
 
 
-@pytest.fixture
-def quick(connection):
-    connection.adapters.register_dumper(list, QuickListDumper)
-    return connection
-
-
 def came(connection, values, kind):
     return connection.execute(f"SELECT %s::{kind}[]", (values,)).fetchone()[0]
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_a_text_arrives_as_it_is(quick, text):
-    assert came(quick, [text, "x", text], "text") == [text, "x", text]
+def test_a_text_arrives_as_it_is(connection, text):
+    assert came(connection, [text, "x", text], "text") == [text, "x", text]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(texts=st.lists(TEXTS))
-def test_texts_arrive_as_they_are(quick, texts):
-    assert came(quick, texts, "text") == texts
+def test_texts_arrive_as_they_are(connection, texts):
+    assert came(connection, texts, "text") == texts
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(numbers=st.lists(st.integers(min_value=-(2**63), max_value=2**63 - 1)))
-def test_numbers_arrive_as_they_are(quick, numbers):
-    assert came(quick, numbers, "bigint") == numbers
+def test_numbers_arrive_as_they_are(connection, numbers):
+    assert came(connection, numbers, "bigint") == numbers
 
 
 @pytest.mark.parametrize(
@@ -52,16 +46,34 @@ def test_numbers_arrive_as_they_are(quick, numbers):
         ([[1, 2], [3, 4]], "int"),
     ],
 )
-def test_other_lists_are_left_to_psycopg(quick, values, kind):
-    assert came(quick, values, kind) == values
+def test_other_lists_are_left_to_psycopg(connection, values, kind):
+    assert came(connection, values, kind) == values
 
 
-def test_a_text_that_the_database_cannot_hold_is_refused(quick):
+def test_a_text_that_the_database_cannot_hold_is_refused(connection):
     with pytest.raises(psycopg.DataError):
-        came(quick, ["a\0b", "c"], "text")
+        came(connection, ["a\0b", "c"], "text")
 
 
-def test_hashes_may_be_given_as_texts(quick):
-    found = came(quick, ["0" * 31 + "1"], "uuid")
+def test_hashes_may_be_given_as_texts(connection):
+    found = came(connection, ["0" * 31 + "1"], "uuid")
 
     assert [one.hex for one in found] == ["0" * 31 + "1"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(hashes=st.lists(st.uuids().map(lambda one: one.hex)))
+def test_hashes_arrive_as_they_are(connection, hashes):
+    assert [one.hex for one in came(connection, Hashes(hashes), "uuid")] == hashes
+
+
+def test_a_statement_is_one_whatever_its_lists_are_of(connection):
+    connection.prepare_threshold = 0
+    for numbers, flags in (([1], [True]), ([70_000], []), ([2**40, None], [None]), ([], [False, None])):
+        connection.execute("SELECT %s::bigint[], %s::bool[]", (numbers, flags))
+
+    prepared = connection.execute(
+        "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%::bool[]'", prepare=False
+    )
+
+    assert prepared.fetchone()[0] == 1

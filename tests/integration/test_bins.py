@@ -6,9 +6,10 @@ import pytest
 from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models import Bin, CounterDelta, Job, Lane, ThrottleGroup, ThrottlePolicy
+from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bins import BinFilter, find_bins, find_busiest
+from jobs.queries.overview import read_overview
 from jobs.queue import close
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
@@ -16,16 +17,6 @@ from jobs.throttling.sources import Origin
 from jobs.throttling.verdict import Cause
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
-
-
-@pytest.fixture
-def manager(connection):
-    return register_node(connection, "manager")
-
-
-@pytest.fixture
-def worker(connection):
-    return register_node(connection, "worker")
 
 
 def crawl(manager, *hosts, documents=20, **policy):
@@ -123,14 +114,14 @@ def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connec
     assert (found.verdict.cause, found.back_off_level) == (Cause.BACK_OFF, 1)
     assert 80 < (found.verdict.until - now).total_seconds() <= 90
     assert abs((found.limited_since - now).total_seconds()) < 10
-    Lane.objects.update(ready_at=now)
+    LaneState.objects.update(ready_at=now)
     assert line(now=now).next_start_at == found.back_off_until
 
 
 def test_limits_above_a_host_are_told_with_their_policy(connection, manager, worker):
     running = crawl(manager, "a.example", "b.example", name="shop", total_starts=6, total_period="minute")
     make_policy("the cluster", holds_everywhere=True, open_requests=1000, total_open_requests=500)
-    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1", is_known=True)
+    address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
     Bin.objects.filter(name="a.example").update(parent=address)
     serve(connection, running, worker)
 
@@ -177,7 +168,7 @@ def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
     bin_ = make_bin("rates.example")
     for second in range(5, 21, 5):
         # As of when its last turn closed; another one is open.
-        Bin.objects.filter(pk=bin_.pk).update(
+        BinState.objects.filter(bin=bin_).update(
             starts=second, bytes_read=1000 * second, open_turns=1, closed_at=NOON - seconds(25 - second)
         )
         found = line("rates.example", now=NOON)
@@ -204,7 +195,7 @@ def test_the_busiest_come_first_then_those_that_wait_longest(connection, manager
 def test_hosts_are_found_by_how_their_names_begin_and_paged_by_them(connection):
     for name in ("b.example", "a.example", "ab.example", "B.example", "c.example", "a%.example"):
         make_bin(name)
-    Bin.objects.create(namespace=Bin.ADDRESS, name="a.address")
+    make_bin("a.address", namespace=Bin.ADDRESS)
 
     first = find_bins(BinFilter(name="a"), limit=2)
     second = find_bins(BinFilter(name="a", after=first.next_key), limit=2)
@@ -247,17 +238,21 @@ def many_bins(connection, manager):
     running = make_running_job(manager, policy=make_policy("many"))
     connection.execute(
         """
-        INSERT INTO jobs_bin (namespace, name, "interval", is_known, open_turns, open_requests)
-        SELECT 'web', 'h' || n || '.example', 0, true, 0, 0 FROM generate_series(1, 100000) AS n;
-        INSERT INTO jobs_lane (seed_id, bin_id, ready_at, head)
-        SELECT (SELECT min(id) FROM jobs_seed), id, CASE WHEN id %% 10 = 0 THEN now() END, 0 FROM jobs_bin;
+        INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+        SELECT 'web', 'h' || n || '.example', 0, true FROM generate_series(1, 100000) AS n;
+        INSERT INTO jobs_binstate (bin_id) SELECT id FROM jobs_bin;
+        INSERT INTO jobs_lane (seed_id, bin_id) SELECT (SELECT min(id) FROM jobs_seed), id FROM jobs_bin;
+        INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, ready_at)
+        SELECT id, seed_id, bin_id, CASE WHEN id %% 10 = 0 THEN now() END FROM jobs_lane;
         INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
         SELECT (SELECT min(id) FROM jobs_job), id, 1, 'stage', stage, 0, '', 100 FROM jobs_lane, generate_series(0, 2) AS stage;
         INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
         SELECT id, (SELECT min(id) FROM jobs_job), (SELECT min(id) FROM jobs_throttlepolicy) FROM jobs_bin
         """.replace("%%", "%")
     )
-    connection.execute("ANALYZE jobs_bin, jobs_lane, jobs_counter, jobs_binlimit, jobs_turn")
+    connection.execute(
+        "ANALYZE jobs_bin, jobs_binstate, jobs_lane, jobs_lanestate, jobs_counter, jobs_binlimit, jobs_turn"
+    )
     return running
 
 
@@ -283,7 +278,7 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
         with CaptureQueriesContext(django_connection) as seen:
             choose()
         statements += [query["sql"] for query in seen]
-    grown = {"jobs_bin", "jobs_lane", "jobs_counter", "jobs_binlimit"}
+    grown = {"jobs_bin", "jobs_binstate", "jobs_lane", "jobs_lanestate", "jobs_counter", "jobs_binlimit"}
 
     for statement in statements:
         assert not _sequential(connection, statement) & grown, statement
@@ -294,3 +289,17 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
         cursor = connection.cursor()
         literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
         assert not _sequential(cursor, literal) & grown
+
+
+def test_when_the_first_of_many_lanes_is_ready_is_known_without_reading_the_others(connection, many_bins):
+    with CaptureQueriesContext(django_connection) as seen:
+        page = read_overview(now=NOON)
+
+    first = min(
+        ready_at for (ready_at,) in connection.execute("SELECT ready_at FROM jobs_lanestate WHERE ready_at IS NOT NULL")
+    )
+    assert page.next_ready_at == first
+    (statement,) = [query["sql"] for query in seen if "min(lane.ready_at)" in query["sql"]]
+    (plan,) = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}").fetchone()
+    plan = (plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"]
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 50

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jobs.models import LaneState
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from nodes.models import Node
@@ -72,3 +73,25 @@ def test_a_strict_worker_leaves_the_hosts_of_others_alone_until_they_are_gone(co
         rest |= found
 
     assert mine | rest == set(HOSTS)
+
+
+def test_what_follows_a_turn_comes_before_what_was_offered_earlier_and_has_its_room(connection, workers):
+    running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=2, min_gap=1.0))
+    worker, lane = workers[0], make_lane(running.seed, "long.example")
+    make_documents(lane, [f"long {number}" for number in range(30)])
+    stuff_all(connection, running, [])
+    (open_turn,) = take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
+    LaneState.objects.update(ready_at=None)
+    for host in HOSTS:
+        make_documents(make_lane(running.seed, host), [f"{host} {number}" for number in range(3)])
+    stuff_all(connection, running, [])
+    LaneState.objects.filter(lane=lane).update(ready_at=NOON)
+    stuff_all(connection, running, [])
+
+    size = len(open_turn.documents)
+    narrow = take(connection, worker=worker.id, room=size + 72, reserved=size + 10, idle=False, now=NOON)
+    none = take(connection, worker=worker.id, room=72, reserved=10, idle=False, now=NOON)
+    others = take(connection, worker=worker.id, room=72, idle=False, now=NOON)
+
+    assert [turn.follows for turn in narrow.turns] == [open_turn.id]
+    assert (none.documents, others.documents) == (0, 63)

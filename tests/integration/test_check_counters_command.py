@@ -6,9 +6,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from jobs.lifecycle.document import Stage
-from jobs.models import Counter, CounterDelta, Outcome, QueueItem
+from jobs.models import CounterDelta, JobCounter, Outcome, QueueItem
 from tests.cluster import register_node
-from tests.factories import make_documents, make_lane, make_running_job
+from tests.factories import count_folded, make_documents, make_lane, make_running_job
 
 
 def run(*arguments):
@@ -20,9 +20,9 @@ def run(*arguments):
     return 0, out.getvalue().splitlines()
 
 
-def count(lane, amount, *, rows=Counter, **facts):
+def count(lane, amount, *, by=count_folded, **facts):
     usual = {"run_no": 1, "measure": "stage", "stage": Stage.PENDING}
-    rows.objects.create(job_id=lane.seed.job_id, lane_id=lane.pk, amount=amount, **(usual | facts))
+    by(job_id=lane.seed.job_id, lane_id=lane.pk, amount=amount, **(usual | facts))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_counts_that_agree_are_said_to(lane):
     make_documents(lane, 5)
     make_documents(lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     count(lane, 3)
-    count(lane, 2, rows=CounterDelta)
+    count(lane, 2, by=CounterDelta.objects.create)
     count(lane, 1, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200")
 
     assert run() == (0, ["manual: 6 documents, as counted"])
@@ -56,9 +56,7 @@ def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
 
 def test_documents_that_nobody_counted_and_counts_of_a_lane_that_is_gone_are_found(lane):
     make_documents(lane, 1, stage=Stage.DONE, outcome=Outcome.FAILED, result_code="500")
-    Counter.objects.create(
-        job_id=lane.seed.job_id, lane_id=lane.pk + 1, run_no=1, measure="stage", stage=Stage.PENDING, amount=4
-    )
+    count_folded(job_id=lane.seed.job_id, lane_id=lane.pk + 1, run_no=1, measure="stage", stage=Stage.PENDING, amount=4)
 
     code, lines = run()
 
@@ -66,6 +64,25 @@ def test_documents_that_nobody_counted_and_counts_of_a_lane_that_is_gone_are_fou
     assert lines[:2] == [
         f"manual: 0 are counted and 1 are there: done 500 in run 1, lane {lane.pk} (a.example)",
         f"manual: 4 are counted and 0 are there: pending in run 1, lane {lane.pk + 1} (which is gone)",
+    ]
+
+
+def test_counts_of_a_job_that_are_not_the_sum_of_its_lanes_are_found(lane):
+    make_documents(lane, 5)
+    count(lane, 5)
+    count(lane, 100, measure="bytes", stage=0)
+    JobCounter.objects.filter(measure="bytes").update(amount=90)
+    JobCounter.objects.create(
+        job_id=lane.seed.job_id, run_no=2, measure="stage", stage=Stage.DONE, outcome=1, code="200", amount=3
+    )
+
+    code, lines = run()
+
+    assert code == 1
+    assert lines == [
+        "manual: 90 are counted of the job and 100 of its lanes: bytes in run 1",
+        "manual: 3 are counted of the job and 0 of its lanes: done 200 in run 2",
+        "manual: 5 documents, 2 counts differ",
     ]
 
 
@@ -90,8 +107,8 @@ def test_only_the_jobs_named_are_looked_at_and_unknown_ones_are_refused(connecti
 def test_nothing_is_changed(lane):
     make_documents(lane, 5)
     count(lane, 7)
-    before = list(QueueItem.objects.order_by("hash").values()), list(Counter.objects.values())
+    before = list(QueueItem.objects.order_by("hash").values()), list(JobCounter.objects.values())
 
     run()
 
-    assert (list(QueueItem.objects.order_by("hash").values()), list(Counter.objects.values())) == before
+    assert (list(QueueItem.objects.order_by("hash").values()), list(JobCounter.objects.values())) == before

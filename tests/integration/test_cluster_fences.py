@@ -11,7 +11,8 @@ from nodes import membership
 from nodes.connections import connect
 from nodes.decisions.judge import FailureCause, MarkFailed
 from nodes.fences import FenceRefused, TermHeld, hold_node, hold_term
-from tests.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, seconds, status_of, wait_until
+from tests.cluster import TIMEOUT, elect_main, events_of, fall_silent, register_node, seconds, status_of
+from tests.waiting import wait_until
 
 
 class Cluster:
@@ -252,6 +253,25 @@ def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster
     with pytest.raises(FenceRefused):
         marking.result()
     assert status_of(connection, worker.id) == "running"
+
+
+def test_who_is_missed_elsewhere_is_failed_by_the_silence_that_the_database_finds_under_its_lock(connection):
+    main, missed = register_node(connection), register_node(connection)
+    term, cause = elect_main(connection, main), FailureCause.ABSENT
+    verdict = MarkFailed(node_id=missed.id, scope="cluster", cause=cause, reason="gone, and silent")
+
+    def silent_for(share):
+        connection.execute(
+            "UPDATE nodes_node SET heartbeat_at = clock_timestamp() - make_interval(secs => timeout_seconds * %s)"
+            " WHERE id = %s",
+            [share, missed.id],
+        )
+        return membership.mark_failed(connection, verdict=verdict, term=term)
+
+    assert not silent_for(0.5)
+    assert status_of(connection, missed.id) == "running"
+    assert silent_for(0.8)
+    assert status_of(connection, missed.id) == "failed"
 
 
 def test_a_silent_main_that_speaks_while_it_is_being_replaced_stays_main(cluster, connection):

@@ -13,7 +13,7 @@ from jobs.models import InvariantCheck, Job, ThrottleGroup, ThrottlePolicy
 from jobs.queries.cluster_page import read_cluster_page
 from jobs.ui.cluster_screen import cluster_screen
 from nodes import membership
-from nodes.models import ClusterRequest, NodeEvent
+from nodes.models import ClusterRequest, Node, NodeEvent
 from tests.api import make_node, make_user
 from tests.cluster import NOON
 from tests.factories import make_job, make_policy
@@ -152,6 +152,15 @@ def test_without_a_main_the_page_says_what_happens_next(connection):
     assert "runmanager" in screen()["term"]
 
 
+@pytest.mark.parametrize(("store", "who"), [("DATABASE", "oldest"), ("ZOOKEEPER", "ZooKeeper chooses")])
+def test_while_managers_have_no_main_the_page_says_who_becomes_it(connection, settings, store, who):
+    settings.CRAWLCTL_COORDINATION = store
+    Manager(connection)
+
+    assert screen()["main_name"] == "Nobody is main"
+    assert who in screen()["term"]
+
+
 def test_invariants_are_shown_with_their_last_look(connection):
     InvariantCheck.objects.create(name="claims", checked_at=timezone.now(), found=0, seconds=0.1)
     InvariantCheck.objects.create(name="places", checked_at=timezone.now(), found=2, example="a.test", seconds=0.1)
@@ -224,6 +233,7 @@ def test_a_group_shows_who_could_have_it_and_is_moved_there(cluster):
 def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
     client = visitor()
     address = f"/cluster/nodes/{cluster.main.id}/drain/"
+    Node.objects.filter(pk=cluster.main.id).update(progress={"groups": 2})
 
     page = client.get(address).content.decode()
     client.post(address)

@@ -259,3 +259,21 @@ def test_the_history_of_a_source_is_cleared_after_a_question(administrator):
     administrator.post(address)
     source.refresh_from_db()
     assert source.clear_history_before is not None
+
+
+@pytest.mark.parametrize(("action", "noted_in"), [("index-again", "trusted_from"), ("clear", "clear_before")])
+def test_what_an_output_holds_is_touched_by_no_link_but_after_a_question(administrator, action, noted_in):
+    output = make_output()
+    page = administrator.get(f"/admin/jobs/outputconnection/{output.pk}/change/").content.decode()
+    (address,) = re.findall(f'href="([^"]*{action}[^"]*)"', page)
+
+    asked = administrator.get(address)
+
+    output.refresh_from_db()
+    assert ("anew" in asked.content.decode() or "taken out" in asked.content.decode(), getattr(output, noted_in)) == (
+        True,
+        None,
+    )
+    administrator.post(address)
+    output.refresh_from_db()
+    assert getattr(output, noted_in) is not None

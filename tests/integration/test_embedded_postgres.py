@@ -23,6 +23,7 @@ import psycopg
 import pytest
 
 from crawlctl.postgres.binaries import find_binaries
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
@@ -105,13 +106,6 @@ def home(tmp_path):
     home = Home(tmp_path / "postgres")
     yield home
     home.end()
-
-
-def wait_until(holds, *, within=PATIENCE):
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def address_of(user):

@@ -5,22 +5,16 @@ from dataclasses import replace
 import pytest
 
 from jobs.loops.bin_queue import BinQueue, PacedBin
-from jobs.models import Bin, BinLimit, Lane
 from jobs.queue.close import close_turns
 from jobs.queue.flush import flush
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_documents, make_lane, make_policy, make_result, make_running_job
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_result, make_running_job
 
 # Documents that a worker has in hand at most: what it can do in a second.
 CAPACITY = 200
 SMALL = 1500
-
-
-@pytest.fixture
-def manager(connection):
-    return register_node(connection, "manager")
 
 
 class SteppedPace:
@@ -79,10 +73,9 @@ class SteppedPace:
 def fill_small(job, *, ready_at, is_known=True):
     """Hosts of one document each."""
     hosts = [f"host-{number}.example" for number in range(SMALL)]
-    bins = Bin.objects.bulk_create(Bin(namespace="web", name=host, is_known=is_known) for host in hosts)
-    BinLimit.objects.bulk_create(BinLimit(bin=bin_, policy=job.seed.policy, job=job.job) for bin_ in bins)
-    for lane in Lane.objects.bulk_create(Lane(seed=job.seed, bin=bin_, ready_at=ready_at) for bin_ in bins):
-        make_documents(lane, [lane.bin.name])
+    for host in hosts:
+        make_bin(host, is_known=is_known)
+        make_documents(make_lane(job.seed, host, ready_at=ready_at), [host])
 
 
 def crawl(cluster, *, steps):

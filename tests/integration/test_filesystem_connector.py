@@ -82,9 +82,9 @@ async def test_a_directory_names_what_is_in_it_as_its_children(crawl):
     outcome = await crawl.process(crawl.root)
 
     assert (outcome.ending, outcome.code, outcome.removes) == (Ending.EXCLUDED, "DIRECTORY", True)
-    assert [(Path(os.fsdecode(path_of(r.identifier))), r.link_type, r.depth) for r in outcome.references] == [
-        (crawl.root / "a", "child", 1),
-        (crawl.root / "b.txt", "child", 1),
+    assert [(Path(os.fsdecode(path_of(r.identifier))), r.link_type) for r in outcome.references] == [
+        (crawl.root / "a", "child"),
+        (crawl.root / "b.txt", "child"),
     ]
 
 

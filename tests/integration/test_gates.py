@@ -11,7 +11,7 @@ from jobs.duties.failover import open_gates
 from jobs.duties.finish import end_runs
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Gate, GatedDocument, Job, Lane, QueueItem
+from jobs.models import Gate, GatedDocument, Job, LaneState, QueueItem
 from jobs.queue.flush import flush
 from jobs.queue.gates import open_gate, shut
 from nodes import membership
@@ -117,11 +117,11 @@ def test_what_waits_behind_a_shut_gate_is_handed_out_when_it_opens(crawl):
     for name in "ab":
         crawl.flush(claims[name], **WAITS)
     assert crawl.claim(now=NOON + seconds(86_400)) == {}
-    Lane.objects.update(ready_at=None)
+    LaneState.objects.update(ready_at=None)
 
     open_gate(crawl.connection, gate=GATE, key=KEY)
 
-    assert Lane.objects.get().ready_at is not None
+    assert LaneState.objects.get().ready_at is not None
     assert set(crawl.claim()) == {"a", "b"}
     assert not GatedDocument.objects.exists()
 

@@ -12,7 +12,7 @@ from jobs.duties.groups import look
 from jobs.duties.hand_over import hand_over_groups
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Batch, BinLimit, Job, QueueItem, Seed, ThrottleGroup
+from jobs.models import Batch, BinLimit, BinState, Job, QueueItem, Seed, ThrottleGroup
 from jobs.queue.flush import flush
 from jobs.queue.hold import GroupHeld
 from jobs.queue.stuff import stuff
@@ -217,8 +217,7 @@ def test_what_a_worker_has_taken_stays_valid_through_a_move(main, connection):
 def test_the_pace_of_a_bin_survives_a_move(main, connection):
     other = Manager(connection)
     group = begin_move(main, other)
-    bin_ = group.seed.lanes.get().bin
-    type(bin_).objects.update(not_before=NOON + seconds(5))
+    BinState.objects.update(not_before=NOON + seconds(5))
 
     main.step(hand_over_groups)
 

@@ -19,6 +19,7 @@ from jobs.models import (
     IndexedDocument,
     Job,
     Lane,
+    LaneState,
     Link,
     OutputConnection,
     QueueItem,
@@ -84,14 +85,14 @@ class Crawl:
             seed_id=self.running.seed.pk,
             urls=self.running.seed.urls,
             bins=HOSTS,
-            references=[make_reference(name, depth=0) for name in seeds],
+            references=[make_reference(name) for name in seeds],
             now=NOON,
         )
         self._enter(Phase.ACTIVE)
 
     def claim(self):
         """Everything that is due is handed to the worker; the claims by name."""
-        Lane.objects.update(ready_at=NOON, head=0)
+        LaneState.objects.update(ready_at=NOON, head=0)
         stuff(
             self.connection,
             manager=self.running.manager.id,
@@ -134,7 +135,7 @@ class Crawl:
         return self._claim_removals(stuff_removals)
 
     def _claim_removals(self, stuff_removals):
-        Lane.objects.update(ready_at=NOON)
+        LaneState.objects.update(ready_at=NOON)
         stuff_removals(self.connection, manager=self.running.manager.id, group=self.running.group, room=1000, now=NOON)
         taken = take(self.connection, worker=self.worker.id, room=1000, idle=True, now=NOON)
         return [claimed for claims in taken.removals.values() for claimed in claims]
@@ -269,7 +270,7 @@ def test_in_a_continuous_job_it_leaves_the_outputs_at_once(crawl):
     Job.objects.update(kind="continuous")
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
     claimed = crawl.claim()["a"]
-    Lane.objects.update(ready_at=None)
+    LaneState.objects.update(ready_at=None)
 
     flushed = crawl.read(claimed, links=LINK_TO["c"])
     assert flushed.lanes == {crawl.lane.pk}

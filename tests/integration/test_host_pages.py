@@ -5,8 +5,10 @@ import re
 import pytest
 from django.test import Client
 
-from jobs.models import Activity, Bin, CounterDelta, QueueItem, ThrottlePolicy
+from jobs.models import Activity, Bin, BinState, CounterDelta, QueueItem, ThrottlePolicy
+from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bin_page import read_bin_page
+from jobs.ui.bins_screen import host_row
 from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
 from tests.api import make_user
@@ -23,11 +25,6 @@ def visitor(role="viewer"):
 def text_of(answer):
     assert answer.status_code == 200
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
-
-
-@pytest.fixture
-def manager(connection):
-    return register_node(connection, "manager")
 
 
 @pytest.fixture
@@ -49,13 +46,15 @@ def screen(bin_):
 
 def test_hosts_that_wait_are_listed_with_what_limits_them(connection, busy):
     register_node(connection, "worker")
-    Bin.objects.filter(pk=busy.pk).update(not_before=NOON + seconds(90))
+    BinState.objects.filter(bin=busy).update(not_before=NOON + seconds(90))
 
     (row,) = read_screen("hosts")["hosts"]
 
     assert (row["name"], row["waiting"], row["allowed"]) == ("news.example", "7", "8 at a time, one every 4 s")
     assert (row["cause"], row["says"]) == ("its pace", "One start every 4 s at most: policy “newspapers”.")
-    assert "news.example" in text_of(visitor().get("/hosts/"))
+    assert re.fullmatch(r"Since [-: 0-9]+ UTC\.", row["since"])
+    shown = text_of(visitor().get("/hosts/"))
+    assert all(text in shown for text in ("news.example", row["since"], "Times are UTC."))
 
 
 def test_the_list_is_live_only_while_it_shows_the_busiest(busy):
@@ -65,6 +64,17 @@ def test_the_list_is_live_only_while_it_shows_the_busiest(busy):
 
     assert b"data-topic" not in found.content
     assert "news.example" in text_of(found)
+
+
+def test_a_row_pictures_the_rate_of_its_host_as_somebody_looked(busy):
+    for starts in (1, 11, 21):
+        BinState.objects.filter(bin=busy).update(starts=starts, open_turns=1, closed_at=NOON - seconds(21 - starts))
+        (line,) = read_bin_lines([busy.pk], now=NOON)
+
+    points = host_row(line, now=NOON)["spark"].split()
+
+    assert len(points) >= 4
+    assert {point.partition(",")[2] for point in points} == {"1"}
 
 
 def test_a_list_by_name_goes_on_behind_its_last_host(connection):
@@ -140,7 +150,7 @@ def test_a_host_shows_its_latest_answers_that_it_is_asked_too_much(connection, b
 
 
 def test_parents_have_no_page_and_what_is_gone_has_none(connection, busy):
-    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1")
+    address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
 
     assert visitor().get(f"/hosts/{address.pk}/").status_code == 404
     assert is_topic(host_topic(busy.pk))
@@ -227,6 +237,21 @@ def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
     assert screen(busy)["cause"] != "denied"
 
 
+def test_a_host_is_denied_and_allowed_by_the_name_that_people_read(connection):
+    host = make_bin("www.xn--bcher-kva.example")
+    client = visitor("administrator")
+    assert "Known hosts that it means: 1." in text_of(
+        client.post("/hosts/denied/", {"pattern": "*.bücher.example", "look": ""})
+    )
+
+    client.post("/hosts/denied/", {"pattern": "*.BÜCHER.example", "deny": ""})
+    assert screen(host)["cause"] == "denied"
+
+    listed = ThrottlePolicy.objects.get(name="Deny list")
+    client.post("/hosts/denied/", {"pattern": "*.bücher.Example", "policy": listed.pk, "allow": ""})
+    assert screen(host)["cause"] != "denied"
+
+
 def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection):
     make_rule(make_policy("house rules", holds_everywhere=True), "*.internal", denies=True)
     make_rule(make_policy("of one job"), "*.shop", denies=True)
@@ -238,7 +263,7 @@ def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection
     assert "*.shop" not in shown
 
 
-@pytest.mark.parametrize("pattern", ["", "*", "**", "a b", "http://a.example/"])
+@pytest.mark.parametrize("pattern", ["", "*", "**", "a b", "http://a.example/", "/srv/files:1", "bü*.example"])
 def test_what_is_no_pattern_or_every_host_is_not_denied(db, pattern):
     answer = visitor("administrator").post("/hosts/denied/", {"pattern": pattern, "deny": ""})
 
@@ -252,8 +277,17 @@ def test_what_is_denied_already_is_refused_with_the_reason(db):
 
     answer = client.post("/hosts/denied/", {"pattern": "*.Example", "deny": ""})
 
-    assert 'class="message warning"' in answer.content.decode()
+    assert "Deny list denies *.Example already." in text_of(answer)
     assert ThrottlePolicy.objects.get().rules.count() == 1
+
+
+def test_who_took_the_name_of_the_list_is_told_of(db):
+    make_policy("Deny list", open_requests=1)
+
+    answer = visitor("administrator").post("/hosts/denied/", {"pattern": "*.example", "deny": ""})
+
+    assert "A policy named Deny list is no list of what is denied" in text_of(answer)
+    assert not ThrottlePolicy.objects.get().rules.exists()
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
@@ -274,7 +308,7 @@ def test_only_administrators_stop_and_deny(busy, role):
 
 def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
     register_node(connection, "worker")
-    Bin.objects.filter(pk=busy.pk).update(not_before="2100-01-01T00:00Z")
+    BinState.objects.filter(bin=busy).update(not_before="2100-01-01T00:00Z")
     job = busy.lanes.get().seed.job
     document = QueueItem.objects.filter(job=job).first()
     why = "One start every 4 s at most: policy “newspapers”."

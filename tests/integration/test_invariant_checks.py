@@ -9,13 +9,13 @@ from jobs.duties import check
 from jobs.duties.check import ASTRAY, check_invariants
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
-from jobs.models import Batch, Bin, CounterDelta, InvariantCheck, ThrottleGroup
+from jobs.models import Batch, Bin, BinState, CounterDelta, InvariantCheck, ThrottleGroup
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from nodes.fences import FenceRefused, TermHeld
 from nodes.models import Node
 from tests.cluster import NOON, elect_main, register_node
-from tests.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 
 LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -28,12 +28,12 @@ def samples_from_the_first_row(monkeypatch):
 class Crawl:
     """A job in the middle of its run: of four documents, some are with a worker."""
 
-    def __init__(self, connection):
+    def __init__(self, connection, **limits):
         self.connection = connection
         self.manager = register_node(connection, "manager")
         self.worker = register_node(connection, "worker")
         self.term = elect_main(connection, self.manager)
-        self.running = make_running_job(self.manager, policy=make_policy(open_requests=2))
+        self.running = make_running_job(self.manager, policy=make_policy(open_requests=2, **limits))
         self.lane = make_lane(self.running.seed)
         make_documents(self.lane, 4)
         CounterDelta.objects.create(
@@ -105,11 +105,23 @@ def test_a_batch_with_a_worker_that_is_long_gone_is_found(crawl):
 
 
 def test_a_place_that_is_counted_and_not_open_is_found(crawl):
-    Bin.objects.update(open_requests=7)
-    Bin.objects.create(namespace="web", name="idle.example", open_turns=1)
+    BinState.objects.update(open_requests=7)
+    make_bin("idle.example", state={"open_turns": 1})
 
     assert crawl.check()["places"] == 2
     assert "7 requests are counted" in crawl.example("places")
+
+
+def test_places_are_looked_at_in_what_limits_many_hosts_too(connection):
+    crawl = Crawl(connection, total_open_requests=9)
+    total = BinState.objects.filter(bin__namespace=Bin.POLICY)
+    assert total.get().open_requests > 0
+    assert crawl.check()["places"] == 0
+
+    total.update(open_requests=9)
+
+    assert crawl.check()["places"] == 1
+    assert "9 requests are counted" in crawl.example("places")
 
 
 def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
@@ -127,7 +139,7 @@ def test_a_count_that_is_not_what_the_rows_say_is_found(crawl):
 
 
 def test_what_does_not_hold_is_logged(crawl, caplog):
-    Bin.objects.update(open_requests=7)
+    BinState.objects.update(open_requests=7)
 
     with caplog.at_level(logging.ERROR):
         crawl.check()

@@ -24,9 +24,10 @@ from nodes.decisions.elect import elect
 from nodes.heartbeat import Heart
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
-from tests.cluster import NOON, TIMEOUT, elect_main, events_of, register_node, seconds, status_of, wait_until
+from tests.cluster import NOON, TIMEOUT, elect_main, events_of, seconds, status_of
 from tests.factories import facts_of, make_documents, make_lane, make_policy, make_result, make_running_job
 from tests.proxy import SYNC, Direction, Proxy
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -52,16 +53,6 @@ def work(proxy, dsn):
 @pytest.fixture
 def identity():
     return NodeIdentity.of_this_process(kind=NodeKind.WORKER, scope="cluster", name="here", timeout=TIMEOUT)
-
-
-@pytest.fixture
-def manager(connection):
-    return register_node(connection, "manager")
-
-
-@pytest.fixture
-def worker(connection):
-    return register_node(connection, "worker")
 
 
 @pytest.fixture

@@ -18,11 +18,9 @@ from jobs.lifecycle.document import Stage
 from jobs.loops.outputs import JobOutputs
 from jobs.models import (
     Batch,
-    Bin,
     CounterDelta,
     IndexedDocument,
     Job,
-    Lane,
     OutLinks,
     OutputConnection,
     QueueItem,
@@ -37,7 +35,9 @@ from jobs.queue.flush import flush
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
 from nodes.fences import FenceRefused
-from tests.cluster import register_node, wait_until
+from tests.cluster import register_node
+from tests.factories import make_lane
+from tests.waiting import wait_until
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 PAGE, OTHER_PAGE = "http://a.example/page", "http://a.example/other"
@@ -52,12 +52,11 @@ class JobWithOutputs:
 
     def __init__(self, name: str, *outputs: OutputConnection) -> None:
         repository, _ = RepositoryConnection.objects.get_or_create(name="web")
-        bin_, _ = Bin.objects.get_or_create(namespace="web", name="a.example")
         self.row = Job.objects.create(name=name, repository=repository, run_no=3)
         self.row.outputs.set(outputs)
         seed = Seed.objects.create(job=self.row, urls=["http://a.example/"])
         self.group = ThrottleGroup.objects.create(seed=seed, node_scope="cluster")
-        self.lane = Lane.objects.create(seed=seed, bin=bin_)
+        self.lane = make_lane(seed, ready_at=None)
         holding = tuple(sorted(output.pk for output in outputs if output.connector != "null"))
         self.facts = JobFacts(
             id=self.row.pk,

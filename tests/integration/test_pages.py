@@ -18,21 +18,23 @@ from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
 from jobs.models import (
     Bin,
     CarryDown,
-    Counter,
+    CounterDelta,
     Gate,
     GatedDocument,
     HopCount,
     IndexedDocument,
     Job,
-    Lane,
+    LaneState,
     Outcome,
     OutLinks,
     OutputConnection,
     QueueItem,
+    Seed,
 )
 from jobs.queries.documents import STATES
 from nodes.models import MainTerm, Node
 from tests.api import NOON, make_documents, make_job, make_node, make_user, set_phase
+from tests.factories import make_lane
 
 pytestmark = pytest.mark.django_db
 
@@ -47,9 +49,8 @@ def page_client(*roles):
 
 def count(job, amount, *, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200", host="docs.test"):
     """Let counters say that so many documents of a host stand there."""
-    bin_, _ = Bin.objects.get_or_create(namespace="web", name=host)
-    lane, _ = Lane.objects.get_or_create(seed=job.seeds.get(), bin=bin_)
-    Counter.objects.create(
+    lane = make_lane(job.seeds.get(), host, ready_at=None)
+    CounterDelta.objects.create(
         job_id=job.pk,
         lane_id=lane.pk,
         run_no=job.run_no,
@@ -131,7 +132,11 @@ def _own_paths():
             yield f"/{path}"
 
 
-@pytest.mark.parametrize("path", sorted(set(_own_paths()) - {"/login/", "/logout/", "/admin/login/", "/admin/logout/"}))
+# What is asked by programs says that it wants to know who they are, and leads them nowhere.
+_NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", "/metrics"}
+
+
+@pytest.mark.parametrize("path", sorted(set(_own_paths()) - _NO_PAGES))
 def test_without_a_login_every_page_leads_to_the_login(client, path):
     response = client.get(path)
 
@@ -330,7 +335,7 @@ def test_the_overview_does_not_say_that_a_job_outside_its_window_waits_for_hosts
     set_phase(continuous, phase=Phase.ACTIVE)
     for job, stage in ((shut, Stage.PENDING), (continuous, Stage.DONE)):
         count(job, 1, stage=stage, outcome=0, code="")
-    Lane.objects.filter(seed__job=continuous).update(ready_at=timezone.now() + dt.timedelta(seconds=90))
+    LaneState.objects.filter(seed__job=continuous).update(ready_at=timezone.now() + dt.timedelta(seconds=90))
     for kind in ("manager", "worker"):
         make_node(f"a {kind}", kind=kind, heartbeat_at=timezone.now())
 
@@ -638,6 +643,59 @@ def test_a_job_is_changed_in_the_browser():
     assert response.status_code == 302
     assert (job.name, job.max_documents, job.specification) == ("handbook", 10, {"scope": "domain"})
     assert job.seeds.get().pk == seed.pk
+
+
+def test_a_job_with_more_seeds_than_a_form_has_room_for_is_changed_and_keeps_them():
+    job = make_job()
+    Seed.objects.bulk_create(Seed(job=job, urls=[f"http://docs.test/{number}"]) for number in range(50))
+    client, address = page_client("administrator"), f"/admin/jobs/job/{job.pk}/change/"
+
+    shown = client.get(address)
+    saved = client.post(address, _job_form(name="handbook"))
+    refused = client.post(address, _job_form(specification_include="a("))
+
+    assert "It has more seeds than a form has room for" in shown.content.decode()
+    assert "seeds-0-urls" not in shown.content.decode()
+    assert saved.status_code == 302, saved.context["errors"]
+    assert "missing )" in refused.content.decode()
+    job.refresh_from_db()
+    assert (job.name, job.seeds.filter(removed_at=None).count()) == ("handbook", 51)
+
+
+def test_a_filter_offers_the_newest_of_very_many_jobs_and_the_one_that_is_chosen():
+    old = make_job("the oldest")
+    Job.objects.bulk_create(Job(name=f"job {number}", repository=old.repository) for number in range(101))
+    client = page_client("viewer")
+
+    newest = client.get("/documents/").content.decode()
+    chosen = client.get("/documents/", {"job": old.pk}).content.decode()
+
+    assert "The others: from their own pages" in newest
+    assert ">job 100</option>" in newest
+    assert ">the oldest</option>" not in newest
+    assert f'<option value="{old.pk}" selected>the oldest</option>' in chosen
+
+
+def test_a_page_of_a_job_shows_the_first_of_very_many_seeds():
+    job = make_job(urls=[f"http://docs.test/{number}" for number in range(9)])
+    Seed.objects.bulk_create(Seed(job=job, urls=[f"http://more.test/{number}"]) for number in range(20))
+
+    html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
+
+    assert "9 addresses in all." in html
+    assert "http://docs.test/4" in html
+    assert "http://docs.test/5" not in html
+    assert "There are more than these: the API lists all." in html
+    assert "http://more.test/19" not in html
+
+
+def test_a_connection_names_the_first_of_very_many_jobs_that_use_it():
+    job = make_job()
+    Job.objects.bulk_create(Job(name=f"job {number}", repository=job.repository) for number in range(9))
+
+    html = page_client("administrator").get("/admin/jobs/repositoryconnection/").content.decode()
+
+    assert re.search(r"job \d, others", html)
 
 
 def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_browser():

@@ -8,9 +8,10 @@ from django.test import Client
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs import policies
-from jobs.models import Bin, BinLimit, ThrottlePolicy
+from jobs.models import BinLimit, ThrottlePolicy
 from jobs.policy_checks import RuleWanted
 from tests.api import make_job, make_user
+from tests.factories import make_bin
 
 pytestmark = pytest.mark.django_db
 
@@ -81,6 +82,7 @@ def test_a_policy_is_shown_as_it_was_made_and_changed(administrator):
     response = administrator.post(change_of(policy), changed)
 
     assert 'value="3.5"' in shown
+    assert all(f"Rule {number}" in shown for number in (1, 2))
     assert response.status_code == 302, response.context["errors"]
     policy.refresh_from_db()
     assert policy.min_gap == 2.0
@@ -172,7 +174,7 @@ def test_what_is_wrong_with_a_line_or_a_rule_behind_lines_is_said_there(administ
 
     assert "denied" in wrong_line.context["adminform"].form.errors
     assert "&#x27;http://b.example/&#x27; cannot be the name of a host" in sentences(wrong_line)
-    assert "It never holds: rule 2 matches the same bins" in sentences(hidden)
+    assert "It never holds: rule 2 matches all that it does" in sentences(hidden)
 
 
 def test_a_long_list_is_denied_in_the_browser(administrator):
@@ -187,7 +189,7 @@ def test_a_long_list_is_denied_in_the_browser(administrator):
 
 def bind(policy, *names):
     job = make_job(policy=policy)
-    bins = [Bin.objects.create(namespace="web", name=name) for name in names]
+    bins = [make_bin(name) for name in names]
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from tests.cluster import wait_until
 from tests.proxy import Direction, Proxy
+from tests.waiting import wait_until
 
 
 @pytest.fixture

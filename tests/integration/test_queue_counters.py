@@ -11,9 +11,9 @@ from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.web.kind import WEB
 from jobs.lifecycle.document import Stage
 from jobs.loops.outputs import JobOutputs
-from jobs.models import Bin, Job, Lane
+from jobs.models import Bin, Job, LaneState
 from jobs.queue.close import ClosedTurn, close_turns
-from jobs.queue.counters import fold, read_run
+from jobs.queue.counters import RunCounts, fold, forget, read_run
 from jobs.queue.discover import discover_seeds
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
@@ -61,9 +61,9 @@ SELECT job_id, lane_id, run_no, stage::int, outcome::int, code, sum(amount)::big
 """
 # Bins whose open turns are not what they say; a job whose budget is not what was admitted.
 _BINS_ASTRAY = """
-SELECT bin.name, bin.open_turns, count(turn.id) AS turns, bin.open_requests, coalesce(sum(turn.requests), 0) AS requests
-  FROM jobs_bin AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.id AND turn.closed_at IS NULL
- GROUP BY bin.id HAVING bin.open_turns <> count(turn.id) OR bin.open_requests <> coalesce(sum(turn.requests), 0)
+SELECT bin.bin_id, bin.open_turns, count(turn.id) AS turns, bin.open_requests, coalesce(sum(turn.requests), 0) AS requests
+  FROM jobs_binstate AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.bin_id AND turn.closed_at IS NULL
+ GROUP BY bin.bin_id, bin.version HAVING bin.open_turns <> count(turn.id) OR bin.open_requests <> coalesce(sum(turn.requests), 0)
 """
 _BUDGETS_ASTRAY = """
 SELECT budget.admitted, count(*) FILTER (WHERE item.admitted_run = job.run_no) AS admitted_documents
@@ -73,9 +73,17 @@ SELECT budget.admitted, count(*) FILTER (WHERE item.admitted_run = job.run_no) A
 HAVING budget.admitted <> count(*) FILTER (WHERE item.admitted_run = job.run_no)
 """
 
+# Jobs whose counts are not what their lanes add up to.
+_SUMS_ASTRAY = """
+SELECT job_id, run_no, measure, stage, outcome, code, sum(amount)
+  FROM (SELECT job_id, run_no, measure, stage, outcome, code, amount FROM jobs_jobcounter
+         UNION ALL SELECT job_id, run_no, measure, stage, outcome, code, -amount FROM jobs_counter) AS both_
+ GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(amount) <> 0
+"""
+
 _WAKE_ALL = """
-WITH locked AS MATERIALIZED (SELECT id FROM jobs_lane ORDER BY id FOR NO KEY UPDATE)
-UPDATE jobs_lane SET ready_at = %s, head = 0 FROM locked WHERE jobs_lane.id = locked.id
+WITH locked AS MATERIALIZED (SELECT lane_id FROM jobs_lanestate ORDER BY lane_id FOR NO KEY UPDATE)
+UPDATE jobs_lanestate AS lane SET ready_at = %s, head = 0 FROM locked WHERE lane.lane_id = locked.lane_id
 """
 
 
@@ -129,7 +137,7 @@ class Walk:
 
     def step(self):
         self.now += seconds(self.draw.choice([1, 7]))
-        Lane.objects.update(ready_at=self.now, head=0)
+        LaneState.objects.update(ready_at=self.now, head=0)
         name = self.draw.choice(self.STEPS)
         getattr(self, f"_{name}")()
         return name
@@ -165,10 +173,7 @@ class Walk:
         ending = dict(self.draw.choice(ENDINGS))
         named = self.draw.sample(NAMES, 1 if ending.get("code") == "REDIRECT" else 4)
         if "references" not in ending:
-            depth = claimed.document.depth + 1
-            ending["references"] = [
-                make_reference(name, host=HOSTS[NAMES.index(name) % 3], depth=depth) for name in named
-            ]
+            ending["references"] = [make_reference(name, host=HOSTS[NAMES.index(name) % 3]) for name in named]
         return make_result(claimed, self.facts, lanes=self.lanes, **ending)
 
     def _give_back(self):
@@ -227,7 +232,7 @@ class Walk:
             seed_id=self.running.seed.pk,
             urls=self.running.seed.urls,
             bins=WEB.bins,
-            references=[make_reference(name, host=HOSTS[0], depth=0) for name in NAMES[:5]],
+            references=[make_reference(name, host=HOSTS[0]) for name in NAMES[:5]],
             now=self.now,
         )
         Job.objects.filter(pk=self.facts.id).update(phase="active")
@@ -244,6 +249,7 @@ def test_counters_places_and_budgets_are_exact_after_every_step(connection, seed
         done.add(name)
 
         assert set(connection.execute(COUNTED)) == set(connection.execute(IN_THE_TABLE)), name
+        assert connection.execute(_SUMS_ASTRAY).fetchall() == [], name
         assert connection.execute(_BINS_ASTRAY).fetchall() == [], name
         assert connection.execute(_BUDGETS_ASTRAY).fetchall() == [], name
 
@@ -264,6 +270,7 @@ def test_counters_and_places_are_exact_after_many_hands_worked_at_once(dsn, conn
 
     assert done == set(Walk.STEPS) - {"run_again"}
     assert set(connection.execute(COUNTED)) == set(connection.execute(IN_THE_TABLE))
+    assert connection.execute(_SUMS_ASTRAY).fetchall() == []
     assert connection.execute(_BINS_ASTRAY).fetchall() == []
     assert connection.execute("SELECT count(*) FROM jobs_queueitem WHERE stage = 2").fetchone()[0]
 
@@ -278,6 +285,7 @@ def test_what_is_read_of_a_run_is_the_same_before_and_after_folding(connection):
     assert fold(connection, term=walk.term) > 0
 
     assert read_run(connection, **job) == before
+    assert connection.execute("SELECT count(*) FROM jobs_counterdelta").fetchone() == (0,)
     assert before.processed == sum(before.codes.values())
     assert Bin.objects.count() == len(HOSTS)
     assert (
@@ -286,3 +294,16 @@ def test_what_is_read_of_a_run_is_the_same_before_and_after_folding(connection):
             "SELECT count(*) FROM jobs_queueitem WHERE stage = %s AND run_no = %s", [Stage.PENDING, walk.facts.run_no]
         ).fetchone()[0]
     )
+
+
+def test_nothing_that_was_counted_of_a_job_is_left_when_it_goes(connection):
+    walk = Walk(connection, seed=3, max_documents=None)
+    for _ in range(40):
+        walk.step()
+    fold(connection, term=walk.term)
+    walk.step()
+
+    forget(connection, job_id=walk.facts.id)
+
+    assert read_run(connection, job_id=walk.facts.id, run_no=walk.facts.run_no) == RunCounts()
+    assert connection.execute(COUNTED).fetchall() == connection.execute(_SUMS_ASTRAY).fetchall() == []

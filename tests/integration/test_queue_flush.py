@@ -5,7 +5,7 @@ import pytest
 from jobs.connectors.repository.base import Ending, RetryLimit
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, Lane, Outcome, OutLinks, QueueItem
+from jobs.models import Job, LaneState, Outcome, OutLinks, QueueItem
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.flush import flush
 from jobs.queue.order import FIRST_FRESH
@@ -45,7 +45,7 @@ class OneWorker:
 
     def claim(self, *, now=NOON):
         """Everything that is due is handed to the worker; the claims by name."""
-        Lane.objects.update(ready_at=NOON, head=0)
+        LaneState.objects.update(ready_at=NOON, head=0)
         stuff(
             self.connection,
             manager=self.running.manager.id,
@@ -172,30 +172,55 @@ def test_what_is_named_is_due_once_however_often_it_is_named(crawl):
 
 
 def test_what_is_farther_than_the_limit_is_not_there(crawl):
-    make_documents(crawl.lane, ["page"])
-    at_limit, beyond = make_reference("at limit", depth=9), make_reference("beyond", depth=10)
+    make_documents(crawl.lane, ["near"], depth=8)
+    make_documents(crawl.lane, ["far"], depth=9)
+    claims = crawl.claim()
 
-    crawl.flush(crawl.claim()["page"], facts=DEPTHS, names=[at_limit, beyond])
+    crawl.flush(claims["near"], facts=DEPTHS, names=["at limit"])
+    crawl.flush(claims["far"], facts=DEPTHS, names=["beyond"])
 
     assert {item.identifier[-8:] for item in QueueItem.objects.filter(stage=Stage.PENDING)} == {"at limit"}
 
 
+def test_each_document_holds_the_links_that_were_read_in_it(crawl):
+    make_documents(crawl.lane, ["many", "none", "one"])
+    claims = crawl.claim()
+    named = {"many": ["a", "b", "c"], "none": [], "one": ["b"]}
+
+    lanes, facts = [crawl.lane], facts_of(crawl.job)
+    results = [make_result(claims[name], facts, lanes=lanes, names=names) for name, names in named.items()]
+    flush(crawl.connection, worker=crawl.worker.id, results=results, now=NOON)
+
+    stored = {links.hash: links.targets for links in OutLinks.objects.all()}
+    assert stored == {hash_of(name): [hash_of(one) for one in names] for name, names in named.items()}
+
+
+def test_a_redirect_keeps_the_depth_and_counts_itself(crawl):
+    make_documents(crawl.lane, ["page"], depth=4, redirects=2)
+
+    target = make_reference("target", is_redirect=True)
+    crawl.flush(crawl.claim()["page"], facts=DEPTHS, ending=Ending.EXCLUDED, code="REDIRECT", names=[target])
+
+    assert (document("target").depth, document("target").redirects) == (4, 3)
+
+
 def test_a_shorter_path_to_what_waits_makes_it_nearer(crawl):
-    make_documents(crawl.lane, ["page"])
+    make_documents(crawl.lane, ["page"], depth=1)
     claimed = crawl.claim()["page"]
     make_documents(crawl.lane, ["target"], depth=5)
 
-    crawl.flush(claimed, facts=DEPTHS, names=[make_reference("target", depth=2)])
+    crawl.flush(claimed, facts=DEPTHS, names=["target"])
 
     assert (document("target").depth, document("target").stage) == (2, Stage.PENDING)
 
 
 def test_a_shorter_path_to_what_was_read_has_it_read_again_whole(crawl):
-    make_documents(crawl.lane, ["target", "page"], depth=5, validators="etag", version="1:text")
+    make_documents(crawl.lane, ["target"], depth=5, validators="etag", version="1:text")
+    make_documents(crawl.lane, ["page"], depth=1)
     claims = crawl.claim()
     crawl.flush(claims["target"], facts=DEPTHS, validators="etag")
 
-    crawl.flush(claims["page"], facts=DEPTHS, names=[make_reference("target", depth=2)])
+    crawl.flush(claims["page"], facts=DEPTHS, names=["target"])
 
     target = document("target")
     assert (target.depth, target.stage, target.validators) == (2, Stage.PENDING, "")
@@ -203,10 +228,11 @@ def test_a_shorter_path_to_what_was_read_has_it_read_again_whole(crawl):
 
 
 def test_a_shorter_path_to_what_is_being_read_has_it_read_again(crawl):
-    make_documents(crawl.lane, ["target", "page"], depth=5)
+    make_documents(crawl.lane, ["target"], depth=5)
+    make_documents(crawl.lane, ["page"], depth=1)
     claims = crawl.claim()
 
-    crawl.flush(claims["page"], facts=DEPTHS, names=[make_reference("target", depth=2)])
+    crawl.flush(claims["page"], facts=DEPTHS, names=["target"])
     assert (document("target").stage, document("target").rescan) == (Stage.ACTIVE, True)
     crawl.flush(claims["target"], facts=DEPTHS, validators="etag")
 
@@ -219,7 +245,7 @@ def test_a_longer_path_changes_nothing(crawl):
     claims = crawl.claim()
     crawl.flush(claims["target"], facts=DEPTHS)
 
-    crawl.flush(claims["page"], facts=DEPTHS, names=[make_reference("target", depth=3)])
+    crawl.flush(claims["page"], facts=DEPTHS, names=["target"])
 
     assert (document("target").depth, document("target").stage) == (2, Stage.DONE)
 

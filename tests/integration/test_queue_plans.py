@@ -13,7 +13,7 @@ from jobs.queue.flush import flush
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.queue.transaction import WaitingCursor
-from jobs.queue.wake import sweep_lanes
+from jobs.queue.wake import Sweep
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_lane, make_policy, make_result, make_running_job
 from tests.filled_queue import FilledQueue, Shape
@@ -123,7 +123,7 @@ def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, r
     flushed = flush(explaining, worker=worker.id, results=results, now=later)
     of_flushing = plans[:]
     plans.clear()
-    sweep_lanes(explaining, groups=[running.group.id], within=seconds(60), now=later)
+    Sweep().look(explaining, groups=[running.group.id], now=later)
 
     assert flushed.written == len(claims) > 50
     busy = {"jobs_queueitem", "jobs_batch", "jobs_outlinks"}
@@ -172,18 +172,9 @@ def test_no_step_of_a_document_reads_all_lanes_or_all_bins(connection, explainin
 
     assert flushed.written == 100
     assert plans
-    read_whole = [plan for plan in plans if tables_read_whole([plan]) & {"jobs_queueitem", "jobs_lane", "jobs_bin"}]
+    read_whole = [
+        plan
+        for plan in plans
+        if tables_read_whole([plan]) & {"jobs_queueitem", "jobs_lane", "jobs_lanestate", "jobs_bin", "jobs_binstate"}
+    ]
     assert not read_whole
-
-
-def test_a_turn_that_comes_and_goes_leaves_no_entries_of_its_bin_in_indexes(connection):
-    queue = FilledQueue(connection, documents=4_000, shape=Shape(bins=500))
-
-    queue.cycle(3_000)
-
-    connection.execute("SELECT pg_stat_force_next_flush()")
-    updated, in_place = connection.execute(
-        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs_bin'"
-    ).fetchone()
-    assert updated >= 600
-    assert in_place > 0.9 * updated

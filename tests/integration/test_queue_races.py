@@ -17,7 +17,18 @@ from jobs.duties.finish import JOBS_AT_REST, _move
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.loops.outputs import JobOutputs
-from jobs.models import Batch, Bin, CounterDelta, IndexedDocument, Job, Lane, OutLinks, QueueItem, Turn
+from jobs.models import (
+    Batch,
+    Bin,
+    BinState,
+    CounterDelta,
+    IndexedDocument,
+    Job,
+    LaneState,
+    OutLinks,
+    QueueItem,
+    Turn,
+)
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
@@ -40,17 +51,8 @@ from tests.factories import (
     make_reference,
     make_result,
     make_running_job,
+    state_of,
 )
-
-
-@pytest.fixture
-def manager(connection):
-    return register_node(connection, "manager")
-
-
-@pytest.fixture
-def worker(connection):
-    return register_node(connection, "worker")
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ def test_what_stops_a_job_waits_for_stuffing_and_nothing_is_stuffed_after_it(
 
     assert stages() == [Stage.ACTIVE] * 3
     make_documents(lane, ["later"])
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     assert stuff_all(connection, running).documents == 0
 
 
@@ -206,7 +208,7 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
     offered = [stuff_all(connection, running, room=1).documents for _ in range(7)]
 
     assert sum(offered) == 10
-    assert set(Lane.objects.exclude(pk=full.pk).values_list("ready_at", flat=True)) == {None}
+    assert set(LaneState.objects.exclude(lane=full).values_list("ready_at", flat=True)) == {None}
 
 
 def test_a_lane_with_nothing_to_give_leaves_its_place_to_the_next_of_its_bin(connection, running, manager):
@@ -216,8 +218,7 @@ def test_a_lane_with_nothing_to_give_leaves_its_place_to_the_next_of_its_bin(con
 
     # The one that was never served is first, and finds nothing; the other need not wait for anybody.
     assert [stuff_all(connection, running).documents for _ in range(2)] == [0, 3]
-    empty.refresh_from_db()
-    assert empty.ready_at is None
+    assert state_of(empty).ready_at is None
 
 
 def test_a_turn_that_closes_wakes_who_waits_for_its_place_and_not_who_waits_for_a_time(connection, running, manager):
@@ -229,10 +230,8 @@ def test_a_turn_that_closes_wakes_who_waits_for_its_place_and_not_who_waits_for_
 
     close_turns(connection, turns=[ClosedTurn(Turn.objects.get().pk, 0.0)], now=now)
 
-    waits.refresh_from_db()
-    ripens.refresh_from_db()
-    assert waits.ready_at < now + LOST_PLACE
-    assert ripens.ready_at == now + seconds(60)
+    assert state_of(waits).ready_at < now + LOST_PLACE
+    assert state_of(ripens).ready_at == now + seconds(60)
 
 
 def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_connection, manager, worker):
@@ -245,13 +244,13 @@ def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_con
         stuff_all(connection, first)
         # The bin is locked, so the second job's stuffer finds nothing to do now.
         assert stuff_all(other_connection, second).documents == 0
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     assert stuff_all(other_connection, second).documents == 0
 
     for claimed in take_all(connection, worker):
         flush_all(connection, worker, [make_result(claimed, first.facts)])
     close_open_turns(connection)
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     assert stuff_all(other_connection, second).documents == 10
 
 
@@ -269,7 +268,7 @@ def test_a_document_of_two_jobs_is_cleaned_by_one_at_a_time(connection, other_co
         assert clean_all(connection, first).documents == 1
         # The bin is locked.
         assert clean_all(other_connection, second).documents == 0
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     assert clean_all(other_connection, second).documents == 0
     removed = [drop_all(connection, worker, first)]
     # Its lane has not gone to sleep over what it could not have.
@@ -304,7 +303,7 @@ def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(conn
 
     assert stuff_all(connection, ours).documents == 5
     close_open_turns(connection)
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     assert stuff_all(connection, theirs).documents == 5
     their_worker = register_node(connection, "worker", scope="crawl:theirs")
     assert len(take_all(connection, their_worker)) == 5
@@ -312,7 +311,7 @@ def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(conn
 
 def places_given():
     """(open turns, open requests) as the bin has them, and as its turns do."""
-    bin_, turns = Bin.objects.get(), Turn.objects.filter(closed_at=None)
+    bin_, turns = BinState.objects.get(), Turn.objects.filter(closed_at=None)
     return (bin_.open_turns, bin_.open_requests), (len(turns), sum(turn.requests for turn in turns))
 
 
@@ -322,7 +321,7 @@ def test_a_turn_that_closes_while_it_is_being_followed_leaves_its_requests_to_it
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 30)
     stuff_all(connection, running)
     (first,) = take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
 
     with connection.transaction():
         assert stuff_all(connection, running).documents > 0
@@ -339,7 +338,7 @@ def test_a_turn_that_followed_while_it_was_served_leaves_what_it_inherited(conne
     make_documents(lane, 3 * DOCUMENTS_A_TURN)
     taken = []
     for _ in range(3):
-        Lane.objects.update(ready_at=NOON)
+        LaneState.objects.update(ready_at=NOON)
         stuff_all(connection, running)
         taken += take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
     first, second, third = taken
@@ -477,7 +476,14 @@ def test_an_outcome_counts_once_and_names_the_lanes_that_it_filled_each_time(con
 
 def _everything(connection):
     """All rows that an outcome could change."""
-    tables = ("jobs_queueitem", "jobs_outlinks", "jobs_counterdelta", "jobs_indexeddocument", "jobs_bin", "jobs_budget")
+    tables = (
+        "jobs_queueitem",
+        "jobs_outlinks",
+        "jobs_counterdelta",
+        "jobs_indexeddocument",
+        "jobs_binstate",
+        "jobs_budget",
+    )
     return {
         table: sorted(map(str, connection.execute(f"SELECT to_jsonb(t) FROM {table} AS t").fetchall()))
         for table in tables
@@ -516,21 +522,22 @@ def test_the_smaller_of_two_depths_counts_whoever_comes_first(connection, other_
         manager, policy=make_policy(), specification={"max_depth": 5, "allow_private_networks": True}
     )
     lane = make_lane(running.seed)
-    make_documents(lane, ["far", "near"])
+    make_documents(lane, ["far"], depth=3)
+    make_documents(lane, ["near"], depth=1)
     stuff_all(connection, running)
-    far, near = take_all(connection, worker)
+    claims = {claimed.document.depth: claimed for claimed in take_all(connection, worker)}
     depth = {"job_facts": {"tracks_depth": True, "max_depth": 5}}
 
     with connection.transaction():
-        flush_all(connection, worker, [_naming(far, running, lane, depth=4, **depth)])
-        rival.waits_in(flush_all, other_connection, worker, [_naming(near, running, lane, depth=2, **depth)])
+        flush_all(connection, worker, [_naming(claims[3], running, lane, **depth)])
+        rival.waits_in(flush_all, other_connection, worker, [_naming(claims[1], running, lane, **depth)])
     rival.result()
 
     assert QueueItem.objects.get(hash=hash_of("target")).depth == 2
 
 
-def _naming(claimed, running, lane, *, depth, job_facts):
-    result = make_result(claimed, running.facts, names=[make_reference("target", depth=depth)], lanes=[lane])
+def _naming(claimed, running, lane, *, job_facts):
+    result = make_result(claimed, running.facts, names=["target"], lanes=[lane])
     return replace(result, job=facts_of(running.job, **job_facts))
 
 
@@ -608,7 +615,7 @@ def test_many_flushes_of_overlapping_documents_lose_nothing(dsn, connection, run
     while stuff_all(connection, running, room=10_000).documents:
         claims += take_all(connection, worker, room=10_000)
         close_open_turns(connection)
-        Lane.objects.update(ready_at=NOON)
+        LaneState.objects.update(ready_at=NOON)
     assert len(claims) == 600
     facts = running.facts
 

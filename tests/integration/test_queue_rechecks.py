@@ -7,7 +7,7 @@ from jobs.duties.context import Pass
 from jobs.duties.finish import end_runs
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind, Phase, Scan
-from jobs.models import Batch, Job, Lane, Outcome, QueueItem
+from jobs.models import Batch, Job, LaneState, Outcome, QueueItem
 from jobs.queue import release
 from jobs.queue.drop import drop
 from jobs.queue.recrawl import Intervals
@@ -126,7 +126,7 @@ def test_only_a_full_scan_concludes_from_what_it_did_not_reach(crawl, scan):
     make_documents(crawl.lane, ["page"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, scan)
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
 
     offered = stuff_removals(
         crawl.connection, manager=crawl.running.manager.id, group=crawl.running.group, room=100, now=NOON
@@ -183,7 +183,7 @@ def test_a_continuous_job_does_not_end_while_it_knows_a_document(crawl):
 
 
 def expire(crawl, *, now):
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     return stuff_expired(
         crawl.connection, manager=crawl.running.manager.id, group=crawl.running.group, room=100, now=now
     ).documents
@@ -296,7 +296,7 @@ def cleaning(crawl):
     make_documents(crawl.lane, 150, stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, Scan.FULL)
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     stuff_removals(crawl.connection, manager=crawl.running.manager.id, group=crawl.running.group, room=1000, now=NOON)
     assert Batch.objects.filter(kind="clean").count() == 2
     return crawl

@@ -4,7 +4,7 @@ import pytest
 
 from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.document import Stage
-from jobs.models import Batch, Bin, IndexedDocument, Lane, QueueItem, Turn
+from jobs.models import Batch, BinState, IndexedDocument, LaneState, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, close_turns
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw_kept_in_vain
@@ -21,12 +21,8 @@ from tests.factories import (
     make_reference,
     make_result,
     make_running_job,
+    state_of,
 )
-
-
-@pytest.fixture
-def worker(connection):
-    return register_node(connection, "worker")
 
 
 @pytest.fixture
@@ -60,8 +56,8 @@ def release_after_its_death(connection, worker):
 
 def places():
     """Turns and requests that are handed out of the one bin."""
-    bin_ = Bin.objects.get()
-    return bin_.open_turns, bin_.open_requests
+    state = BinState.objects.get()
+    return state.open_turns, state.open_requests
 
 
 def test_the_place_of_a_lost_batch_is_free_again(connection, worker, taken):
@@ -139,7 +135,7 @@ def test_what_a_worker_found_is_handed_out_when_it_died_before_it_could_tell(con
 
     release_of_lost_workers(connection, scope=worker.scope, term=term, now=NOON)
 
-    assert Lane.objects.get(pk=found.pk).ready_at == NOON
+    assert state_of(found).ready_at == NOON
 
 
 def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, taken):
@@ -158,7 +154,7 @@ def test_documents_that_were_lost_with_their_workers_are_handed_out_alone_and_at
     handed_out = []
 
     while QueueItem.objects.filter(stage=Stage.PENDING).exists():
-        Lane.objects.update(ready_at=NOON)
+        LaneState.objects.update(ready_at=NOON)
         stuff_all(connection, running)
         worker = register_node(connection, "worker")
         handed_out.append(take_all(connection, worker).documents)
@@ -178,7 +174,7 @@ def test_a_document_that_was_lost_is_read_whole_and_written_only_if_it_changed(c
     known = []
 
     for _ in range(2):
-        Lane.objects.update(ready_at=NOON)
+        LaneState.objects.update(ready_at=NOON)
         stuff_all(connection, running)
         worker = register_node(connection, "worker")
         document = take_all(connection, worker).turns[0].documents[0].document
@@ -198,7 +194,7 @@ def kept(connection, running, worker):
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 8)
     stuff_all(connection, running)
     (turn,) = take_all(connection, worker).turns
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     assert stuff_all(connection, running).documents == 8
     return turn, Batch.objects.get(state="available")
 
@@ -217,7 +213,7 @@ def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, 
     batch.refresh_from_db()
     assert (batch.state, places()) == ("released", (0, 0))
     assert QueueItem.objects.filter(batch=batch.pk).count() == 0
-    Lane.objects.update(ready_at=NOON)
+    LaneState.objects.update(ready_at=NOON)
     stuff_all(connection, running)
     assert take_all(connection, register_node(connection, "worker")).documents == 8
 

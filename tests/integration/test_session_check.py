@@ -1,8 +1,12 @@
 """A process does not become a node where its sessions would not be what it asks for, or have no room."""
 
+import datetime as dt
+
 import psycopg
 import pytest
+from django.core.management.base import CommandError
 
+from jobs.management import database
 from nodes.connections import settings_of_node
 from nodes.session_check import SessionRefused, check_sessions
 from tests.cluster import TIMEOUT
@@ -31,6 +35,16 @@ def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn,
 
     with pytest.raises(SessionRefused, match=f"{name} is {wanted + 1}, not {wanted}"):
         check(proxy.dsn(dsn))
+
+
+def test_what_is_looked_at_is_the_timeout_of_the_command_line_and_of_stored_settings(proxy, dsn, monkeypatch):
+    timeout = dt.timedelta(seconds=47)
+    wanted = settings_of_node(timeout)["statement_timeout"]
+    proxy.rewrite(f"statement_timeout={wanted}".encode(), f"statement_timeout={wanted + 1}".encode())
+    monkeypatch.setattr(database, "database_dsn", lambda: proxy.dsn(dsn))
+
+    with pytest.raises(CommandError, match=f"statement_timeout is {wanted + 1}, not {wanted}"):
+        database.look_at_sessions(nodes=1, options=["cluster.node_timeout=47"])
 
 
 def test_a_server_without_room_is_refused_with_what_is_left_and_what_is_needed(dsn):

@@ -16,8 +16,9 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 import pytest
 
 from crawlctl.demo.expectation import compare, expect_first_crawl, expect_next_crawl
-from crawlctl.demo.log import read_log
+from crawlctl.demo.log import RequestLog, read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
+from crawlctl.demo.server import Behaviour, Site
 
 PATIENCE = 10  # seconds
 
@@ -288,6 +289,22 @@ def test_each_request_is_logged_with_when_where_and_what(site):
     times = [request.time for request in logged]
     assert times == sorted(times)
     assert before <= times[0] <= times[-1] <= after
+
+
+def test_a_request_is_logged_as_of_before_its_answer_was_worked_out(tmp_path):
+    worked_out = []
+
+    class NotingPlan(SitePlan):
+        def outline(self, page):
+            worked_out.append(time.monotonic_ns())
+            return super().outline(page)
+
+    with closing(RequestLog(tmp_path / "log")) as log, closing(RequestLog(tmp_path / "ends")) as ends:
+        plan = NotingPlan(seed=3, pages=9, origins=("http://127.0.0.1:1",))
+        Site(plan=plan, behaviour=Behaviour(), log=log, ends=ends).begin(method="GET", path="/", head=b"", host=0)
+
+    (request,) = read_log(tmp_path / "log")
+    assert request.time <= worked_out[0]
 
 
 def test_each_request_is_logged_with_who_asked_and_when_it_was_over(start_site, tmp_path):

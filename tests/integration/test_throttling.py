@@ -1,12 +1,16 @@
 """What limits a bin, in the queue: policies, what holds everywhere, parents, denials and back-off."""
 
+import datetime as dt
 import time
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jobs import policies
-from jobs.models import Bin, BinLimit, ThrottlePolicy, ThrottleRule, Turn
-from jobs.queue import close
+from jobs.models import Bin, BinLimit, BinState, Lane, ThrottlePolicy, ThrottleRule, Turn
+from jobs.models.policy import BinPlacing
+from jobs.queue import addresses, close
 from jobs.queue.close import ClosedTurn, Use, close_turns
 from jobs.queue.limits import read_limits, rebind_bins
 from jobs.queue.release import release_of_lost_workers
@@ -14,20 +18,12 @@ from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.back_off import CURVE
 from nodes import membership
-from tests.cluster import NOON, elect_main, fall_silent, register_node
-from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from nodes.fences import FenceRefused
+from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job, state_of
 
 EVERY_DAY = [1, 2, 3, 4, 5, 6, 7]
-
-
-@pytest.fixture
-def manager(connection):
-    return register_node(connection, "manager")
-
-
-@pytest.fixture
-def worker(connection):
-    return register_node(connection, "worker")
+LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def crawl(manager, *hosts, documents=20, **policy):
@@ -47,7 +43,7 @@ def take_turns(connection, worker):
 
 
 def open_requests(name="a.example"):
-    return Bin.objects.get(name=name).open_requests
+    return BinState.objects.get(bin__name=name).open_requests
 
 
 def everywhere(**facts):
@@ -90,6 +86,18 @@ def test_an_edit_holds_from_the_next_look_on(connection, manager):
     )
 
     assert in_force(connection, Bin.objects.get()).requests == 1
+
+
+def test_hosts_with_gaps_of_whole_and_of_broken_seconds_are_handed_out_together(connection, manager, worker):
+    running = crawl(manager, "a.example", "b.example", min_gap=0.5)
+    make_rule(running.seed.policy, "b.example", min_gap=3)
+
+    stuff_all(connection, running)
+
+    assert {turn.bin: turn.pace.gap for turn in take_turns(connection, worker)} == {
+        "a.example": 0.5,
+        "b.example": 3.0,
+    }
 
 
 def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connection, manager, worker):
@@ -148,16 +156,16 @@ def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manag
     stuff_all(connection, running, workers=1)
     turns = take_turns(connection, worker)
     total = Bin.objects.get(namespace=Bin.POLICY)
-    assert total.open_requests == 2
+    assert state_of(total).open_requests == 2
 
     soon = time.monotonic() + 5
     closed = [ClosedTurn(turn.id, None, parents={turn.parents[0].bin_id: soon}) for turn in turns]
     close_turns(connection, turns=closed, now=NOON)
 
-    total.refresh_from_db()
-    assert (total.open_requests, total.open_turns) == (0, 0)
+    state = state_of(total)
+    assert (state.open_requests, state.open_turns) == (0, 0)
     left = connection.execute(
-        "SELECT extract(epoch FROM not_before - clock_timestamp()) FROM jobs_bin WHERE id = %s", [total.pk]
+        "SELECT extract(epoch FROM not_before - clock_timestamp()) FROM jobs_binstate WHERE bin_id = %s", [total.pk]
     ).fetchone()[0]
     assert 4 < left <= 5
 
@@ -175,7 +183,7 @@ def test_a_turn_that_closes_counts_what_was_asked_of_its_bin_and_of_those_above(
     close_turns(connection, turns=closed, now=NOON)
     close_turns(connection, turns=closed, now=NOON)
 
-    counted = {bin_.name: (bin_.starts, bin_.bytes_read) for bin_ in Bin.objects.all()}
+    counted = {state.bin.name: (state.starts, state.bytes_read) for state in BinState.objects.all()}
     assert counted == {"a.example": (3, 500), "b.example": (3, 500), str(running.seed.policy_id): (6, 1000)}
 
 
@@ -195,7 +203,7 @@ def test_a_total_rate_is_kept_by_one_worker(connection, manager, worker):
 
 
 def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
-    address = Bin.objects.create(namespace=Bin.ADDRESS, name="192.0.2.1", is_known=True)
+    address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
     running = crawl(manager, "a.example", "b.example", "c.example", per_address=True, open_requests=2)
     Bin.objects.filter(name__in=["a.example", "b.example"]).update(parent=address)
     BinLimit.objects.create(bin=address, job=running.job, policy=running.seed.policy)
@@ -230,14 +238,105 @@ def test_a_host_stands_below_its_address_once_that_is_known_if_a_policy_holds_fo
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 2.0
 
 
-def test_hosts_that_were_known_before_stand_below_their_address_when_a_policy_says_so(connection, manager):
-    running = crawl(manager, "a.example")
-    know(connection, running, "a.example", "192.0.2.1")
-    assert parent_of("a.example") is None
+HOSTS = [f"{letter}.example" for letter in "abcde"]
 
-    policies.change(running.seed.policy_id, per_address=True, everywhere=True)
 
-    assert parent_of("a.example") == (Bin.ADDRESS, "192.0.2.1")
+@pytest.fixture
+def two_at_once(monkeypatch):
+    monkeypatch.setattr(addresses, "_PLACED_AT_ONCE", 2)
+
+
+@pytest.fixture
+def known(connection, manager):
+    """A job whose hosts are known, all at one address, before any policy asks for it."""
+    running = crawl(manager, *HOSTS, documents=1)
+    for host in HOSTS:
+        know(connection, running, host, "192.0.2.1")
+    assert not placed()
+    return running
+
+
+def placed():
+    """The hosts that stand below the address."""
+    return set(Bin.objects.filter(parent__name="192.0.2.1").values_list("name", flat=True))
+
+
+def place_all(connection, term):
+    """Returns how many bins each step looked at."""
+    steps = []
+    while BinPlacing.objects.exists():
+        steps.append(addresses.place_some(connection, term=term))
+    return steps
+
+
+def test_hosts_that_were_known_before_come_to_stand_below_their_address_when_a_policy_says_so(
+    connection, manager, known, two_at_once
+):
+    policies.change(known.seed.policy_id, per_address=True, min_gap=3.0, everywhere=True)
+
+    steps = place_all(connection, elect_main(connection, manager))
+
+    assert steps[:2] == [2, 2]
+    assert steps[-1] == 0
+    assert placed() == set(HOSTS)
+    assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 3.0
+
+
+def test_who_becomes_main_in_between_goes_on_with_those_that_are_left(connection, manager, known, two_at_once):
+    policies.change(known.seed.policy_id, per_address=True, everywhere=True)
+    first = elect_main(connection, manager)
+    addresses.place_some(connection, term=first)
+    membership.resign(connection, term=first)
+
+    heir = register_node(connection, "manager")
+    second = membership.elect(connection, node_id=heir.id, scope=heir.scope, seen_term=first.term)
+
+    with pytest.raises(FenceRefused):
+        addresses.place_some(connection, term=first)
+    assert placed() == set(HOSTS[:2])
+    addresses.place_some(connection, term=second)
+    assert placed() == set(HOSTS[:4])
+    place_all(connection, second)
+    assert placed() == set(HOSTS)
+
+
+def test_a_policy_that_is_stored_again_meanwhile_has_all_of_its_hosts_looked_at_again(
+    connection, manager, known, two_at_once
+):
+    term = elect_main(connection, manager)
+    for _ in range(2):
+        policies.change(known.seed.policy_id, per_address=True, everywhere=True)
+        addresses.place_some(connection, term=term)
+        assert BinPlacing.objects.get().after == Bin.objects.get(name=HOSTS[1]).pk
+
+    place_all(connection, term)
+    assert placed() == set(HOSTS)
+
+
+def test_hosts_of_everybody_are_placed_by_a_policy_that_holds_everywhere_and_none_by_one_that_does_not_ask(
+    connection, manager, known
+):
+    term = elect_main(connection, manager)
+    policies.change(known.seed.policy_id, min_gap=3.0, everywhere=True)
+    assert not BinPlacing.objects.exists()
+
+    facts = {"name": "all", "holds_everywhere": True, "per_address": True, "open_requests": 9, "min_gap": 0.0}
+    policies.create(unlimited=True, everywhere=True, **facts)
+    place_all(connection, term)
+
+    assert placed() == set(HOSTS)
+
+
+def test_the_hosts_of_a_seed_that_gets_a_policy_for_addresses_are_placed(connection, manager, known):
+    before, gentle = known.seed.policy, make_policy(per_address=True)
+
+    with connection.cursor() as cursor:
+        known.seed.policy = gentle
+        known.seed.save()
+        rebind_bins(cursor, seed_id=known.seed.pk, before=before.pk)
+    place_all(connection, elect_main(connection, manager))
+
+    assert placed() == set(HOSTS)
 
 
 def test_a_seed_that_gets_another_policy_takes_the_limits_of_the_first_from_the_address(connection, manager):
@@ -263,7 +362,7 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
     membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
 
-    total = Bin.objects.get(namespace=Bin.POLICY)
+    total = BinState.objects.get(bin__namespace=Bin.POLICY)
     assert (total.open_requests, total.open_turns, open_requests()) == (0, 0, 0)
     # A request may have gone out just now.
     assert total.not_before is not None
@@ -306,6 +405,41 @@ def test_what_the_host_asks_for_holds_and_the_longest_of_several_answers(connect
     close.back_off(connection, lane_id=lane.pk, asked=10.0)
 
     assert 3590 < seconds_left(connection) <= 3600
+
+
+answers = st.tuples(
+    st.sampled_from(["well", "too much", "too much, after its time"]), st.sampled_from([None, 0, 7, 900])
+)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(st.lists(answers, max_size=20))
+def test_whatever_a_host_answers_it_is_left_alone_as_the_curve_says_and_each_good_answer_is_a_step_back(
+    connection, manager, several
+):
+    lane = Lane.objects.first() or crawl(manager, "a.example").seed.lanes.get()
+    Bin.objects.update(back_off_level=0, back_off_until=None)
+    level = 0
+    for answer, asked in several:
+        if answer == "well":
+            close.calm(connection, lane_id=lane.pk)
+            level = max(0, level - 1)
+        else:
+            if answer == "too much, after its time":
+                Bin.objects.update(back_off_until=LONG_AGO)
+            before, earliest = Bin.objects.get().back_off_until or LONG_AGO, clock(connection)
+            level = max(1, level) if before > earliest else min(len(CURVE), level + 1)
+            close.back_off(connection, lane_id=lane.pk, asked=asked)
+            wait = seconds(CURVE[level - 1] if asked is None else asked)
+            until = Bin.objects.get().back_off_until
+            assert max(before, earliest + wait) <= until <= max(before, clock(connection) + wait)
+        assert Bin.objects.get().back_off_level == level
+
+
+def clock(connection):
+    return connection.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
 def test_after_it_a_host_is_tried_with_one_document_at_a_time_until_it_answers(connection, manager, worker):

@@ -83,7 +83,7 @@ async def test_a_page_is_ingested_with_its_links(fetcher):
     assert (content.title, content.description, content.text) == ("A page", "About", "Words b")
     assert (content.content_type, content.language) == ("text/html", "en")
     assert content.url == outcome.document.identifier
-    assert [(r.identifier[-2:], r.depth, r.redirects) for r in outcome.references] == [("/b", 4, 0)]
+    assert [(r.identifier[-2:], r.is_redirect) for r in outcome.references] == [("/b", False)]
 
 
 async def test_every_request_is_recorded_for_the_history(fetcher):
@@ -264,10 +264,10 @@ async def test_redirects(fetcher, status, location, known, code):
     assert named(outcome) == (["b"] if code == "REDIRECT" else [])
 
 
-async def test_a_redirect_keeps_the_depth_and_counts_itself(fetcher):
+async def test_a_redirect_is_followed_where_no_link_would_be(fetcher):
     outcome = await outcome_of(fetcher, redirect("/b"), known={"depth": 4, "redirects": 2}, max_depth=4)
 
-    assert [(r.depth, r.redirects) for r in outcome.references] == [(4, 3)]
+    assert [r.is_redirect for r in outcome.references] == [True]
 
 
 async def test_a_redirect_in_bytes_that_are_no_text_is_escaped(fetcher):
@@ -482,9 +482,9 @@ def test_seeds_are_canonical_and_each_once():
 
     WEB.seed(Asked(seeds=typed), named, last_version="")
 
-    assert [(s.identifier, s.bin, s.depth) for s in named.references.values()] == [
-        ("http://a.example/", "a.example", 0),
-        ("http://b.example:81/", "b.example:81", 0),
+    assert [(s.identifier, s.bin) for s in named.references.values()] == [
+        ("http://a.example/", "a.example"),
+        ("http://b.example:81/", "b.example:81"),
     ]
 
 

@@ -218,6 +218,12 @@ def broken(made: Iterable[Fetch], rules: Iterable[Rule], *, freezes: Sequence[Fr
 
 
 def share_of_rate(made: Iterable[Fetch], *, gap: float, since: float, until: float) -> float:
-    """How much of the rate that a gap allows was used between two moments: 1 is all of it."""
-    starts = sum(since <= fetch.start < until for fetch in made)
-    return starts * gap / (until - since)
+    """
+    How much of the rate that a gap allows was used between two moments: 1 is all of it.
+
+    It is told from the last start before them to the first one after, so that a start more or less is none of it.
+    """
+    starts = sorted(fetch.start for fetch in made)
+    first = max((start for start in starts if start <= since), default=since)
+    last = min((start for start in starts if start >= until), default=until)
+    return sum(first < start <= last for start in starts) * gap / (last - first)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from nodes.decisions.judge import FailureCause, MarkFailed
+from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
 from nodes.fences import TermHeld
 from nodes.lifecycle import FINAL_STATUSES, NodeStatus
 
@@ -127,7 +127,7 @@ class Witness:
             return
         timeout = process.timeout_seconds
         silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
-        if silent_for < timeout * _CLOCKS_AGREE:
+        if silent_for < PATIENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
             raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after it was heard")
         # Twice: whoever is stuck beats on for a whole timeout.
         if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from nodes.lifecycle import NodeKind
 from tests.simulation.process import BEAT, Process
+from tests.simulation.store import WEIGHTS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -23,8 +24,10 @@ class Faults:
         kinds: tuple[Callable[[], None], ...] = (
             self._crash, self._freeze, self._stick, self._cut, self._make_flaky,
             self._refuse, self._hang, self._slow_down, self._ask_to_leave, self._join,
-            self._befall_at_decision, self._freeze_for_good, self._stick_for_good,
+            self._befall_at_decision, self._freeze_for_good, self._stick_for_good, self._shift_load,
         )  # fmt: skip
+        if world.ensemble is not None:
+            kinds += (self._lose_ensemble, self._wipe_ensemble, self._cut_off_ensemble, self._cut_off_ensemble)
         self._kinds = self._random.sample(kinds, k=self._random.randint(1, 5))
         # The moment between a decision and its write is where the fences matter.
         if self._random.random() < 0.5:
@@ -111,6 +114,17 @@ class Faults:
 
         self._trouble(process, until=mend)
 
+    def _cut_off_ensemble(self) -> None:
+        process, line = (process := self._pick()), process.other_line
+        self._tell(f"the line of n{process.id.int} to the ensemble is cut")
+        line.carries_questions = line.carries_answers = False
+
+        def mend() -> None:
+            line.carries_questions = line.carries_answers = True
+
+        # No trouble that a node may be failed for.
+        self._later(mend)
+
     def _make_flaky(self) -> None:
         process, line = (process := self._pick()), process.line
         line.flakiness, line.lateness = self._random.uniform(0.05, 0.5), self._random.uniform(0.1, 4) * _BEAT
@@ -129,6 +143,13 @@ class Faults:
     def _join(self) -> None:
         if len(self._world.alive) < 10:
             self._world.start(self._random.choice(tuple(NodeKind)))
+
+    def _shift_load(self) -> None:
+        """What a group comes to changes, and somebody asks for a balance."""
+        group = self._random.choice(tuple(self._world.store.groups.values()))
+        group.weight = self._random.choice(WEIGHTS)
+        self._tell(f"group {group.id} weighs {group.weight:g} now, and a rebalance is asked for")
+        self._world.wants_rebalance = True
 
     # --- What befalls everybody ------------------------------------------------------------------
 
@@ -149,6 +170,17 @@ class Faults:
         weather.slowness = self._random.uniform(0.05, 0.5) * _BEAT
         self._tell("the database is slow")
         self._later(lambda: setattr(weather, "slowness", 0.0))
+
+    def _lose_ensemble(self) -> None:
+        weather = self._world.other_weather
+        self._tell("the ensemble is down")
+        weather.refuses = True
+        self._later(lambda: (self._tell("the ensemble is up"), setattr(weather, "refuses", False)))
+
+    def _wipe_ensemble(self) -> None:
+        self._tell("the ensemble is wiped")
+        assert self._world.ensemble is not None
+        self._world.ensemble.wipe()
 
     # --- Steps that several of the above share ---------------------------------------------------
 

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from nodes.assignment.evenly import evenly
-from nodes.decisions.allocate import Give, allocate
+from nodes.coordination.seat import session_timeout
+from nodes.decisions.allocate import Give, allocate, rebalance
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.hand_over import Release, TakeBack, let_go
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
@@ -24,7 +24,9 @@ from nodes.decisions.snapshot import ClusterSeen
 from nodes.fences import FenceRefused, TermHeld
 from nodes.lifecycle import NodeKind
 from nodes.pulse import Pulse
+from nodes.trust import TrustWindow
 from tests.simulation.checks import Witness
+from tests.simulation.ensemble import Ensemble, Seated
 from tests.simulation.line import REFUSALS, Line, Question, Unreachable
 from tests.simulation.rules import Rules
 from tests.simulation.scheduler import DriftingClock, Scheduler
@@ -40,6 +42,9 @@ _STATEMENT = 0.2
 # The rhythm in which a worker looks what it may do.
 _GLANCE = 0.8
 _FIRST_RETRY = 0.1
+# How often a member says within its session that it is there, and for how many timeouts who is chosen may be idle.
+_SITS_A_SESSION = 6
+_IDLE = 2
 # How long a draining manager waits for its groups to be moved before it leaves all the same, in passes.
 _DRAINING_PASSES = 4
 
@@ -63,6 +68,8 @@ class Surroundings(Protocol):
 
     scheduler: Scheduler
     store: Store
+    # The store of coordination beside the database, where there is one.
+    ensemble: Ensemble | None
     witness: Witness
     rules: Rules
     # Of so many times in one a process pauses between what it saw and what it does.
@@ -85,6 +92,8 @@ class Process:
     timeout: dt.timedelta
     world: Surroundings
     line: Line
+    # Its line to the ensemble.
+    other_line: Line
     # It lives, and never takes the office.
     never_acts: bool = False
     is_over: bool = False
@@ -102,6 +111,11 @@ class Process:
     _heart: "Loop" = field(init=False)
     _work: "Loop" = field(init=False)
     _requests: "Loop" = field(init=False)
+    _seat: "Loop" = field(init=False)
+    _seat_trust: TrustWindow = field(init=False)
+    _seated: Seated = field(init=False, default=Seated(is_chosen=False, present=None))
+    _has_stood: bool = False
+    _idle_since: float = 0.0
     _troubles: int = 0
     _trouble_ended_at: float = float("-inf")
     _hesitates: bool = False
@@ -115,6 +129,11 @@ class Process:
         self._heart = Loop(self, self._beats(), patience=self.timeout_seconds / 2)
         self._work = Loop(self, self._life(), patience=patience, is_work=True)
         self._requests = Loop(self, self._request(), patience=patience, is_work=True)
+        session = session_timeout(self.timeout)
+        self._seat_trust = TrustWindow(timeout=session, clock=self.machine.clock)
+        self._seat = Loop(
+            self, self._sits(session.total_seconds()), patience=session.total_seconds(), line=self.other_line
+        )
 
     def start(self) -> None:
         self._work.resume()
@@ -133,6 +152,7 @@ class Process:
         self._heart.go_on()
         self._work.go_on()
         self._requests.go_on()
+        self._seat.go_on()
 
     # --- What the witness asks -------------------------------------------------------------------
 
@@ -178,6 +198,36 @@ class Process:
                 pause = pulse.counted(began_at=began_at)
             yield pause
 
+    # --- The seat --------------------------------------------------------------------------------
+
+    def _sits(self, session: float) -> Steps:
+        """Be a member of the ensemble, and stand there, for as long as it trusts itself."""
+        ensemble, clock = self.world.ensemble, self.machine.clock
+        assert ensemble is not None
+        while True:
+            stands = self.kind == NodeKind.MANAGER and not self.is_leaving and self.pulse.trust.may_begin
+            with suppress(Unreachable):
+                if self._has_stood and (not stands or self._is_idle()):
+                    self._has_stood = False
+                    self._seated = Seated(is_chosen=False, present=None)
+                    yield partial(ensemble.step_aside, node_id=self.id)
+                if self.pulse.trust.may_begin:
+                    self._has_stood = stands
+                    began_at, was_chosen = clock(), self.is_chosen
+                    self._seated = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
+                    self._seat_trust.renew(began_at=began_at)
+                    self._idle_since = self._idle_since if was_chosen else clock()
+            yield session / _SITS_A_SESSION
+
+    @property
+    def is_chosen(self) -> bool | None:
+        if self.world.ensemble is None:
+            return None
+        return self._seated.is_chosen and self._seat_trust.may_begin
+
+    def _is_idle(self) -> bool:
+        return bool(self.is_chosen) and self.machine.clock() - self._idle_since > _IDLE * self.timeout_seconds
+
     # --- The work --------------------------------------------------------------------------------
 
     def _life(self) -> Steps:
@@ -185,6 +235,8 @@ class Process:
         self._heart.resume()
         if self.kind == NodeKind.WORKER:
             self._requests.resume()
+        if self.world.ensemble is not None:
+            self._seat.resume()
         one_pass = self._manage if self.kind == NodeKind.MANAGER else self._flush
         while True:
             try:
@@ -269,11 +321,13 @@ class Process:
     def _look(self) -> tuple[ClusterSeen, tuple[ItemSeen, ...]]:
         is_gone = partial(self.world.is_process_gone, seen_from=self.machine)
         store = self.world.store
-        return store.look(scope=self.scope, me=self.id, is_process_gone=is_gone), store.items()
+        present = self._seated.present if self.is_chosen else None
+        cluster = store.look(scope=self.scope, me=self.id, is_process_gone=is_gone, present=present)
+        return cluster, store.items()
 
     def _keep_office(self, cluster: ClusterSeen) -> Steps:
         store = self.world.store
-        decision = elect(cluster, beat=BEAT, is_steady=self._is_steady)
+        decision = elect(cluster, beat=BEAT, is_steady=self._is_steady, is_chosen=self.is_chosen)
         match decision:
             case Elect() if self._acts_on(cluster):
                 yield from self._decide()
@@ -292,6 +346,7 @@ class Process:
                 office = TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self.id)
                 self.term = office if cluster.i_am_main else None
         if self.term is not None:
+            self._idle_since = self.machine.clock()
             for verdict in judge(cluster, is_steady=self._is_steady):
                 yield from self._decide()
                 yield partial(store.mark_failed, verdict=verdict, term=self.term)
@@ -299,7 +354,7 @@ class Process:
     def _acts_on(self, cluster: ClusterSeen) -> bool:
         if self.never_acts:
             return False
-        if self.world.rules.rank_wait:
+        if self.world.rules.rank_wait or self.world.ensemble is not None:
             return True
         managers = sorted(cluster.live_managers, key=lambda node: node.seniority)
         return managers[0].id == self.id or managers[0].id == cluster.term.main_id
@@ -314,7 +369,7 @@ class Process:
     def _manage_groups(self, cluster: ClusterSeen, items: tuple[ItemSeen, ...]) -> Steps:
         store = self.world.store
         managers = managers_seen(cluster)
-        if self.term is not None and self.trusts_itself:
+        if self.term is not None and self.trusts_itself and self.is_chosen is not False:
             yield from self._allocate(items, managers, office=self.term)
         for last_word in let_go(items=items, managers=managers, me=self.id):
             yield partial(store.let_go, action=last_word)
@@ -326,7 +381,11 @@ class Process:
     def _allocate(self, items: tuple[ItemSeen, ...], managers: tuple[ManagerSeen, ...], *, office: TermHeld) -> Steps:
         store = self.world.store
         yield from self._decide()
-        for action in allocate(items=items, managers=managers, strategy=evenly, timeout=self.timeout):
+        actions = allocate(items=items, managers=managers, strategy=self.world.strategy, timeout=self.timeout)
+        if self.world.wants_rebalance and not actions:
+            self.world.wants_rebalance = False
+            actions = rebalance(items=items, managers=managers, strategy=self.world.strategy)
+        for action in actions:
             match action:
                 case Give():
                     yield partial(store.give, action=action, term=office)
@@ -384,6 +443,8 @@ class Loop:
     # How long it waits for a server that does not answer.
     patience: float
     is_work: bool = False
+    # To whom it talks; to the database, if nobody else is named.
+    line: Line | None = None
     _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
 
     def resume(self, said: Any = None, error: Exception | None = None) -> None:
@@ -399,7 +460,7 @@ class Loop:
             process.end()
             return
         if callable(step):
-            process.line.ask(step, self.resume, patience=self.patience)
+            (self.line or process.line).ask(step, self.resume, patience=self.patience)
         else:
             scheduler = process.world.scheduler
             # Nobody wakes to the moment.

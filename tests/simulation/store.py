@@ -8,14 +8,14 @@ answers against those of PostgreSQL.
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from nodes.decisions.allocate import Give
 from nodes.decisions.hand_over import LetGo, Release, TakeBack
 from nodes.decisions.items import ItemSeen, ItemState, item_sources_of
-from nodes.decisions.judge import FailureCause, MarkFailed
+from nodes.decisions.judge import PATIENCE, FailureCause, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.fences import FenceRefused, TermHeld
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, WORKING_STATUSES, NodeKind, NodeStatus, sources_of
@@ -49,6 +49,10 @@ class TermRow:
     resigned: bool = False
 
 
+# Of groups: what their seeds or their load come to.
+WEIGHTS = (1.0, 1.0, 2.0, 5.0, 10.0)
+
+
 @dataclass(slots=True, kw_only=True)
 class GroupRow:
     id: int
@@ -57,6 +61,7 @@ class GroupRow:
     state: ItemState = ItemState.FREE
     destination: UUID | None = None
     releasing_since: float = 0.0
+    weight: float = 1.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -200,7 +205,7 @@ class Store:
     def _is_guilty(self, node: NodeRow, verdict: MarkFailed) -> bool:
         if verdict.cause == FailureCause.PROCESS_GONE or not self.rules.second_look:
             return True
-        return self._age(node) > node.timeout
+        return self._age(node) > PATIENCE[verdict.cause] * node.timeout
 
     # --- Groups, and their moves -----------------------------------------------------------------
 
@@ -213,6 +218,7 @@ class Store:
                 epoch=row.epoch,
                 state=row.state,
                 destination=row.destination,
+                weight=row.weight,
                 releasing_for=dt.timedelta(
                     seconds=now - row.releasing_since if row.state == ItemState.RELEASING else 0
                 ),
@@ -318,7 +324,12 @@ class Store:
     # --- Looking ---------------------------------------------------------------------------------
 
     def look(
-        self, *, scope: str, me: UUID, is_process_gone: Callable[[UUID], bool] = lambda _node_id: False
+        self,
+        *,
+        scope: str,
+        me: UUID,
+        is_process_gone: Callable[[UUID], bool] = lambda _node_id: False,
+        present: Collection[UUID] | None = None,
     ) -> ClusterSeen:
         now = self.clock()
         row = self.terms.get(scope)
@@ -331,14 +342,14 @@ class Store:
                 nodes=(),
             )
         nodes = tuple(
-            self._seen(node, is_gone=is_process_gone(node.id))
+            self._seen(node, is_gone=is_process_gone(node.id), is_absent=present is not None and node.id not in present)
             for node in self.nodes.values()
             if (node.scope == scope and node.status in LIVE_STATUSES) or node.id == row.main_id
         )
         term = TermSeen(term=row.term, main_id=row.main_id, since=_moment(row.since), resigned=row.resigned)
         return ClusterSeen(looked_at=_moment(now), me=me, scope=scope, term=term, nodes=nodes)
 
-    def _seen(self, node: NodeRow, *, is_gone: bool) -> NodeSeen:
+    def _seen(self, node: NodeRow, *, is_gone: bool, is_absent: bool) -> NodeSeen:
         return NodeSeen(
             id=node.id,
             kind=node.kind,
@@ -348,6 +359,7 @@ class Store:
             heartbeat_age=self._age(node),
             timeout=node.timeout,
             same_machine_process_gone=is_gone,
+            is_absent=is_absent,
         )
 
     # --- Steps that several of the above share ---------------------------------------------------

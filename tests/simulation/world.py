@@ -5,14 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from nodes.assignment.evenly import evenly
+from nodes.assignment.strategy import Strategy
+from nodes.assignment.weighted import weighted
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from tests.simulation.checks import Violation, Witness
+from tests.simulation.ensemble import Ensemble
 from tests.simulation.faults import Faults
 from tests.simulation.line import Line, Weather
 from tests.simulation.process import BEAT, Machine, Process
 from tests.simulation.rules import Rules
 from tests.simulation.scheduler import DriftingClock, Scheduler
-from tests.simulation.store import GroupRow, Store
+from tests.simulation.store import WEIGHTS, GroupRow, Store
 
 _BEAT = BEAT.total_seconds()
 _HOURS = 10 * 3600.0
@@ -23,6 +27,8 @@ _MOST_NODES = 10
 _AWAITS_REST = 5
 # How long nothing must happen any more in the end, while each group is stuffed.
 _REST = 5 * _BEAT
+# One history of so many has a store of coordination beside its database.
+_HAS_ENSEMBLE = 4
 # Of the node's timeout, in beats. The second is the default.
 _TIMEOUTS = (3, 5, 6)
 
@@ -37,12 +43,17 @@ class World:
     lines: list[str] = field(default_factory=list)
     scheduler: Scheduler = field(init=False)
     weather: Weather = field(init=False, default_factory=Weather)
+    other_weather: Weather = field(init=False, default_factory=Weather)
+    ensemble: Ensemble | None = field(init=False, default=None)
     witness: Witness = field(init=False)
     store: Store = field(init=False)
     faults: Faults = field(init=False)
     hesitation: float = field(init=False, default=0.0)
     long_statements: float = field(init=False, default=0.0)
     most_alive: int = field(init=False, default=0)
+    strategy: Strategy = field(init=False)
+    # Somebody has asked the main to make the balance even.
+    wants_rebalance: bool = field(init=False, default=False)
     processes: dict[UUID, Process] = field(init=False, default_factory=dict)
     _machines: list[Machine] = field(init=False)
     _timeouts: tuple[int, ...] = field(init=False)
@@ -56,9 +67,14 @@ class World:
         self.store = Store(
             clock=self._make_clock(), witness=self.witness, rules=self.rules, ends_sessions=random.random() < 0.5
         )
+        if self.seed % _HAS_ENSEMBLE == _HAS_ENSEMBLE - 1:
+            self.ensemble = Ensemble(self._make_clock())
         self._timeouts = _TIMEOUTS if random.random() < 0.3 else (random.choice(_TIMEOUTS),)
         self._machines = [Machine(number, self._make_clock()) for number in range(random.randint(1, 4))]
-        self.store.groups = {number: GroupRow(id=number) for number in range(1, random.randint(1, 4) + 1)}
+        self.strategy = random.choice((evenly, weighted))
+        self.store.groups = {
+            number: GroupRow(id=number, weight=random.choice(WEIGHTS)) for number in range(1, random.randint(1, 4) + 1)
+        }
         self.faults = Faults(self)
         managers = random.randint(1, 6)
         for _ in range(managers):
@@ -116,7 +132,11 @@ class World:
         stuck = sum(process.is_stuck for process in there)
         idle = sum(process.never_acts for process in there)
         leaving = any(process.is_leaving for process in there)
-        return timeout * (2 if stuck else 1) + (7 + stuck + idle + 3 * leaving) * _BEAT
+        patience = timeout * (2 if stuck else 1) + (7 + stuck + idle + 3 * leaving) * _BEAT
+        if self.ensemble is None:
+            return patience
+        # Who is chosen and is frozen or stuck keeps the others waiting for his session; who is idle, for two timeouts.
+        return patience + timeout * (1 + 2 * idle)
 
     @property
     def patience_for_groups(self) -> float:
@@ -150,6 +170,7 @@ class World:
             timeout=timeout,
             world=self,
             line=Line(self.scheduler, self.weather, silence=timeout.total_seconds() / 2),
+            other_line=Line(self.scheduler, self.other_weather, silence=timeout.total_seconds() / 2),
         )
         self.processes[node_id] = process
         self.most_alive = max(self.most_alive, len(self.alive))

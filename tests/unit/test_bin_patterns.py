@@ -43,6 +43,13 @@ def test_many_patterns_match_as_each_of_them_does(several, name):
     assert Patterns(several).places_of(name) == expected
 
 
+@given(patterns, patterns, names)
+@example("*.a", "*.a.a", "a.a.a")
+def test_who_matches_a_pattern_taken_for_a_name_matches_all_that_it_does(wider, narrower, name):
+    if matches(wider, narrower) and matches(narrower, name):
+        assert matches(wider, name)
+
+
 @pytest.mark.parametrize(
     ("pattern", "name", "is_meant"),
     [

@@ -48,13 +48,33 @@ def test_two_starts_are_a_gap_apart_and_the_first_waits_as_long_as_it_was_told()
     assert queue.next_start == 105.7
 
 
+def test_a_bin_with_a_pace_awaits_documents_until_it_has_two_turns_in_hand():
+    queue = make_queue()
+    queue.add(make_turn(1, "abc", gap=1.0), now=0.0)
+    alone = queue.awaited
+    queue.add(make_turn(2, "def", gap=1.0, follows=1, requests=0), now=0.0)
+    followed = queue.awaited
+    turn, _ = queue.begin(now=0.0)
+    queue.end(turn)
+
+    assert (alone, followed, queue.awaited) == (3, 0, 1)
+
+
+def test_without_a_pace_or_after_a_single_document_nothing_is_awaited():
+    unpaced, single = make_queue(), make_queue()
+    unpaced.add(make_turn(1, "abc"), now=0.0)
+    single.add(make_turn(1, "a", gap=1.0), now=0.0)
+
+    assert (unpaced.awaited, single.awaited, make_queue().awaited) == (0, 0, 0)
+
+
 def test_what_was_asked_of_a_bin_and_its_parents_is_told_once_by_the_turn_that_closes():
     queue, parent = make_queue(), PacedBin(9)
     queue.add(make_turn(1, "ab"), parents=(parent,), now=0.0)
     for turn, _ in begin_all(queue):
         for paced in queue.paces_of(turn):
             paced.count_request(now=0.0, has_turn=True)
-            paced.count_bytes(1000, expected=0.0)
+            paced.count_bytes(1000, paid=0.0, now=0.0)
         queue.end(turn)
 
     (closed,) = queue.close_ended()

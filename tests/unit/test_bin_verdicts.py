@@ -9,6 +9,7 @@ from jobs.throttling.verdict import Above, Cause, Known, judge
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 SOON = NOON + dt.timedelta(seconds=30)
+LATER = NOON + dt.timedelta(seconds=60)
 
 
 def make_bin(*, served=True, **facts):
@@ -60,6 +61,13 @@ def parent(**facts):
         (Cause.GAP, make_bin(above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_bin(served=False, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_bin(served=False, above=[parent(opens_at=SOON)])),
+        (Cause.GAP, make_bin(served=False, not_before=LATER, above=[parent(opens_at=SOON)])),
+        (Cause.GAP, make_bin(served=False, not_before=SOON, above=[parent(limits=Limits(2, 0.0))])),
+        (Cause.PARENT, make_bin(served=False, not_before=SOON, above=[parent(opens_at=LATER)])),
+        # Its parent's only place goes to it and to others by turns.
+        (Cause.PARENT, make_bin(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=1.5)])),
+        (Cause.HOST, make_bin(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=0.5)])),
+        (Cause.HOST, make_bin(starts_per_second=0.5, above=[parent(limits=Limits(9, 0.0), starts_per_second=9.0)])),
     ],
 )
 def test_the_cause_is_the_most_decisive_one(cause, seen):

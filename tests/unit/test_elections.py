@@ -194,3 +194,39 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
         shifted, beat=BEAT, is_steady=steady_for(STEADY)
     )
     assert judge(seen, is_steady=steady_for(STEADY)) == judge(shifted, is_steady=steady_for(STEADY))
+
+
+# --- Beside a store of coordination --------------------------------------------------------------
+
+
+def test_who_was_not_chosen_does_not_stand_and_who_was_need_not_be_the_oldest():
+    cluster = seen_cluster(OLDEST, SECOND, YOUNGEST, me=YOUNGEST, since=NOON)
+
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) is None
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=True) == Elect(
+        scope="cluster", seen_term=7
+    )
+
+
+def test_who_was_chosen_waits_for_the_main_on_record_as_the_database_says():
+    cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=SECOND)
+
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=True) is None
+
+
+def test_who_was_chosen_replaces_a_main_that_is_missed_before_its_timeout_is_over():
+    main = dataclasses.replace(SECOND, is_absent=True, heartbeat_age=0.8 * SECOND.timeout)
+    cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)
+
+    action = elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=True)
+
+    assert isinstance(action, Elect)
+    assert action.replaces is not None
+    assert (action.replaces.node_id, action.replaces.cause) == (main.id, FailureCause.ABSENT)
+
+
+def test_a_main_that_is_chosen_no_more_resigns():
+    cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=OLDEST)
+
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) == Resign(scope="cluster", term=7)
+    assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=True) is None

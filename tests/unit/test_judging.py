@@ -81,6 +81,33 @@ def test_a_node_of_this_machine_whose_process_is_gone_is_failed_at_once():
     )
 
 
+ABSENT_FROM_THE_STORE = {"is_absent": True, "timeout": seconds(10)}
+
+
+def test_a_manager_that_the_store_of_coordination_misses_too_is_failed_after_three_quarters_of_its_timeout():
+    missed, missed_soon = (seen_node(heartbeat_age=seconds(age), **ABSENT_FROM_THE_STORE) for age in (7.6, 7.4))
+    heard = seen_node(heartbeat_age=seconds(7.6), timeout=seconds(10))
+
+    (verdict,) = judge(seen_cluster(MAIN, missed, missed_soon, heard, me=MAIN, main=MAIN), is_steady=steady_for(STEADY))
+
+    assert (verdict.node_id, verdict.cause) == (missed.id, FailureCause.ABSENT)
+    assert verdict.reason == "gone from the store of coordination, and silent for 7.6 s, its timeout is 10 s"
+
+
+def test_a_worker_that_it_misses_has_all_of_its_timeout_since_its_requests_may_be_open_until_then():
+    assert failed_by_main(seen_worker(heartbeat_age=seconds(9.9), **ABSENT_FROM_THE_STORE)) == []
+
+
+def test_who_is_missed_by_the_store_and_heard_by_the_database_is_not_failed():
+    assert failed_by_main(seen_node(heartbeat_age=seconds(1), **ABSENT_FROM_THE_STORE)) == []
+
+
+def test_a_judge_that_was_not_steady_for_all_of_a_timeout_does_not_fail_who_is_missed():
+    missed = seen_node(heartbeat_age=seconds(9), **ABSENT_FROM_THE_STORE)
+
+    assert failed_by_main(missed, beaten=seconds(9)) == []
+
+
 @pytest.mark.parametrize("status", sorted(LIVE_STATUSES))
 def test_every_live_state_is_judged(status):
     silent = seen_worker(heartbeat_age=seconds(100), status=status)

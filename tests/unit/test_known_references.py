@@ -46,9 +46,12 @@ def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
     assert not known.holds(JOB, hash_of(1), 3)
 
 
-def test_a_longer_way_that_is_written_later_makes_nothing_farther():
-    known = KnownReferences()
+@pytest.mark.parametrize("at_hand", [1, 1_000])
+def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
+    known = KnownReferences(at_hand=at_hand)
     known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
+    # Something else is asked for, so that it may not be found at hand.
+    known.add([(JOB, hash_of(2), 1)])
 
     assert known.holds(JOB, hash_of(1), 2)
 

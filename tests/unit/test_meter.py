@@ -76,6 +76,13 @@ def test_a_history_shows_the_rate_where_somebody_looked_and_nothing_elsewhere(me
     assert history[: STEPS - 5] == [None] * (STEPS - 5)
 
 
+def test_a_step_that_has_just_begun_is_as_high_as_those_before(meter, clock):
+    watch(meter, clock, seconds=int(2 * STEP), rate=50)
+    clock.now += 2.0
+
+    assert [rate for rate in meter.history(JOB) if rate is not None] == pytest.approx([50] * 3)
+
+
 def test_histories_add_up_step_by_step():
     known, unknown = [1.0] * STEPS, [None] * STEPS
 

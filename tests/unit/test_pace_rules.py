@@ -196,3 +196,12 @@ def test_while_an_edit_is_under_way_old_or_new_limits_hold(before, after):
 def test_the_share_of_a_rate_is_told():
     assert share_of_rate(starts(*range(100)), gap=1.0, since=20.0, until=80.0) == pytest.approx(1.0)
     assert share_of_rate(starts(*range(0, 100, 2)), gap=1.0, since=20.0, until=80.0) == pytest.approx(0.5)
+    assert share_of_rate(starts(*range(50)), gap=1.0, since=20.0, until=80.0) < 0.5
+    assert share_of_rate([], gap=1.0, since=20.0, until=80.0) == 0.0
+
+
+def test_a_share_is_the_same_wherever_its_minute_begins():
+    made = starts(*(2.01 * number for number in range(60)))
+    shares = [share_of_rate(made, gap=2.0, since=20 + place / 10, until=80 + place / 10) for place in range(20)]
+
+    assert shares == pytest.approx([2 / 2.01] * 20)

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from jobs.loops.loop import ALWAYS, Rhythm, duties
-from tests.cluster import wait_until
+from tests.waiting import wait_until
 
 
 class Duties:

@@ -279,8 +279,16 @@ EXACT = [(500, "/"), (200, "/"), (301, "/redirect/3")]
 def write_log(tmp_path):
     def write(requests):
         log = RequestLog(tmp_path / "site.log")
-        for status, path in requests:
-            log.write(host="127.0.0.1:8100", path=path, status=status, open_requests=1, method="GET", agent="crawlctl")
+        for at, (status, path) in enumerate(requests):
+            log.write(
+                at=at,
+                host="127.0.0.1:8100",
+                path=path,
+                status=status,
+                open_requests=1,
+                method="GET",
+                agent="crawlctl",
+            )
         log.close()
         return tmp_path / "site.log"
 

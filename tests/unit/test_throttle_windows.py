@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.throttling.windows import ALWAYS, Window
+from jobs.throttling.windows import ALWAYS, Window, covering, parts_of_the_week
 
 MINUTE, HOUR, DAY = dt.timedelta(minutes=1), dt.timedelta(hours=1), dt.timedelta(days=1)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -131,3 +131,43 @@ def test_the_last_change_is_the_one_from_which_the_next_was_looked_for(week, day
         assert window.is_open(last) != window.is_open(last - dt.timedelta(seconds=1))
         following = window.next_change(last)
         assert following is None or following > at
+
+
+# --- Windows that cover each other -----------------------------------------------------------------
+
+quarters = st.builds(dt.time, st.integers(0, 23), st.sampled_from([0, 15, 30, 45]))
+rounded = st.none() | st.tuples(quarters, quarters).filter(lambda span: span[0] != span[1])
+some_windows = st.builds(lambda days, span: make("UTC", days, span), days, rounded)
+
+
+def covered_by(window, others):
+    own, *theirs = parts_of_the_week([window, *others])
+    return covering(own, theirs)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(some_windows, st.lists(some_windows, max_size=4))
+def test_a_window_is_covered_where_another_one_is_open_whenever_it_is(window, others):
+    monday = dt.datetime(2030, 1, 7, tzinfo=dt.UTC)
+    moments = [at for at in (monday + quarter * 15 * MINUTE for quarter in range(7 * 96)) if window.is_open(at)]
+
+    found = covered_by(window, others)
+
+    assert (found is not None) == all(any(other.is_open(at) for other in others) for at in moments)
+    if found is not None:
+        assert all(any(others[place].is_open(at) for place in found) for at in moments)
+
+
+def test_of_windows_that_cover_another_as_few_as_may_be_are_named():
+    morning, evening = Window(opens=dt.time(0), closes=dt.time(12)), Window(opens=dt.time(12), closes=dt.time(0))
+
+    assert covered_by(ALWAYS, [morning, evening]) == [0, 1]
+    assert covered_by(ALWAYS, [morning, evening, ALWAYS]) == [2]
+    assert covered_by(ALWAYS, [morning]) is None
+
+
+def test_a_night_that_ends_on_monday_is_covered_by_one_of_monday():
+    sunday_night = Window(days=(7,), opens=dt.time(22), closes=dt.time(6))
+
+    assert covered_by(sunday_night, [Window(days=(7, 1))]) == [0]
+    assert covered_by(sunday_night, [Window(days=(7,))]) is None

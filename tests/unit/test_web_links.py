@@ -10,22 +10,23 @@ from jobs.connectors.repository.web.urls import BadUrl, canonical
 
 BASES = ["http://a.example/", "http://a.example/b/c.html?q=/x/", "https://a.example/b/", "http://b.example:8080/b/"]
 HREFS = ["/", "x", "./x", "/x", "//c.example/x", "http://c.example/x", "https:x", "?x", "#x", "", " /x", "\n?y", "../x",
-         "HTTP://C.example/X", "javascript:x", "mailto:a@b", "http://c.example:0/", "x#y", "\\x", "/x?y#z", "/x #y", "?x #", " #y", "http://c.example#/x"]  # fmt: skip
+         "HTTP://C.example/X", "javascript:x", "mailto:a@b", "http://c.example:0/", "x#y", "\\x", "/\\c.example/x", "/\t/c.example/x", "http://a.example//c.example/x", "http://a.example/\t/c.example/x",
+         "/ ", "/x ", "/./x", "/%78", "http://a.example/%78", "http://a.example:80/x", "b/http://c.example/x", "/x?y#z", "/x #y", "?x #", " #y", "http://c.example#/x"]  # fmt: skip
 
 
 def make_table(*, admits=lambda url: True, capacity=1000):
     return LinkTable(admits=admits, capacity=capacity)
 
 
-def urls(table, hrefs, base, depth=1):
-    return sorted(reference.identifier for reference in table.references(hrefs, base=base, depth=depth).values())
+def urls(table, hrefs, base):
+    return sorted(reference.identifier for reference in table.references(hrefs, base=base).values())
 
 
 def test_a_page_names_each_document_once():
-    found = make_table().references(["/x", "/x#a", "http://a.example/x", "x"], base="http://a.example/", depth=3)
+    found = make_table().references(["/x", "/x#a", "http://a.example/x", "x"], base="http://a.example/")
 
-    assert [(r.identifier, r.depth, r.redirects, r.bin) for r in found.values()] == [
-        ("http://a.example/x", 3, 0, "a.example")
+    assert [(r.identifier, r.bin, r.is_redirect) for r in found.values()] == [
+        ("http://a.example/x", "a.example", False)
     ]
     assert list(found) == [hash_of("http://a.example/x")]
 
@@ -48,13 +49,6 @@ def test_the_scope_is_asked_once_about_a_spelling():
     assert len(asked) == 3
 
 
-def test_a_known_link_gets_the_depth_of_the_page_that_names_it():
-    table = make_table()
-
-    for depth in (5, 2, 7):
-        assert [r.depth for r in table.references(["/x"], base="http://a.example/", depth=depth).values()] == [depth]
-
-
 @given(pages=st.lists(st.tuples(st.sampled_from(BASES), st.lists(st.sampled_from(HREFS), max_size=6)), max_size=12))
 @pytest.mark.parametrize("capacity", [1, 5, 1000])
 def test_what_the_table_remembers_never_changes_what_a_link_means(pages, capacity):
@@ -71,22 +65,51 @@ def test_what_the_table_remembers_never_changes_what_a_link_means(pages, capacit
         assert urls(table, hrefs, base) == sorted(expected)
 
 
+@pytest.mark.parametrize("href", ["//c.example/x", "/\\c.example/x", "/\t/c.example/x"])
+def test_two_slashes_begin_a_host_also_where_a_known_address_has_them_in_its_path(href):
+    table = make_table()
+    urls(table, ["http://a.example//c.example/x", "http://a.example/\t/c.example/x"], "http://a.example/")
+
+    assert urls(table, [href], "http://a.example/") == ["http://c.example/x"]
+
+
+def test_an_address_is_known_wherever_it_is_named_from(monkeypatch):
+    table = make_table()
+    urls(table, ["http://a.example/x"], "http://c.example/")
+    monkeypatch.setattr("jobs.connectors.repository.web.links.canonical", None)
+
+    assert urls(table, ["/x", "/x#a", "http://a.example/x"], "http://a.example/b/c") == ["http://a.example/x"]
+
+
 def test_the_table_is_bounded():
     table = make_table(capacity=100)
 
     for page in range(200):
-        table.references([f"/{page}/{n}" for n in range(20)], base="http://a.example/", depth=1)
+        table.references(
+            [f"/{page}/{n}" for n in range(10)] + [f"{page}-{n}" for n in range(5)], base="http://a.example/"
+        )
 
-    kept = sum(len(t) for generation in (table._young, table._old) for t in generation.values())
+    kept = sum(len(t) for g in (table._young, table._old) for t in (g.addresses, *g.spellings.values()))
     assert kept <= 2 * (100 + 20)
 
 
 def test_places_of_one_document_are_one_spelling():
     table = make_table()
 
-    urls(table, ["/x", "/x#a", "/x#b", "/x#"], "http://a.example/")
+    urls(table, ["/x", "/x#a", "/x#b", "/x#", "http://a.example/x"], "http://a.example/")
 
-    assert table._size == 1
+    assert table._young.size == 1
+
+
+def test_what_is_met_again_takes_no_more_room():
+    table = make_table()
+    hrefs = ["x", "../y", "/a/../z", "http://a.example:80/", "javascript:x"]
+
+    urls(table, hrefs, "http://a.example/")
+    learned = table._young.size
+    urls(table, hrefs, "http://a.example/")
+
+    assert table._young.size == learned
 
 
 def test_long_spellings_are_read_but_not_kept():
@@ -95,4 +118,4 @@ def test_long_spellings_are_read_but_not_kept():
     assert urls(table, ["/" + "x" * 600, "data:text/html," + "x" * 100_000], "http://a.example/") == [
         "http://a.example/" + "x" * 600
     ]
-    assert not any(table._young.values())
+    assert table._young.size == 0

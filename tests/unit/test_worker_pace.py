@@ -83,6 +83,21 @@ def test_that_it_has_left_counts_once():
     assert heard == [0]
 
 
+def test_where_there_is_no_gap_nobody_waits_to_hear_of_it():
+    queue = queue_with(gap=0.0)
+    heard = []
+    pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
+
+    async def request():
+        pace.request_leaves()
+        pace.request_sent()
+        await asyncio.sleep(0)
+
+    uvloop.run(request())
+
+    assert (heard, queue.paced.leaving) == ([], 0)
+
+
 def test_of_documents_that_a_busy_loop_began_together_the_second_waits_for_the_first():
     queue = queue_with(gap=GAP)
     left_at = []

@@ -14,6 +14,7 @@ from crawlctl.accounts import ensure_administrator
 from crawlctl.startup import make_database_ready
 from crawlctl.supervisor import StopRequest, Supervisor
 from jobs.management.database import look_at_sessions
+from jobs.management.metrics_option import add_metrics_options, options_of_others
 from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT, PORT
 
@@ -32,10 +33,14 @@ class Command(BaseCommand):
             default=current()[PORT],
             help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
         )
+        add_metrics_options(parser, of="the manager, and at the ports after it of the web server and the workers")
 
-    def handle(self, *_args: Any, workers: int, port: int, **_options: Any) -> None:
+    def handle(
+        self, *_args: Any, workers: int, port: int, metrics_port: int, metrics_address: str, **_options: Any
+    ) -> None:
         if not 1 <= workers <= 64:
             raise CommandError(f"--workers is {workers}: write a number from 1 to 64.", returncode=2)
+        of_manager, of_web, *of_workers = options_of_others(metrics_port, address=metrics_address, number=2 + workers)
         supervisor = Supervisor(say=self.stderr.write)
         stop_request = StopRequest(supervisor)
         make_database_ready()
@@ -46,9 +51,10 @@ class Command(BaseCommand):
         listener = sockets.listen(host="127.0.0.1", port=port)
         with listener:
             try:
-                supervisor.start(services.manager(1))
+                supervisor.start(services.manager(1, metrics=of_manager))
                 supervisor.start(
-                    *(services.worker(number) for number in range(1, workers + 1)), services.web_server(listener)
+                    *(services.worker(number, metrics=its) for number, its in enumerate(of_workers, start=1)),
+                    services.web_server(listener, metrics=of_web),
                 )
                 address = sockets.address_of(listener, host="127.0.0.1")
                 self.stdout.write(f"web interface: {address} (Ctrl-C ends everything)")

@@ -1,19 +1,33 @@
 """A manager node: owns groups, stuffs them, and is main if it is elected. It may serve the pages, too."""
 
 import argparse
-from contextlib import ExitStack
-from typing import Any
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from crawlctl import services, sockets
 from crawlctl.beside import run_beside
 from crawlctl.sockets import BadAddress
 from jobs.loops import daemons
+from jobs.loops.distributed import JobsOfThisProcess, name_of_this_process
 from jobs.loops.manager import ManagerFailed
 from jobs.management.database import look_at_sessions, look_at_the_database
+from jobs.management.distributed_jobs import refusals_of_jobs
+from jobs.management.metrics_option import add_metrics_options, metrics_shown
 from jobs.management.settings_option import add_settings_option
+from nodes.assignment.names import DEFAULT
+from nodes.distributed import Tuning
+from nodes.distributed.discovery import jobs_added
+from nodes.job_book import DEFAULT_CLUSTER
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.metrics.figures import Process
+
+# A manager that is told to stop does not wait for runs as long as runjobs does.
+_RUNS_END_WITHIN: Final = dt.timedelta(seconds=10)
 
 
 class Command(BaseCommand):
@@ -30,17 +44,34 @@ class Command(BaseCommand):
         parser.add_argument(
             "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
         )
+        parser.add_argument(
+            "--jobs", action="store_true", help="also do distributed jobs, as runjobs does (docs/distributed-jobs.md)"
+        )
+        add_metrics_options(parser)
         add_settings_option(parser)
 
     def handle(
-        self, *_args: Any, name: str, scope: str, http: str, attached: bool, settings_said: list[str], **_options: Any
+        self,
+        *_args: Any,
+        name: str,
+        scope: str,
+        http: str,
+        attached: bool,
+        jobs: bool,
+        metrics_port: int,
+        metrics_address: str,
+        settings_said: list[str],
+        **_options: Any,
     ) -> None:
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
-            look_at_sessions(nodes=1)
+            look_at_sessions(nodes=2 if jobs else 1, options=settings_said)
         with ExitStack() as ends_with_us:
+            ends_with_us.enter_context(metrics_shown(Process.MANAGER, address=metrics_address, port=metrics_port))
             address = self._serve_beside(http, ends_with_us) if http else ""
+            if jobs:
+                ends_with_us.enter_context(_distributed_jobs(settings_said))
             try:
                 daemons.run_manager(name=name, scope=scope, address=address, options=settings_said, attached=attached)
             except ManagerFailed as failed:
@@ -62,3 +93,23 @@ class Command(BaseCommand):
         self.stdout.write(address)
         self.stdout.flush()
         return address
+
+
+@contextmanager
+def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
+    """Do distributed jobs beside the manager's work, in threads of their own; a crawl waits for none of them."""
+    with ExitStack() as at_work:
+        with refusals_of_jobs():
+            jobs = JobsOfThisProcess(
+                jobs_added(named=settings.CRAWLCTL_DISTRIBUTED_JOBS),
+                cluster=DEFAULT_CLUSTER,
+                node=name_of_this_process(),
+                strategy=DEFAULT,
+                tuning=Tuning(stop_within=_RUNS_END_WITHIN),
+                options=settings_said,
+            )
+            at_work.enter_context(jobs.at_work())
+        # What goes wrong with the manager meanwhile is the manager's.
+        yield
+        with refusals_of_jobs():
+            at_work.close()

@@ -5,11 +5,15 @@ import socket
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from crawlctl import sockets, webserver
 from jobs.management.database import look_at_the_database
+from jobs.management.metrics_option import add_metrics_options, metrics_shown
+from jobs.queries.cluster_figures import refresh_cluster_figures
 from jobs.settings.running import current
 from jobs.settings.table import PORT
+from nodes.metrics.figures import Process
 
 
 class Command(BaseCommand):
@@ -26,19 +30,41 @@ class Command(BaseCommand):
         parser.add_argument(
             "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
         )
+        add_metrics_options(parser, of="the cluster")
 
-    def handle(self, *_args: Any, host: str, port: int, fd: int | None, attached: bool, **_options: Any) -> None:
+    def handle(
+        self,
+        *_args: Any,
+        host: str,
+        port: int,
+        fd: int | None,
+        attached: bool,
+        metrics_port: int,
+        metrics_address: str,
+        **_options: Any,
+    ) -> None:
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
-        if fd is not None:
-            listener = socket.socket(fileno=fd)
-        else:
-            try:
-                listener = sockets.listen(host=host, port=port)
-            except OSError as error:
-                raise CommandError(f"Cannot listen on {host}: {error.strerror}.", returncode=1) from error
-            self.stdout.write(sockets.address_of(listener, host=host))
-            self.stdout.flush()
-        with listener:
+        with (
+            metrics_shown(Process.WEB, address=metrics_address, port=metrics_port, refresh=_look_at_the_cluster),
+            self._listener(host, port) if fd is None else socket.socket(fileno=fd) as listener,
+        ):
             webserver.serve(listener, host=host, attached=attached)
+
+    def _listener(self, host: str, port: int) -> socket.socket:
+        try:
+            listener = sockets.listen(host=host, port=port)
+        except OSError as error:
+            raise CommandError(f"Cannot listen on {host}: {error.strerror}.", returncode=1) from error
+        self.stdout.write(sockets.address_of(listener, host=host))
+        self.stdout.flush()
+        return listener
+
+
+def _look_at_the_cluster() -> None:
+    """In a thread that ends with the answer, and would leave its connection to nobody."""
+    try:
+        refresh_cluster_figures()
+    finally:
+        connection.close()

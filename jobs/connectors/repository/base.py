@@ -93,17 +93,16 @@ class Content:
 @dataclass(frozen=True, slots=True)
 class Reference:
     """
-    An identifier that a document names. A redirect is no link: it keeps the depth.
+    An identifier that a document names. A link leads one step away from the seeds; a redirect is none, and keeps the depth.
 
-    `link_type` is one of the connector's; hop counts are kept for each. `carry` is what the document
-    passes on to the one that it names.
+    It says nothing of who names it, so those who name the same may share it. `link_type` is one of the connector's; hop
+    counts are kept for each. `carry` is what the document passes on to the one that it names.
     """
 
     hash: str
     identifier: str
     bin: str
-    depth: int
-    redirects: int
+    is_redirect: bool = False
     link_type: str = "link"
     carry: Carried | None = None
 
@@ -285,8 +284,7 @@ class Activity:
             hash=hash,
             identifier=identifier,
             bin=bin,
-            depth=self.document.depth + (not redirect),
-            redirects=self.document.redirects + 1 if redirect else 0,
+            is_redirect=redirect,
             link_type=link_type,
             carry=_in_order(carry) if carry else None,
         )

@@ -78,7 +78,7 @@ class Seeding:
 
     def add(self, identifier: str, *, bin: str) -> None:  # noqa: A002 (the field's word)
         key = hash_of(identifier)
-        self.references.setdefault(key, Reference(hash=key, identifier=identifier, bin=bin, depth=0, redirects=0))
+        self.references.setdefault(key, Reference(hash=key, identifier=identifier, bin=bin))
 
 
 class Pace(Protocol):

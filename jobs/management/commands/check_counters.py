@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.management.database import look_at_the_database
 from jobs.models import Job
-from jobs.queries.counter_check import Difference, compare_counters
+from jobs.queries.counter_check import Difference, WrongSum, compare_counters, find_wrong_sums
 
 # Of each job; the others are counted.
 _SHOWN: Final = 20
@@ -31,7 +31,11 @@ class Command(BaseCommand):
             raise CommandError(f"The counts of {len(differing)} jobs are wrong: {', '.join(differing)}.", returncode=1)
 
     def _differs(self, job: Job) -> bool:
-        documents = found = 0
+        documents = 0
+        sums = find_wrong_sums(job)
+        for wrong in sums[:_SHOWN]:
+            self.stdout.write(f"{job.name}: {_line_of_sum(wrong)}")
+        found = len(sums)
         for compared in compare_counters(job):
             documents += compared.documents
             for difference in compared.differences[: max(0, _SHOWN - found)]:
@@ -53,6 +57,11 @@ def _jobs_named(names: Sequence[str]) -> list[Job]:
     if unknown:
         raise CommandError(f"There is no job named {unknown[0]!r}.", returncode=2)
     return list(found.values())
+
+
+def _line_of_sum(wrong: WrongSum) -> str:
+    what = " ".join(filter(None, (wrong.stage.name.lower() if wrong.measure == "stage" else wrong.measure, wrong.code)))
+    return f"{wrong.of_job:,} are counted of the job and {wrong.of_lanes:,} of its lanes: {what} in run {wrong.run_no}"
 
 
 def _line(difference: Difference) -> str:

@@ -1,21 +1,16 @@
 """`manage.py coordination CLUSTER`: who is in a cluster of nodes that share jobs, who does what, and who has what in hand."""
 
 import argparse
-import datetime as dt
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.loops.database import database_dsn
+from jobs.queries.coordination_looks import look_at
 from nodes.coordination.names import BadName
-from nodes.coordination.opening import open_coordination
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
-
-_TIMEOUT = dt.timedelta(seconds=10)
 
 
 class Command(BaseCommand):
@@ -27,23 +22,9 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, cluster: str, **_options: Any) -> None:
         try:
-            store = open_coordination(
-                settings.CRAWLCTL_COORDINATION,
-                dsn=database_dsn(),
-                cluster=cluster,
-                node=f"watcher-{os.getpid()}",
-                timeout=_TIMEOUT,
-                zookeeper=settings.CRAWLCTL_ZOOKEEPER,
-                credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS,
-            )
+            seen, locks = look_at(cluster, dsn=database_dsn())
         except (BadName, CoordinationError) as error:
             raise CommandError(str(error)) from error
-        try:
-            seen, locks = store.look(), store.locks()
-        except CoordinationError as error:
-            raise CommandError(str(error)) from error
-        finally:
-            store.close()
         for line in (*_of_members(seen), *_of_pools(seen), *_of_locks(locks)):
             self.stdout.write(line)
 
@@ -57,9 +38,9 @@ def _of_members(seen: ClusterState) -> Iterator[str]:
 
 
 def _of_pools(seen: ClusterState) -> Iterator[str]:
+    placed = Counter(item.job for item in seen.shares)
     for job, items in sorted(seen.pools.items()):
-        placed = sum(item.job == job for item in seen.shares)
-        yield f"job {job}: {len(items)} items, {placed} of them given to a node"
+        yield f"job {job}: {len(items)} items, {placed[job]} of them given to a node"
 
 
 def _of_locks(locks: tuple[LockSeen, ...]) -> Iterator[str]:

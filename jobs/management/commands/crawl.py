@@ -16,9 +16,11 @@ from jobs.lifecycle.job import Phase
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, WorkersDie
 from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
+from jobs.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from jobs.management.progress import Bar, summary
 from jobs.models import Job
 from jobs.schema import SchemaTooNew, make_ready
+from nodes.metrics.figures import Process
 
 _SCOPES = ("host", "domain", "prefix", "any")
 
@@ -66,17 +68,22 @@ class Command(BaseCommand):
         shown = parser.add_argument_group("what is shown")
         shown.add_argument("--json", action="store_true", help="end with one line of JSON")
         shown.add_argument("--no-progress", action="store_true", help="no progress bar")
+        add_metrics_options(parser, of="this process, and at the ports after it of its workers")
 
     def handle(self, *_args: Any, **given: Any) -> None:
-        try:
-            make_ready()
-            one_shot = OneShot(job_id=0, workers=_workers(given["workers"]))
-            job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
-        except (CrawlRefused, JobBusy, SchemaTooNew, BadSpecification, OutputError) as refused:
-            raise CommandError(str(refused), returncode=2) from refused
-        except InvalidJob as invalid:
-            raise CommandError(str(invalid), returncode=2) from invalid
-        sys.exit(self._crawl(one_shot, job, as_json=given["json"], with_bar=not given["no_progress"]))
+        port, address = given["metrics_port"], given["metrics_address"]
+        with metrics_shown(Process.MANAGER, address=address, port=port):
+            try:
+                workers = _workers(given["workers"])
+                told = options_of_others(port and port + 1, address=address, number=workers)
+                make_ready()
+                one_shot = OneShot(job_id=0, workers=workers, told=told)
+                job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
+            except (CrawlRefused, JobBusy, SchemaTooNew, BadSpecification, OutputError) as refused:
+                raise CommandError(str(refused), returncode=2) from refused
+            except InvalidJob as invalid:
+                raise CommandError(str(invalid), returncode=2) from invalid
+            sys.exit(self._crawl(one_shot, job, as_json=given["json"], with_bar=not given["no_progress"]))
 
     def _crawl(self, one_shot: OneShot, job: Job, *, as_json: bool, with_bar: bool) -> int:
         """Crawl, and return the exit code."""

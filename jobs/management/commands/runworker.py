@@ -9,9 +9,11 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.loops import daemons
 from jobs.loops.worker import WorkerFailed
 from jobs.management.database import look_at_sessions, look_at_the_database
+from jobs.management.metrics_option import add_metrics_options, metrics_shown
 from jobs.management.settings_option import add_settings_option
 from nodes.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.metrics.figures import Process
 
 
 class Command(BaseCommand):
@@ -33,6 +35,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
         )
+        add_metrics_options(parser)
         add_settings_option(parser)
 
     def handle(
@@ -42,15 +45,18 @@ class Command(BaseCommand):
         tags: list[str],
         scope: str,
         attached: bool,
+        metrics_port: int,
+        metrics_address: str,
         settings_said: list[str],
         **_options: Any,
     ) -> None:
         if not attached:
             # The parent of an attached one has looked.
             look_at_the_database()
-            look_at_sessions(nodes=1)
+            look_at_sessions(nodes=1, options=settings_said)
         try:
-            daemons.run_worker(name=name, tags=tuple(tags), scope=scope, options=settings_said, attached=attached)
+            with metrics_shown(Process.WORKER, address=metrics_address, port=metrics_port):
+                daemons.run_worker(name=name, tags=tuple(tags), scope=scope, options=settings_said, attached=attached)
         except WorkerFailed as failed:
             raise CommandError(f"The worker ends: {failed}", returncode=1) from failed
 

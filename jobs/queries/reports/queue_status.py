@@ -10,6 +10,7 @@ from jobs.queries.reports.asking import ask, check_patterns, read_position, writ
 from jobs.queries.reports.classes import EVERYTHING, class_of
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import QUEUED, STATUS_CONDITIONS, Status
+from jobs.queue.floor import LOWEST_DELTA
 
 _ORDER: Final = "queue"
 
@@ -58,9 +59,10 @@ SELECT * FROM counted
 _OF_ALL: Final = f"""
 WITH job AS MATERIALIZED (SELECT * FROM jobs_job WHERE id = ANY(%(jobs)s)
 ), counted AS (
-    SELECT job_id, run_no, stage, amount FROM jobs_counter WHERE measure = 'stage' AND job_id = ANY(%(jobs)s)
+    SELECT job_id, run_no, stage, amount FROM jobs_jobcounter WHERE measure = 'stage' AND job_id = ANY(%(jobs)s)
      UNION ALL
-    SELECT job_id, run_no, stage, amount FROM jobs_counterdelta WHERE measure = 'stage' AND job_id = ANY(%(jobs)s)
+    SELECT job_id, run_no, stage, amount FROM jobs_counterdelta
+      WHERE measure = 'stage' AND job_id = ANY(%(jobs)s) AND id >= {LOWEST_DELTA}
 ), standing AS (
     SELECT {_STANDING} AS status, sum(item.amount)::bigint AS amount
       FROM counted AS item JOIN job ON job.id = item.job_id GROUP BY 1

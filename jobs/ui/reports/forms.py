@@ -9,6 +9,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from jobs.few_choices import offer_few
 from jobs.models import Job, RepositoryConnection
 from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
@@ -62,6 +63,9 @@ class ReportForm(forms.Form):
         for name, value in self.usual.items():
             filled.setdefault(name, value)
         super().__init__(filled, label_suffix="")
+        for name, field in self.fields.items():
+            if isinstance(field, forms.ModelChoiceField):
+                offer_few(field, chosen=given.getlist(name))
 
     def as_query(self, **more: str) -> str:
         """The address of the same report; `more` replaces what is given."""

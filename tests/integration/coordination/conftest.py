@@ -3,6 +3,7 @@
 import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -11,6 +12,7 @@ from nodes.coordination.database import DatabaseCoordination
 from nodes.coordination.port import NotMember, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
+from nodes.distributed import DistributedJobManager
 from tests.proxy import Proxy
 from tests.zookeeper import ZooKeeper
 
@@ -48,12 +50,12 @@ class Bench:
         self.cluster = f"cluster-{uuid4().hex[:8]}"
         self._made = []
         self._beating = []
-        self._proxies = {}
+        self.proxies = {}
 
     def node(self, name, *, joins=None, beats=True, timeout=TIMEOUT, **facts):
         """A node that is connected by a line of its own; a member that beats where it `joins` with pools."""
-        self._proxies[name] = self._proxy()
-        node = self._open(name, self._proxies[name], timeout, **facts)
+        self.proxies[name] = self._proxy()
+        node = self._open(name, self.proxies[name], timeout, **facts)
         self._made.append(node)
         node.connect()
         if joins is not None:
@@ -61,6 +63,12 @@ class Bench:
             if beats:
                 self.let_beat(node)
         return node
+
+    def line(self, name):
+        """The line of who has this name, which is made when it is asked for first."""
+        if name not in self.proxies:
+            self.proxies[name] = self._proxy()
+        return self.proxies[name]
 
     def let_beat(self, node):
         beating = Beating(node)
@@ -74,29 +82,29 @@ class Bench:
                 beating.stop()
 
     def cut(self, node):
-        self._proxies[node.node].cut()
+        self.proxies[node.node].cut()
 
     def heal(self, node):
-        self._proxies[node.node].heal()
+        self.proxies[node.node].heal()
 
     def proxy(self, node):
-        return self._proxies[node.node]
+        return self.proxies[node.node]
 
     def freeze(self):
         """The server stops in its tracks."""
-        for proxy in self._proxies.values():
+        for proxy in self.proxies.values():
             proxy.cut()
 
     def thaw(self):
-        for proxy in self._proxies.values():
+        for proxy in self.proxies.values():
             proxy.heal()
 
     def restart(self):
         """The server ends, and all connections with it; then it is there again with what it had."""
-        for proxy in self._proxies.values():
+        for proxy in self.proxies.values():
             proxy.cut(refuses=True)
             proxy.kill()
-        for proxy in self._proxies.values():
+        for proxy in self.proxies.values():
             proxy.heal()
 
     def close(self):
@@ -105,7 +113,7 @@ class Bench:
             beating.stop()
         with ThreadPoolExecutor(max(1, len(self._made))) as pool:
             list(pool.map(lambda node: node.close(), self._made))
-        for proxy in self._proxies.values():
+        for proxy in self.proxies.values():
             proxy.__exit__()
 
 
@@ -126,6 +134,10 @@ class DatabaseBench(Bench):
     def _open(self, name, proxy, timeout):
         return DatabaseCoordination(dsn=proxy.dsn(self._dsn), cluster=self.cluster, node=name, timeout=timeout)
 
+    def manager_of(self, name):
+        """What makes a manager of distributed jobs of a node of this name, as users do: `(node, jobs, …)`."""
+        return partial(DistributedJobManager.on_database, self.line(name).dsn(self._dsn), self.cluster)
+
 
 class ZooKeeperBench(Bench):
     """In a ZooKeeper of the tests' own."""
@@ -136,7 +148,8 @@ class ZooKeeperBench(Bench):
     def __init__(self, server):
         super().__init__()
         self.server = server
-        self.root = f"/tests/{uuid4().hex[:8]}"
+        # Of its own from the top: who comes first with credentials would keep others out of what lies above.
+        self.root = f"/tests-{uuid4().hex[:8]}"
 
     def _proxy(self):
         return Proxy(("127.0.0.1", self.server.port))
@@ -144,6 +157,11 @@ class ZooKeeperBench(Bench):
     def _open(self, name, proxy, timeout, *, credentials="", floor=None):
         address = Address(hosts=f"127.0.0.1:{proxy.port}", root=self.root, credentials=credentials)
         return ZooKeeperCoordination(address=address, cluster=self.cluster, node=name, timeout=timeout, floor=floor)
+
+    def manager_of(self, name):
+        """The same as in the database."""
+        hosts = f"127.0.0.1:{self.line(name).port}"
+        return partial(DistributedJobManager.on_zookeeper, hosts, f"{self.root}/{self.cluster}")
 
     def freeze(self):
         self.server.freeze()

@@ -9,8 +9,8 @@ from nodes.assignment.pools import StrategyRefused, WorkItem, share_out
 from nodes.assignment.spread import evenly_spread
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError, NotMain, NotMember, Outdated, Unreachable
-from tests.cluster import wait_until
 from tests.integration.coordination.conftest import TIMEOUT
+from tests.waiting import wait_until
 
 POOLS = {"reports": ["north", "south"], "mails": ["all"]}
 NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south"), WorkItem("mails", "all")

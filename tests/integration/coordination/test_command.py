@@ -10,6 +10,7 @@ from nodes.coordination.database import DatabaseCoordination
 from nodes.coordination.opening import DATABASE, ZOOKEEPER, open_coordination
 from nodes.coordination.port import Refused
 from nodes.coordination.zookeeper import ZooKeeperCoordination
+from nodes.coordination.zookeeper_session import Address, Session
 from tests.integration.coordination.conftest import TIMEOUT, ZooKeeperBench
 from tests.integration.coordination.test_clusters import POOLS, rebalance
 
@@ -51,6 +52,29 @@ def test_a_cluster_that_is_not_there_is_not_made_by_looking(bench):
     for _twice in range(2):
         with pytest.raises(CommandError, match="there is no cluster 'nowhere' in"):
             told_of("nowhere")
+
+
+@pytest.mark.parametrize("bench", ["zookeeper"], indirect=True)
+def test_looking_writes_nothing_into_zookeepers_tree(bench):
+    a = bench.node("a", joins=POOLS)
+    rebalance(a)
+    a.acquire(WorkItem("reports", "north"), lease=TIMEOUT * 100)
+    address = Address(hosts=f"127.0.0.1:{bench.server.port}", root=bench.root)
+    session = Session(address=address, timeout=TIMEOUT)
+    before = tree_of(session, bench.root)
+
+    told_of(bench.cluster)
+
+    assert tree_of(session, bench.root) == before
+    session.end()
+
+
+def tree_of(session, path):
+    """What a node and all below it hold, with their versions and times."""
+    found = {path: session.get(path)}
+    for child in session.children(path):
+        found |= tree_of(session, f"{path}/{child}")
+    return found
 
 
 def test_a_cluster_cannot_have_any_name(bench):

@@ -8,8 +8,8 @@ import pytest
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
 from nodes.coordination.port import Refused
-from tests.cluster import wait_until
 from tests.integration.coordination.conftest import TIMEOUT, DatabaseBench
+from tests.waiting import wait_until
 
 NORTH = WorkItem("reports", "north")
 

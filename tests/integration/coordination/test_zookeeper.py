@@ -13,9 +13,9 @@ from nodes.coordination.paths import Tree
 from nodes.coordination.port import ItemLock, NotMember, Refused, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
-from tests.cluster import wait_until
 from tests.integration.coordination.conftest import TIMEOUT
 from tests.integration.coordination.test_clusters import POOLS, come_back, patiently, rebalance
+from tests.waiting import wait_until
 from tests.zookeeper import Ensemble
 
 LONG = dt.timedelta(seconds=60)
@@ -113,9 +113,7 @@ def test_with_credentials_nobody_else_reads_or_writes_the_tree(bench):
 
 
 def test_a_path_that_something_else_uses_is_left_alone(bench, session, tree):
-    for path in ("/tests", bench.root):
-        if session.stat(path) is None:
-            session.create(path)
+    session.create(bench.root)
     session.create(tree.root, b"brokers of a message queue")
 
     with pytest.raises(
@@ -151,6 +149,7 @@ def test_where_there_is_no_zookeeper_one_hears_so_within_the_timeout(bench):
         ("zk1:2181,zk2:2181", "zk1:2181,zk2:2181", "/crawlctl"),
         ("zk1:2181,zk2:2181/teams/search/", "zk1:2181,zk2:2181", "/teams/search"),
         ("zk1", "zk1", "/crawlctl"),
+        ("[::1]:2181,10.0.0.1:2181", "[::1]:2181,10.0.0.1:2181", "/crawlctl"),
     ],
 )
 def test_an_address_says_hosts_and_a_path(text, hosts, root):
@@ -162,6 +161,11 @@ def test_an_address_says_hosts_and_a_path(text, hosts, root):
     [
         ("", "", "'' is no address of ZooKeeper: it must be host:port,host:port/path"),
         ("/crawlctl", "", "'/crawlctl' is no address of ZooKeeper"),
+        ("zk1:2181,", "", "'zk1:2181,' is no address of ZooKeeper"),
+        ("zk1:client", "", "with ports of 1 to 65535"),
+        ("zk1:70000", "", "with ports of 1 to 65535"),
+        ("zk1:2181/teams//search", "", "'zk1:2181/teams//search' is no address of ZooKeeper"),
+        ("zk1:2181/../search", "", "is no address of ZooKeeper"),
         ("zk1:2181", "crawl", "the credentials for ZooKeeper must be user:password"),
     ],
 )
@@ -273,6 +277,18 @@ def test_with_a_floor_no_term_is_given_twice_whatever_was_lost_and_whoever_is_ne
 
     assert newcomer.campaign().term > former.term
     assert floor().read() == newcomer.office.term
+
+
+def test_the_tree_of_another_database_is_refused_and_stays_what_it_is(bench, dsn):
+    def floor(cluster):
+        return DatabaseFloor(dsn=dsn, cluster=cluster, node="a", timeout=TIMEOUT)
+
+    bench.node("a", joins=POOLS, floor=floor("ours"))
+
+    with pytest.raises(Refused, match=r"is in use by something else: it is of another database; choose another path"):
+        bench.node("b", floor=floor("another"))
+
+    assert set(bench.node("c", joins={}, floor=floor("ours")).look().members) == {"a", "c"}
 
 
 def test_what_was_restored_without_its_members_is_shared_out_anew(bench, tmp_path):

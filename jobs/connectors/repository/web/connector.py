@@ -363,9 +363,7 @@ class WebConnector:
         page = read_page(text, token=self._token)
         wishes = wishes.joined(page.wishes)
         if not wishes.nofollow and not self._is_at_the_end(document):
-            references = self._links.references(
-                page.links, base=self._base_of(page.base, document), depth=document.depth + 1
-            )
+            references = self._links.references(page.links, base=self._base_of(page.base, document))
             references.pop(document.hash, None)
             activity.reference_all(references)
         content = Content(

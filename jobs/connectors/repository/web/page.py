@@ -47,6 +47,7 @@ _ROLE_COUNT: Final = _CONTENT + 1
 
 # A separator that is a blank to str.split, so that one in the page does no harm.
 _BREAK: Final = "\x1e"
+_TWO_BLANKS: Final = re.compile("  ")
 _LINK_RELATIONS: Final = frozenset({"canonical", "alternate", "next"})
 _REFRESH: Final = re.compile(
     r"\s*\d*(?:\.\d*)?\s*[;,\s]\s*(?:url\s*=\s*)?(?:\"([^\"]*)|'([^']*)|(.*))", re.IGNORECASE | re.DOTALL
@@ -265,6 +266,8 @@ def _one_line(text: str) -> str:
 def _folded(text: str) -> str:
     """The lines that the breaks make, without empty ones, and blanks folded in those that need it."""
     lines = [line for line in map(str.strip, text.split(_BREAK)) if line]
-    return "\n".join(
-        [" ".join(line.split()) if "\n" in line or "  " in line or "\t" in line else line for line in lines]
-    )
+    folded = "\n".join([" ".join(line.split()) if "\n" in line or "\t" in line else line for line in lines])
+    # Looked for once in all lines, and not by `in`, which is slow where single blanks are everywhere.
+    if _TWO_BLANKS.search(folded) is None:
+        return folded
+    return "\n".join([" ".join(line.split()) if "  " in line else line for line in folded.split("\n")])

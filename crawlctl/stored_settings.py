@@ -1,0 +1,28 @@
+"""The web server goes on with stored settings, as nodes do."""
+
+import time
+from collections.abc import Callable
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+
+from jobs.settings.running import current, follow_newest
+from jobs.settings.table import HEARTBEAT_INTERVAL
+
+
+class FollowStoredSettings:
+    """Middleware: looks for newer stored settings before a request, as often as a node beats."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+        self._looked_at = float("-inf")
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if time.monotonic() - self._looked_at > current()[HEARTBEAT_INTERVAL].total_seconds():
+            self._looked_at = time.monotonic()
+            try:
+                follow_newest()
+            except (OperationalError, InterfaceError):
+                # Whether it can be answered without the database is for the view to say.
+                self._looked_at = float("-inf")
+        return self._get_response(request)

@@ -1,0 +1,58 @@
+"""
+The documentation as a static site, by Sphinx: `make docs` writes it to var/docs, where the web server serves it.
+
+Sources are the Markdown files as they stand in the repository, so that their links hold in both places. What is linked and is not
+there fails the build. Pages load nothing from elsewhere and run no script of their own text (`crawlctl.security`).
+"""
+
+# ruff: noqa: INP001 - read by Sphinx, by its path
+
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+project = "crawlctl"
+language = "en"
+extensions = ["myst_parser"]
+root_doc = "docs/index"
+include_patterns = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
+# The navigation below says where each page stands, and a test that each stands there; the code of diagrams is shown as it is.
+suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
+# Links to headings, as they work where the repository is shown.
+myst_heading_anchors = 4
+myst_enable_extensions: list[str] = []
+highlight_language = "none"
+
+html_theme = "basic"
+templates_path = ["templates"]
+html_static_path = ["../../static/css", "static"]
+html_title = "crawlctl"
+html_copy_source = False
+html_use_index = False
+html_domain_indices = False
+# A slash in a page's name is a folder; nothing of it depends on the machine or on the day.
+html_last_updated_fmt = None
+
+# Headings of the navigation, and the pages below each.
+_DECISIONS = sorted(str(path.relative_to(_ROOT).with_suffix("")) for path in (_ROOT / "docs/decisions").glob("*.md"))
+NAVIGATION = {
+    "Begin": ["docs/index", "README", "docs/operating", "docs/connectors"],
+    "Use": ["docs/api", "docs/lifecycle"],
+    "Watch": ["docs/metrics", "docs/monitoring/README"],
+    "Cluster": ["docs/reliability", "docs/coordination", "docs/distributed-jobs", "docs/strategies"],
+    "How it is built": ["ARCHITECTURE", "docs/requirements", "docs/benchmarks", "CONTRIBUTING", "CHANGELOG"],
+    "Decisions": _DECISIONS,
+}
+html_context = {"navigation": NAVIGATION}
+
+
+def setup(app: Sphinx) -> None:
+    """Let the navigation call pages by their titles."""
+    app.connect("html-page-context", _tell_titles)
+
+
+def _tell_titles(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    context["title_of"] = lambda page: app.env.titles[page].astext()

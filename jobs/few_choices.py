@@ -1,0 +1,28 @@
+"""A choice among rows of which there may be very many: the newest are offered, and what was chosen in the address."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.forms import ModelChoiceField
+from django.utils.translation import gettext as _
+
+_OFFERED: Final = 100
+
+
+def offer_few(field: "ModelChoiceField[Any]", *, chosen: Iterable[str]) -> None:
+    """Let a field of a form offer so many rows only; another one that is chosen is among them, and is as good."""
+    every = field.queryset
+    assert every is not None
+    newest = dict(every.order_by("-pk").values_list("pk", "name")[: _OFFERED + 1])
+    has_more = len(newest) > _OFFERED
+    if has_more:
+        newest.popitem()
+    known = {int(one) for one in chosen if one.isdecimal() and len(one) < 19}
+    offered = newest | dict(every.filter(pk__in=known - newest.keys()).values_list("pk", "name") if known else ())
+    choices: list[Any] = sorted(offered.items(), key=lambda one: one[1])
+    if field.empty_label is not None:
+        choices.insert(0, ("", field.empty_label))
+    if has_more:
+        # A heading without anything below it, which nobody can choose.
+        choices.append((_("The others: from their own pages"), []))
+    field.choices = choices

@@ -1,0 +1,201 @@
+"""A process that does distributed jobs, and nothing else: from its settings to the signal that ends it."""
+
+import datetime as dt
+import logging
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Final, Self
+
+import psycopg
+from django.conf import settings
+from django.db import close_old_connections
+
+from jobs.loops.database import database_dsn
+from jobs.settings.running import current, told
+from jobs.settings.table import DATABASE_URL, NODE_TIMEOUT
+from nodes.assignment.names import strategy_named
+from nodes.attachment import call_when_orphaned
+from nodes.coordination.opening import ZOOKEEPER, open_coordination
+from nodes.coordination.port import Coordination
+from nodes.distributed import DistributedJob, DistributedJobManager, Observer, Tuning
+from nodes.distributed.counting import CountingObserver, show_standing
+from nodes.job_book import ForgetSilentNodes, JobBook
+
+logger = logging.getLogger(__name__)
+
+# Seconds.
+_NOTED_EVERY: Final = 2.0
+_STRANGE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+
+
+class RunsNotEnded(Exception):
+    """The process ends, and with it runs that took no notice of that; their items stay locked for the rest of their lease."""
+
+
+class _Bookkeeping:
+    """Notes now and then how the jobs do, and hands their switches to the manager. Jobs run on where that cannot be done."""
+
+    def __init__(self, book: JobBook, manager: DistributedJobManager) -> None:
+        self._book, self._manager = book, manager
+        self._ending = threading.Event()
+        self._fails = False
+        self._wished_at: dt.datetime | None = None
+        self._thread = threading.Thread(target=self._run, name="book of jobs", daemon=True)
+
+    def __enter__(self) -> Self:
+        # What is disabled must not begin before that is known.
+        self._do(self._take_up_switches)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._do(self._book.leave)
+        self._book.close()
+
+    def _run(self) -> None:
+        while not self._ending.wait(_NOTED_EVERY):
+            self._do(self._take_up_switches)
+            self._do(self._take_up_wish)
+            self._do(lambda: self._book.note(self._manager.status()))
+
+    def _take_up_switches(self) -> None:
+        self._manager.switches = self._book.read_switches()
+
+    def _take_up_wish(self) -> None:
+        wished_at = self._book.read_wish()
+        if wished_at != self._wished_at:
+            self._wished_at = wished_at
+            self._manager.rebalance()
+
+    def _do(self, what: Callable[[], None]) -> None:
+        try:
+            what()
+        except psycopg.Error as error:
+            if not self._fails:
+                logger.warning("the book of distributed jobs cannot be had; jobs run on as they are: %s", error)
+            self._fails = True
+        else:
+            self._fails = False
+
+
+class _ConnectionsOfRuns(Observer):
+    """A run may have used Django's database: its thread keeps no connection that is of no use any more."""
+
+    def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
+        del job, items, took, failure
+        close_old_connections()
+
+
+def name_of_this_process() -> str:
+    """A name that no other process has, and by which people find it."""
+    return f"{_STRANGE.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
+
+
+def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
+    """
+    Return the way of a node to a cluster of distributed jobs, in the store that is chosen.
+
+    In ZooKeeper the jobs need no database: so their terms have no floor there.
+
+    Raises:
+        BadName, Refused: the cluster, the node or the address cannot be.
+    """
+    return open_coordination(
+        settings.CRAWLCTL_COORDINATION,
+        dsn="" if settings.CRAWLCTL_COORDINATION == ZOOKEEPER else database_dsn(),
+        cluster=cluster,
+        node=node,
+        timeout=timeout,
+        zookeeper=settings.CRAWLCTL_ZOOKEEPER,
+        credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS,
+    )
+
+
+class JobsOfThisProcess:
+    """A manager of distributed jobs with what belongs to it here: jobs of ours, metrics, and the book where there is a database."""
+
+    def __init__(
+        self,
+        jobs: Iterable[DistributedJob],
+        *,
+        cluster: str,
+        node: str,
+        strategy: str,
+        tuning: Tuning,
+        options: Iterable[str] = (),
+    ) -> None:
+        """
+        `options` are settings of the command line.
+
+        Raises:
+            BadName, ValueError, NoSuchStrategy, SettingError: something that was said cannot be.
+            Refused: the store's address cannot be.
+        """
+        timeout = told(options)[NODE_TIMEOUT]
+        has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
+        ours = [ForgetSilentNodes(dsn=database_dsn(), timeout=timeout)] if has_book else []
+        self._manager = DistributedJobManager(
+            way_to(cluster, node=node, timeout=timeout),
+            [*jobs, *ours],
+            strategy=strategy_named(strategy),
+            tuning=tuning,
+            observers=[CountingObserver(node), _ConnectionsOfRuns()],
+        )
+        show_standing(self._manager)
+        self._book = JobBook(dsn=database_dsn(), cluster=cluster, node=node, timeout=timeout) if has_book else None
+
+    def give_up_starting(self) -> None:
+        self._manager.give_up_starting()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """
+        Do the jobs while the block runs.
+
+        Raises:
+            CoordinationError: the store cannot be reached, or will not have us.
+            RunsNotEnded: runs were left that did not end in time.
+        """
+        with ExitStack() as ends_with_us:
+            if self._book is not None:
+                ends_with_us.enter_context(_Bookkeeping(self._book, self._manager))
+            self._manager.start()
+            try:
+                yield
+            finally:
+                have_ended = self._manager.close()
+        if not have_ended:
+            limit = self._manager.tuning.stop_within.total_seconds()
+            raise RunsNotEnded(f"runs have not ended within {limit:g} s")
+
+
+def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
+    """
+    Do distributed jobs until this process is signalled (or, `attached`, until standard input closes).
+
+    Raises:
+        CoordinationError, RunsNotEnded: as `JobsOfThisProcess.at_work`.
+    """
+    ending = threading.Event()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        if ending.is_set():
+            # Asked twice: whatever still runs has its items locked.
+            os._exit(1)
+        ending.set()
+        jobs.give_up_starting()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, asked)
+    if attached:
+        call_when_orphaned(ending.set)
+    with jobs.at_work():
+        ending.wait()

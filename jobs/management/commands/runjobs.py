@@ -1,0 +1,95 @@
+"""A node that does distributed jobs: jobs of users' own, shared with all other such processes."""
+
+import argparse
+import datetime as dt
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from jobs.loops.distributed import JobsOfThisProcess, name_of_this_process, run_jobs
+from jobs.management.database import look_at_the_database
+from jobs.management.distributed_jobs import refusals_of_jobs
+from jobs.management.metrics_option import add_metrics_options, metrics_shown
+from jobs.management.settings_option import add_settings_option
+from nodes.assignment.names import DEFAULT
+from nodes.coordination.opening import ZOOKEEPER
+from nodes.distributed import Tuning
+from nodes.distributed.discovery import jobs_added
+from nodes.job_book import DEFAULT_CLUSTER
+from nodes.metrics.figures import Process
+
+
+class Command(BaseCommand):
+    # A daemon serves no pages: what the checks look at is loaded by nobody here.
+    requires_system_checks: list[str] = []
+    help = (
+        "Do distributed jobs (docs/distributed-jobs.md): each item of each job is done by one such process at a time."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--node", default="", help="the node's name, which no other has (default: host and process id)"
+        )
+        parser.add_argument(
+            "--cluster", default=DEFAULT_CLUSTER, help="the circle of processes that share jobs (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--strategy", default=DEFAULT, help="who does what (docs/strategies.md; default: %(default)s)"
+        )
+        parser.add_argument(
+            "--stop-within",
+            type=float,
+            default=Tuning().stop_within.total_seconds(),
+            metavar="SECONDS",
+            help="how long runs are waited for that should stop (default: %(default)g)",
+        )
+        parser.add_argument(
+            "--start-within",
+            type=float,
+            default=Tuning().start_within.total_seconds(),
+            metavar="SECONDS",
+            help="how long the store is tried at the start (default: %(default)g)",
+        )
+        parser.add_argument(
+            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+        )
+        add_metrics_options(parser)
+        add_settings_option(parser)
+
+    def handle(
+        self,
+        *_args: Any,
+        node: str,
+        cluster: str,
+        strategy: str,
+        stop_within: float,
+        start_within: float,
+        attached: bool,
+        metrics_port: int,
+        metrics_address: str,
+        settings_said: list[str],
+        **_options: Any,
+    ) -> None:
+        if settings.CRAWLCTL_COORDINATION != ZOOKEEPER:
+            look_at_the_database()
+        with refusals_of_jobs(), metrics_shown(Process.JOBS, address=metrics_address, port=metrics_port):
+            jobs = JobsOfThisProcess(
+                jobs_added(named=settings.CRAWLCTL_DISTRIBUTED_JOBS),
+                cluster=cluster,
+                node=node or name_of_this_process(),
+                strategy=strategy,
+                tuning=Tuning(
+                    stop_within=_seconds("--stop-within", stop_within),
+                    start_within=_seconds("--start-within", start_within),
+                ),
+                options=settings_said,
+            )
+            run_jobs(jobs, attached=attached)
+
+
+def _seconds(option: str, value: float) -> dt.timedelta:
+    # Written so that NaN is refused too.
+    if not 0 < value <= 1e9:
+        raise ValueError(f"{option} is {value:g}: write a number of seconds, more than 0")
+    return dt.timedelta(seconds=value)

@@ -1,0 +1,25 @@
+"""What the commands have in common that do distributed jobs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.management.base import CommandError
+
+from jobs.loops.distributed import RunsNotEnded
+from nodes.coordination.port import CoordinationError, Refused
+
+
+@contextmanager
+def refusals_of_jobs() -> Iterator[None]:
+    """
+    Say why distributed jobs cannot be done.
+
+    Raises:
+        CommandError: 2 for what cannot be meant, 1 for a store that is away and runs that do not end.
+    """
+    try:
+        yield
+    except (ValueError, Refused) as error:
+        raise CommandError(str(error), returncode=2) from error
+    except (CoordinationError, RunsNotEnded) as error:
+        raise CommandError(f"The distributed jobs end: {error}", returncode=1) from error

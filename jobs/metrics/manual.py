@@ -1,0 +1,47 @@
+"""docs/metrics.md, printed from the figures: `python -m jobs.metrics.manual`."""
+
+from pathlib import Path
+from typing import Final
+
+from jobs.metrics.table import SECTIONS
+from nodes.metrics.figures import Count, Figure, Level, Spread
+
+MANUAL: Final = Path("docs/metrics.md")
+BEGIN: Final = "<!-- The metrics, printed by `python -m jobs.metrics.manual`: begin -->\n"
+END: Final = "<!-- The metrics: end -->\n"
+
+
+def tables() -> str:
+    """Return the figures as tables in Markdown, under their headings."""
+    return "\n".join(
+        f"### {heading}\n\n| metric | kind | labels | shown by | meaning |\n|---|---|---|---|---|\n"
+        + "".join(_row(figure) for figure in figures)
+        for heading, figures in SECTIONS.items()
+    )
+
+
+def rewritten(manual: str) -> str:
+    """Return the manual with the present tables in their place."""
+    before, _begin, rest = manual.partition(BEGIN)
+    _old, _end, after = rest.partition(END)
+    return f"{before}{BEGIN}{tables()}{END}{after}"
+
+
+def _row(figure: Figure) -> str:
+    labels = ", ".join(f"`{label}`" for label in figure.labels)
+    shown_by = ", ".join(sorted(figure.shown_by))
+    return f"| `{figure.name}` | {_kind(figure)} | {labels} | {shown_by} | {figure.meaning} |\n"
+
+
+def _kind(figure: Figure) -> str:
+    match figure:
+        case Count():
+            return "counter"
+        case Level():
+            return "gauge"
+        case Spread():
+            return "histogram"
+
+
+if __name__ == "__main__":
+    MANUAL.write_text(rewritten(MANUAL.read_text()))

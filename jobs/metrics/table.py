@@ -1,0 +1,27 @@
+"""All figures, and which of them a process shows."""
+
+from typing import Final
+
+from jobs.metrics import cluster, crawl
+from nodes.metrics import of_distributed_jobs, of_nodes
+from nodes.metrics.figures import Figure, Process
+
+# Under which heading of docs/metrics.md they stand.
+SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
+    "Nodes": of_nodes.FIGURES,
+    "The crawl": crawl.FIGURES,
+    "The cluster, at the web server": cluster.FIGURES,
+    "Distributed jobs": (*of_distributed_jobs.FIGURES, *of_distributed_jobs.JobFigures("<id>").all),
+}
+# Those of single jobs are there once there are jobs.
+TABLE: Final[tuple[Figure, ...]] = (
+    *of_nodes.FIGURES,
+    *crawl.FIGURES,
+    *cluster.FIGURES,
+    *of_distributed_jobs.FIGURES,
+)
+
+
+def shown_by(process: Process) -> tuple[Figure, ...]:
+    """The figures that such a process shows."""
+    return tuple(figure for figure in TABLE if process in figure.shown_by)

@@ -1,0 +1,92 @@
+"""What the web server's metrics say of the cluster: a handful of statements, none of which looks at documents."""
+
+import threading
+import time
+from typing import Any, Final
+
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from jobs.lifecycle.job import Phase
+from jobs.metrics import cluster
+from jobs.models import InvariantCheck, Job
+from jobs.queries.counts import add_up, count_present_runs
+from jobs.queries.overview import read_search_lag
+from nodes.decisions.items import ItemState
+from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
+
+# Seconds for which a reading is good: however many ask, the database is asked no more often.
+_GOOD_FOR: Final = 5.0
+
+_NODES: Final = """
+SELECT kind, status, count(*), sum(refused_writes)::bigint,
+       max(extract(epoch FROM clock_timestamp() - heartbeat_at) / timeout_seconds)::float
+  FROM nodes_node WHERE status = ANY(%s) GROUP BY kind, status
+"""
+_JOBS: Final = "SELECT phase, count(*) FROM jobs_job GROUP BY phase"
+_GROUPS: Final = "SELECT state, count(*) FROM jobs_throttlegroup GROUP BY state"
+_TERM: Final = """
+SELECT term.term, NOT term.resigned AND node.status = ANY(%s)
+  FROM nodes_mainterm AS term LEFT JOIN nodes_node AS node ON node.id = term.main_id
+ WHERE term.scope = %s
+"""
+
+
+class _Reader:
+    """Reads for one process; who asks while another one reads gets what that one read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+
+    def refresh(self) -> None:
+        """Let the figures say what the database says now, or within the last seconds; if it is away, that."""
+        with self._lock:
+            if time.monotonic() - self._read_at < _GOOD_FOR:
+                return
+            try:
+                _read()
+            except DatabaseError:
+                # What was read before is not shown as if it were so now.
+                for figure in cluster.FIGURES:
+                    figure.set_all({})
+                cluster.DATABASE_UP.set(0)
+            else:
+                cluster.DATABASE_UP.set(1)
+            self._read_at = time.monotonic()
+
+
+def _read() -> None:
+    live = sorted(LIVE_STATUSES)
+    nodes = _rows(_NODES, [live])
+    found = {(kind, status): count for kind, status, count, _, _ in nodes}
+    cluster.NODES.set_all({(kind, status): found.get((kind, status), 0) for kind in NodeKind for status in live})
+    cluster.REFUSED.set(sum(refused for *_, refused, _ in nodes))
+    cluster.SILENCE.set(max((silence for *_, silence in nodes), default=0.0))
+    cluster.JOBS.set_all({(phase,): 0 for phase in Phase} | {(phase,): count for phase, count in _rows(_JOBS)})
+    cluster.GROUPS.set_all({(state,): 0 for state in ItemState} | {(state,): count for state, count in _rows(_GROUPS)})
+    term, has_main = next(iter(_rows(_TERM, [live, CLUSTER_SCOPE])), (0, False))
+    cluster.TERM.set(term)
+    cluster.HAS_MAIN.set(bool(has_main))
+    _read_documents()
+    behind_since = read_search_lag()
+    cluster.SEARCH_LAG.set((timezone.now() - behind_since).total_seconds() if behind_since else 0.0)
+    cluster.ASTRAY.set_all(
+        {(check.name,): check.found for check in InvariantCheck.objects.all() if check.found is not None}
+    )
+
+
+def _read_documents() -> None:
+    running = Job.objects.exclude(phase=Phase.INACTIVE).values_list("id", flat=True)
+    counts = add_up(count_present_runs(running).values())
+    states = ("pending", "active", "indexed", "unchanged", "failed", "excluded")
+    cluster.DOCUMENTS.set_all({(state,): getattr(counts, state) for state in states})
+
+
+def _rows(statement: str, values: Any = None) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())
+
+
+refresh_cluster_figures: Final = _Reader().refresh

@@ -1,0 +1,103 @@
+"""
+Looks at the store of coordination by who is no member of the cluster.
+
+Of ZooKeeper, each node of the tree is read by itself: a look at some hundred items costs a tenth of a second of a processor.
+So those who look at about the same time share one look, and the more it took, the longer it is good for. PostgreSQL
+answers in a few statements, and is asked each time.
+"""
+
+import datetime as dt
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from django.conf import settings
+
+from nodes.coordination.opening import ZOOKEEPER, open_coordination
+from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
+
+# How long somebody who looks waits for a store that does not answer.
+LOOK_TIMEOUT: Final = dt.timedelta(seconds=5)
+# A look that took a second is good for so many: looking takes at most a twentieth of the time, however many look.
+_GOOD_FOR: Final = 20.0
+_LONGEST: Final = 10.0
+
+Look = tuple[ClusterState, tuple[LockSeen, ...]]
+
+
+def uses_zookeeper() -> bool:
+    return str(settings.CRAWLCTL_COORDINATION) == ZOOKEEPER
+
+
+def look_at(cluster: str, *, dsn: str) -> Look:
+    """
+    Look at a cluster, and at its locks, as somebody who is no member.
+
+    Raises:
+        BadName, CoordinationError: the cluster, or the store, cannot be of that name or address, or does not answer.
+    """
+    store = open_coordination(
+        settings.CRAWLCTL_COORDINATION,
+        dsn=dsn,
+        cluster=cluster,
+        node=f"watcher-{os.getpid()}",
+        timeout=LOOK_TIMEOUT,
+        zookeeper=settings.CRAWLCTL_ZOOKEEPER,
+        credentials=settings.CRAWLCTL_ZOOKEEPER_CREDENTIALS,
+        only_looks=True,
+    )
+    try:
+        return store.look(), store.locks()
+    finally:
+        store.close()
+
+
+@dataclass(slots=True)
+class _Latest:
+    """The last look at one cluster, or why there was none; whoever looks holds the lock."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    good_until: float = float("-inf")
+    found: Look | CoordinationError | None = None
+
+
+class SharedLooks:
+    """The looks of one process; safe to use from several threads."""
+
+    def __init__(self, look: Callable[..., Look] = look_at, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._look, self._clock = look, clock
+        self._lock = threading.Lock()
+        self._latest: dict[tuple[str, str], _Latest] = {}
+
+    def look_at(self, cluster: str, *, dsn: str) -> Look:
+        """The same as the function, but of ZooKeeper perhaps what somebody else has seen a moment ago."""
+        if not uses_zookeeper():
+            return self._look(cluster, dsn=dsn)
+        latest = self._of(settings.CRAWLCTL_ZOOKEEPER, cluster)
+        with latest.lock:
+            began = self._clock()
+            if latest.found is None or began >= latest.good_until:
+                try:
+                    latest.found = self._look(cluster, dsn=dsn)
+                except CoordinationError as error:
+                    latest.found = error
+                ended = self._clock()
+                latest.good_until = ended + min(_LONGEST, _GOOD_FOR * (ended - began))
+            if isinstance(latest.found, CoordinationError):
+                raise latest.found.with_traceback(None)
+            return latest.found
+
+    def _of(self, address: str, cluster: str) -> _Latest:
+        now = self._clock()
+        with self._lock:
+            # Whatever name somebody types is looked for.
+            for key, latest in list(self._latest.items()):
+                if latest.good_until < now - _LONGEST and not latest.lock.locked():
+                    del self._latest[key]
+            return self._latest.setdefault((address, cluster), _Latest())
+
+
+shared_look_at: Final = SharedLooks().look_at

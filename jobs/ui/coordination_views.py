@@ -1,0 +1,131 @@
+"""The pages of the store of coordination, for administrators: a cluster in words, and ZooKeeper's tree as it is."""
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.decorators import permission_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from jobs.loops.database import database_dsn
+from jobs.queries.clock import read_clock
+from jobs.queries.coordination_looks import uses_zookeeper
+from jobs.queries.coordination_page import (
+    ClusterSight,
+    CoordinationPage,
+    read_coordination,
+    read_raw_tree,
+)
+from jobs.ui import words
+from jobs.ui.pages import page
+from nodes.coordination.port import CoordinationError, LockSeen
+from nodes.coordination.raw_tree import Branch, NoSuchPath
+from nodes.models import Node
+
+_administrators = permission_required("nodes.control_cluster", raise_exception=True)
+
+
+@page
+@_administrators
+@require_safe
+def coordination(request: HttpRequest) -> HttpResponse:
+    seen = read_coordination(request.GET.get("cluster", ""), dsn=database_dsn())
+    context = {
+        "seen": seen,
+        "uses_zookeeper": uses_zookeeper(),
+        "cluster": None if seen.sight is None else _cluster(seen.sight, names=_names(seen), now=read_clock()),
+    }
+    return render(request, "ui/coordination.html", context)
+
+
+@page
+@_administrators
+@require_safe
+def tree(request: HttpRequest) -> HttpResponse:
+    if not uses_zookeeper():
+        raise Http404(_("There is no ZooKeeper here: the database is the store of coordination."))
+    number = request.GET.get("page", "1")
+    branch, problem = None, ""
+    try:
+        branch = read_raw_tree(path=request.GET.get("path", ""), page=max(1, int(number)) if number.isdecimal() else 1)
+    except NoSuchPath as error:
+        raise Http404(str(error)) from error
+    except CoordinationError as error:
+        problem = str(error)
+    shown = None if branch is None else _branch(branch, now=read_clock())
+    return render(request, "ui/coordination_tree.html", {"branch": branch, "shown": shown, "problem": problem})
+
+
+def _names(seen: CoordinationPage) -> Mapping[str, str]:
+    """What the nodes of this cluster are called whose ids the database knows: those of daemons."""
+    assert seen.sight is not None
+    ids = [node for node in (line.node for line in seen.sight.members) if _is_id(node)]
+    return {str(node.id): f"{node.kind} {node.name}" for node in Node.objects.filter(id__in=ids)}
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _cluster(sight: ClusterSight, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, Any]:
+    return {
+        "main": names.get(sight.main, sight.main) or _("Nobody is main"),
+        "has_main": bool(sight.main),
+        "term": words.number(sight.term),
+        "members": [
+            {
+                "node": line.node,
+                "name": names.get(line.node, ""),
+                "state": _("main") if line.is_main else _("gone") if line.is_gone else _("member"),
+                "tone": "working" if line.is_main else "failed" if line.is_gone else "indexed",
+                "jobs": ", ".join(line.jobs),
+                "items": words.number(line.items),
+            }
+            for line in sight.members
+        ],
+        "pools": [
+            {"job": line.job, "items": words.number(line.items), "placed": words.number(line.placed)}
+            for line in sight.pools
+        ],
+        "locks": [_lock(lock, names=names, now=now) for lock in sight.locks],
+        "more_members": words.more(sight.members_in_all - len(sight.members)),
+        "more_pools": words.more(sight.pools_in_all - len(sight.pools)),
+        "more_locks": words.more(sight.locks_in_all - len(sight.locks)),
+    }
+
+
+def _lock(lock: LockSeen, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, str]:
+    return {
+        "item": f"{lock.item.job}/{lock.item.item}",
+        "holder": names.get(lock.holder, lock.holder) or _("nobody: what is stored is no lock"),
+        "since": words.moment(lock.since, now=now),
+        "remaining": _("expired") if lock.has_expired else words.duration(lock.remaining),
+        "tone": "failed" if lock.has_expired else "indexed",
+        "note": lock.note,
+    }
+
+
+def _branch(branch: Branch, *, now: dt.datetime) -> Mapping[str, Any]:
+    return {
+        "size": words.size(branch.size),
+        "changed": words.moment(branch.changed_at, now=now),
+        "in_all": words.number(branch.in_all),
+        "twigs": [
+            {
+                "name": twig.name,
+                "path": twig.path,
+                "size": words.size(twig.size),
+                "version": words.number(twig.version),
+                "changed": words.moment(twig.changed_at, now=now),
+                "ephemeral": _("ends with its session") if twig.is_ephemeral else "",
+            }
+            for twig in branch.twigs
+        ],
+    }

@@ -1,0 +1,117 @@
+"""The pages of distributed jobs: how they do and who does what; switches, and what another plan would move."""
+
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from jobs.distributed_jobs import set_switch, wish_rebalance
+from jobs.loops.database import database_dsn
+from jobs.queries.clock import read_clock
+from jobs.queries.distributed_jobs import plan_sharing, read_distributed_job, read_distributed_jobs
+from jobs.ui import words
+from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
+from jobs.ui.pages import name_of_who_may, page
+from jobs.ui.topics import distributed_topic
+from nodes.assignment.names import DEFAULT, NoSuchStrategy
+from nodes.assignment.pools import StrategyRefused
+from nodes.coordination.names import BadName
+from nodes.coordination.port import CoordinationError
+from nodes.job_book import DEFAULT_CLUSTER
+
+# What a form says a job is to be; None takes its switch away.
+_WISHES: Final = {"disable": True, "enable": False, "follow": None}
+
+
+@page
+@require_safe
+def distributed_jobs(request: HttpRequest) -> HttpResponse:
+    now, cluster = read_clock(), request.GET.get("cluster") or DEFAULT_CLUSTER
+    try:
+        seen = read_distributed_jobs(cluster, dsn=database_dsn())
+    except BadName as error:
+        raise Http404(str(error)) from error
+    context = {
+        "seen": seen,
+        "screen": distributed_screen(seen, now=now),
+        "topic": distributed_topic(cluster),
+    }
+    return render(request, "ui/distributed_jobs.html", context)
+
+
+@page
+@require_safe
+def distributed_job(request: HttpRequest, job: str) -> HttpResponse:
+    now, cluster = read_clock(), request.GET.get("cluster") or DEFAULT_CLUSTER
+    try:
+        seen = read_distributed_job(cluster, job, dsn=database_dsn())
+    except BadName as error:
+        raise Http404(str(error)) from error
+    if seen is None:
+        raise Http404(_("There is no such job."))
+    context = {
+        "seen": seen,
+        "screen": distributed_job_screen(seen, now=now),
+        "topic": distributed_topic(cluster, job),
+    }
+    return render(request, "ui/distributed_job.html", context)
+
+
+@page
+@require_POST
+def switch(request: HttpRequest) -> HttpResponse:
+    """Disable or enable a job, all of them, or those without a switch of their own."""
+    name = name_of_who_may(request, "nodes.control_cluster")
+    cluster, job, wish = (request.POST.get(field, "") for field in ("cluster", "job", "wish"))
+    if wish not in _WISHES:
+        messages.warning(request, _("Choose what is to be done."))
+        return redirect("distributed-jobs")
+    try:
+        set_switch(cluster=cluster, job=job, is_disabled=_WISHES[wish], made_by=name, now=read_clock())
+    except BadName as error:
+        messages.warning(request, f"{error}.")
+        return redirect("distributed-jobs")
+    messages.success(request, _("Nodes hear of it within seconds; runs in hand are told to stop."))
+    return redirect(f"{reverse('distributed-jobs')}?{urlencode({'cluster': cluster})}")
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def rebalance(request: HttpRequest) -> HttpResponse:
+    """What a strategy would come to now; posted, let the main share out anew by its own."""
+    name = name_of_who_may(request, "nodes.control_cluster")
+    if request.method == "POST":
+        return _wish(request.POST.get("cluster", ""), made_by=name, request=request)
+    cluster = request.GET.get("cluster") or DEFAULT_CLUSTER
+    strategy = request.GET.get("strategy") or DEFAULT
+    context: dict[str, Any] = {"cluster": cluster, "strategy": strategy}
+    try:
+        made = plan_sharing(cluster, strategy=strategy, dsn=database_dsn())
+    except (BadName, NoSuchStrategy, StrategyRefused, CoordinationError) as error:
+        context["problem"] = str(error)
+    else:
+        context |= {
+            "plan": made,
+            "moves_in_all": words.number(made.moves_in_all),
+            "loads": [
+                {"node": node, "before": words.number(made.before[node]), "after": words.number(made.after[node])}
+                for node in made.before
+            ],
+            "more": words.more(made.moves_in_all - len(made.moves)),
+        }
+    return render(request, "ui/distributed_plan.html", context)
+
+
+def _wish(cluster: str, *, made_by: str, request: HttpRequest) -> HttpResponse:
+    try:
+        wish_rebalance(cluster=cluster, made_by=made_by, now=read_clock())
+    except BadName as error:
+        messages.warning(request, f"{error}.")
+        return redirect("distributed-jobs")
+    messages.success(request, _("The main shares items out anew within seconds."))
+    return redirect(f"{reverse('distributed-jobs')}?{urlencode({'cluster': cluster})}")

@@ -1,0 +1,135 @@
+"""
+What stands in ZooKeeper below our root, node by node, for who wants to see it as it is. It only reads.
+
+What is stored there is somebody else's input: it is cut, and shown as text. Tokens are left out, with which a process
+tells its own locks and its own place in line from others'.
+"""
+
+import datetime as dt
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from nodes.coordination.port import Refused
+from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Address, Session
+
+PAGE: Final = 50
+# Characters of what a node holds; no node of ours holds more.
+_MOST: Final = 2000
+_SECRET: Final = re.compile("token|uuid|password|secret|credential|latch", re.IGNORECASE)
+_HIDDEN: Final = "(hidden)"
+# Names of latches begin with the token of a session.
+_TOKEN: Final = re.compile(r"\b[0-9a-f]{32}(?=-\d{10}\b)")
+
+
+@dataclass(frozen=True, slots=True)
+class Twig:
+    """A node below the one that was asked for; `size` is in bytes."""
+
+    name: str
+    path: str
+    size: int
+    version: int
+    changed_at: dt.datetime
+    is_ephemeral: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """
+    A node with what it holds, and one page of those below it, in the order of their names.
+
+    `path` is from the root on, '' for the root itself; `above` are the (name, path) of those on the way to it.
+    """
+
+    root: str
+    path: str
+    above: tuple[tuple[str, str], ...]
+    data: str
+    size: int
+    version: int
+    changed_at: dt.datetime
+    twigs: tuple[Twig, ...]
+    in_all: int
+    page: int
+
+    @property
+    def next_page(self) -> int | None:
+        return self.page + 1 if self.page * PAGE < self.in_all else None
+
+    @property
+    def previous_page(self) -> int | None:
+        return self.page - 1 if self.page > 1 else None
+
+
+class NoSuchPath(Refused):
+    """There is nothing of this path."""
+
+
+def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.timedelta) -> Branch:
+    """
+    Read the node of a path below the root, and a page of those below it.
+
+    Raises:
+        NoSuchPath: there is none.
+        Refused, Unreachable: ZooKeeper will not show it, or does not answer.
+    """
+    parts = [part for part in path.split("/") if part]
+    if any(part in {".", ".."} or not part.isprintable() for part in parts):
+        raise NoSuchPath(f"{path!r} is no path in ZooKeeper")
+    full = "/".join([address.root, *parts])
+    session = Session(address=address, timeout=timeout)
+    try:
+        data, stat = session.get(full)
+        names = sorted(session.children(full))
+        shown = names[(page - 1) * PAGE : page * PAGE]
+        found = zip(shown, session.get_of([f"{full}/{name}" for name in shown]), strict=True)
+        twigs = tuple(
+            Twig(
+                name=_without_tokens(name),
+                path="/".join([*parts, name]),
+                size=len(there[0]),
+                version=there[1].version,
+                changed_at=_moment(there[1].changed_at),
+                is_ephemeral=there[1].session != 0,
+            )
+            for name, there in found
+            if there is not None
+        )
+    except Absent as error:
+        raise NoSuchPath(f"there is nothing in ZooKeeper at {full}") from error
+    finally:
+        session.end()
+    return Branch(
+        root=address.root,
+        path="/".join(parts),
+        above=tuple((part, "/".join(parts[:depth])) for depth, part in enumerate(parts, start=1)),
+        data=_as_text(data),
+        size=len(data),
+        version=stat.version,
+        changed_at=_moment(stat.changed_at),
+        twigs=twigs,
+        in_all=len(names),
+        page=page,
+    )
+
+
+def _as_text(data: bytes) -> str:
+    try:
+        said = json.loads(data)
+        if isinstance(said, dict):
+            said = {key: _HIDDEN if _SECRET.search(key) else value for key, value in said.items()}
+        text = json.dumps(said, indent=2, ensure_ascii=False)
+    except UNREADABLE:
+        text = data[: 4 * _MOST].decode(errors="replace")
+    text = _without_tokens(text)
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+
+
+def _without_tokens(text: str) -> str:
+    return _TOKEN.sub(_HIDDEN, text)
+
+
+def _moment(milliseconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, tz=dt.UTC)

@@ -1,0 +1,316 @@
+"""
+A job on one node, with the items that the node has of it: the threads that run it, and how they give way to others.
+
+When its items change, the runs in hand are told to stop; threads for the new items wait until they have ended, and
+then go on where those left off. Nobody waits for that but them.
+"""
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.port import CoordinationError, LockSeen
+from nodes.distributed.context import JobContext
+from nodes.distributed.job import DistributedJob
+from nodes.distributed.locks import Grip, HeldLocks
+from nodes.distributed.observer import Telling
+from nodes.distributed.schedule import Past, earliest, next_start
+from nodes.distributed.sharing import split
+from nodes.distributed.tuning import Tuning
+from nodes.trust import seconds_since_boot
+
+logger = logging.getLogger(__name__)
+
+# How often a job that waits is asked for its schedule, which may have changed.
+_LOOK: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all jobs of a node have in common."""
+
+    locks: HeldLocks
+    observer: Telling
+    tuning: Callable[[], Tuning]
+    may_begin: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRuns:
+    """
+    How a job does on this node, in total since the manager began; moments are by this node's clock.
+
+    `problem` says why nobody knows when it runs next, '' where somebody does.
+    """
+
+    items: frozenset[str] = frozenset()
+    in_hand: int = 0
+    runs: int = 0
+    failures: int = 0
+    failures_in_a_row: int = 0
+    last_began_at: dt.datetime | None = None
+    last_took: dt.timedelta | None = None
+    last_failure: str = ""
+    next_at: dt.datetime | None = None
+    problem: str = ""
+
+
+class JobOnNode:
+    """One job on this node, whatever items it has by and by."""
+
+    def __init__(self, job_id: str, job: DistributedJob, surroundings: Surroundings) -> None:
+        self.job_id, self.job, self.surroundings = job_id, job, surroundings
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._items: frozenset[str] = frozenset()
+        self._groups: list[_Group] = []
+        self._ending: list[_Group] = []
+        self._runs = self._failures = 0
+        self._last_began_at: dt.datetime | None = None
+        self._last_took: dt.timedelta | None = None
+        self._last_failure = ""
+        self._problem = ""
+
+    @property
+    def items(self) -> frozenset[str]:
+        with self._lock:
+            return self._items
+
+    def take_up(self, items: frozenset[str]) -> None:
+        """Do these items from now on and no others; none: do the job no more. Returns at once."""
+        with self._lock:
+            if items == self._items or (self._is_closed and items):
+                return
+            before = self._groups
+            self._ending = [group for group in (*self._ending, *before) if not group.has_ended]
+            for group in before:
+                group.stop()
+            self._items = items
+            parts = split(items, self._thread_count(items)) if items else ()
+            self._groups = [
+                _Group(self, part, number, before=before, ending=tuple(self._ending))
+                for number, part in enumerate(parts)
+            ]
+            for group in self._groups:
+                group.start()
+        self.surroundings.observer.share_taken_up(self.job_id, items)
+
+    def close(self) -> None:
+        """Do nothing any more, whatever is asked for later. Returns at once."""
+        with self._lock:
+            self._is_closed = True
+        self.take_up(frozenset())
+
+    def _thread_count(self, items: frozenset[str]) -> int:
+        try:
+            count = self.job.running_strategy()(items)
+            if count >= 1:
+                return count
+            logger.error("job %s asks for %s threads for %d items: it has one", self.job_id, count, len(items))
+        except Exception:
+            logger.exception("job %s cannot say how many threads it wants: it has one", self.job_id)
+        return 1
+
+    def wait(self, timeout: dt.timedelta) -> bool:
+        """Wait for the end of all that was stopped, at most so long; returns whether it has ended."""
+        deadline = seconds_since_boot() + timeout.total_seconds()
+        with self._lock:
+            ending = list(self._ending)
+        return all(group.wait(max(0.0, deadline - seconds_since_boot())) for group in ending)
+
+    def note_run(self, *, began_at: dt.datetime, took: dt.timedelta, failure: BaseException | None) -> None:
+        with self._lock:
+            self._runs += 1
+            self._last_began_at, self._last_took = began_at, took
+            if failure is not None:
+                self._failures += 1
+                self._last_failure = f"{type(failure).__name__}: {failure}"
+
+    def note_no_time(self, error: Exception) -> None:
+        """It was asked when it wants to run, and said what is no time."""
+        problem = f"it cannot say when it wants to run: {type(error).__name__}: {error}"
+        with self._lock:
+            is_known, self._problem = problem == self._problem, problem
+        # It is asked each second.
+        if not is_known:
+            logger.error("job %s cannot say when it wants to run; it is asked again", self.job_id, exc_info=error)
+
+    def note_time(self) -> None:
+        """It was asked when it wants to run, and has said it."""
+        with self._lock:
+            had_problem, self._problem = bool(self._problem), ""
+        if had_problem:
+            logger.info("job %s says again when it wants to run", self.job_id)
+
+    def seen(self, *, now: dt.datetime) -> JobRuns:
+        """How the job does."""
+        moment = seconds_since_boot()
+        with self._lock:
+            groups = [*self._groups, *(group for group in self._ending if not group.has_ended)]
+            due = [due for group in self._groups if (due := group.due_at) is not None]
+            return JobRuns(
+                items=self._items,
+                in_hand=sum(group.is_running for group in groups),
+                runs=self._runs,
+                failures=self._failures,
+                failures_in_a_row=max((group.past.failures for group in self._groups), default=0),
+                last_began_at=self._last_began_at,
+                last_took=self._last_took,
+                last_failure=self._last_failure,
+                next_at=now + dt.timedelta(seconds=max(0.0, min(due) - moment)) if due else None,
+                problem=self._problem if self._groups else "",
+            )
+
+
+class _Group:
+    """A thread that runs a job with some of its items, again and again."""
+
+    def __init__(
+        self,
+        owner: JobOnNode,
+        items: frozenset[str],
+        number: int,
+        *,
+        before: Sequence["_Group"],
+        ending: Sequence["_Group"],
+    ) -> None:
+        self._owner = owner
+        self._around = owner.surroundings
+        self._items = items
+        self._locked = tuple(WorkItem(owner.job_id, item) for item in sorted(items))
+        self._before, self._ending = before, ending
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._context: JobContext | None = None
+        self._told_due: float | None = None
+        self.past = Past(taken_up_at=seconds_since_boot())
+        self.due_at: float | None = None
+        self._thread = threading.Thread(target=self._live, name=f"{owner.job_id} {number}", daemon=True)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    @property
+    def is_running(self) -> bool:
+        return self._context is not None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Run no more, and tell the run in hand to stop. Returns at once."""
+        with self._lock:
+            self._stopping.set()
+            if self._context is not None:
+                self._context.stop()
+
+    def wait(self, seconds: float) -> bool:
+        return self._ended.wait(seconds)
+
+    def _live(self) -> None:
+        try:
+            self._follow()
+            while not self._stopping.is_set():
+                pause = self._pause()
+                if pause > 0:
+                    self._stopping.wait(min(pause, _LOOK))
+                elif not self._around.may_begin():
+                    self._stopping.wait(_LOOK)
+                else:
+                    self._run_or_put_off()
+        finally:
+            self._ended.set()
+
+    def _follow(self) -> None:
+        """Wait for those before to end, and go on where they left off."""
+        limit = self._around.tuning().stop_within.total_seconds()
+        deadline = seconds_since_boot() + limit
+        for group in self._ending:
+            while not group.has_ended and not self._stopping.is_set() and seconds_since_boot() < deadline:
+                group.wait(0.1)
+        if any(not group.has_ended for group in self._ending) and not self._stopping.is_set():
+            # Items that it has in hand are locked, so nobody begins them.
+            logger.error("a run of job %s has not ended %g s after it was told to stop", self._owner.job_id, limit)
+        self.past = earliest((group.past for group in self._before), now=self.past.taken_up_at)
+        self._before = self._ending = ()
+
+    def _pause(self) -> float:
+        """How long there is nothing to do."""
+        try:
+            schedule, initial_delay = self._owner.job.schedule(), self._owner.job.initial_delay()
+            due = next_start(schedule, self.past, initial_delay=initial_delay)
+        except Exception as error:  # noqa: BLE001  # whatever a user's job raises is said in its status
+            # Also where what it says is no schedule: the thread would end, and with it the job, for good.
+            self.due_at = None
+            self._owner.note_no_time(error)
+            return _LOOK
+        self.due_at = due
+        self._owner.note_time()
+        pause = due - seconds_since_boot()
+        if due != self._told_due:
+            self._told_due = due
+            due_in = dt.timedelta(seconds=max(0.0, pause))
+            self._around.observer.scheduled(self._owner.job_id, self._items, due_in=due_in)
+        return pause
+
+    def _run_or_put_off(self) -> None:
+        grip: Grip | LockSeen | None = None
+
+        def remaining() -> dt.timedelta:
+            return grip.remaining() if isinstance(grip, Grip) else dt.timedelta()
+
+        context = JobContext(self._items, remaining=remaining, job=self._owner.job_id)
+        try:
+            grip = self._around.locks.take(
+                self._locked, wanted=lambda: not (self._stopping.is_set() or context.should_stop), stop=context.stop
+            )
+        except CoordinationError as error:
+            logger.warning("job %s cannot lock its items: %s", self._owner.job_id, error)
+        if isinstance(grip, Grip):
+            try:
+                if self._takes_up(context):
+                    self._run(context)
+            finally:
+                self._context = None
+                grip.let_go()
+            return
+        if grip is not None:
+            self._around.observer.run_put_off(grip.item, grip.holder)
+        again = self._around.tuning().try_again
+        self._stopping.wait((again if grip is None else min(again, grip.remaining)).total_seconds())
+
+    def _takes_up(self, context: JobContext) -> bool:
+        """Whether the run may begin: nobody has told it to stop meanwhile."""
+        with self._lock:
+            if self._stopping.is_set() or context.should_stop or not self._around.may_begin():
+                return False
+            self._context = context
+            return True
+
+    def _run(self, context: JobContext) -> None:
+        job_id, observer = self._owner.job_id, self._around.observer
+        began_at, started_at, planned_at = dt.datetime.now(dt.UTC), seconds_since_boot(), self.due_at
+        failure: BaseException | None = None
+        observer.run_begun(job_id, self._items)
+        try:
+            self._owner.job.run(context)
+        except BaseException as error:
+            # Also what would end the thread: it ends a run, and not the job.
+            failure = error
+            logger.exception("job %s failed; it will run again", job_id)
+        ended_at = seconds_since_boot()
+        took = dt.timedelta(seconds=ended_at - started_at)
+        self.past = self.past.with_run(
+            planned_at=started_at if planned_at is None else planned_at,
+            started_at=started_at,
+            ended_at=ended_at,
+            failed=failure is not None,
+        )
+        self._owner.note_run(began_at=began_at, took=took, failure=failure)
+        observer.run_ended(job_id, self._items, took=took, failure=failure)

@@ -1,0 +1,158 @@
+"""
+What the node does that is main: it shares the items of all jobs out, and forgets pools that nobody can do.
+
+Every node would be main. Who is looks at the cluster when something woke him, and besides now and then, since a wake-up
+may be lost; wake-ups that come meanwhile are one. Where nothing has changed since the last look, nothing is decided.
+"""
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from nodes.assignment.pools import PoolStrategy, StrategyRefused, share_out
+from nodes.coordination.port import ClusterState, Coordination, CoordinationError, NotMain, NotMember, Office, Outdated
+from nodes.distributed.observer import Telling, Work
+from nodes.distributed.switches import Switches
+from nodes.distributed.tuning import Tuning
+from nodes.distributed.wakeup import WakeUp
+from nodes.trust import seconds_since_boot
+
+logger = logging.getLogger(__name__)
+
+# A plan that was overtaken is made anew so often before the next look.
+_TRIES: Final = 3
+
+
+class MainPart:
+    """A thread; what it does is in `step`."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        *,
+        strategy: PoolStrategy,
+        tuning: Callable[[], Tuning],
+        switches: Callable[[], Switches],
+        observer: Telling,
+        look_every: dt.timedelta,
+    ) -> None:
+        self._coordination = coordination
+        self._strategy = strategy
+        self._tuning = tuning
+        self._switches = switches
+        self._observer = observer
+        self._look_every = look_every.total_seconds()
+        self._cleaned_at = seconds_since_boot()
+        self._balanced: object = None
+        self._is_asked = threading.Event()
+        # What a strategy came to that cannot be, for as long as it does.
+        self.refusal = ""
+        self._wake_up = WakeUp()
+        self._thread = threading.Thread(target=self._run, name=f"main part of {coordination.node}", daemon=True)
+
+    def wake(self) -> None:
+        self._wake_up.wake()
+
+    def rebalance(self) -> None:
+        """Share all items out anew, also where nothing has changed since that was done last."""
+        self._is_asked.set()
+        self.wake()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, and leave the office."""
+        self._wake_up.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+        try:
+            self._coordination.resign()
+        except CoordinationError as error:
+            logger.warning("node %s could not resign: %s", self._coordination.node, error)
+
+    def _run(self) -> None:
+        while not self._wake_up.is_closing:
+            try:
+                self.step()
+            except CoordinationError as error:
+                logger.warning("node %s cannot look after its cluster: %s", self._coordination.node, error)
+            except Exception:
+                logger.exception("looking after the cluster of node %s failed", self._coordination.node)
+            self._wake_up.wait(self._look_every)
+
+    def step(self) -> None:
+        """
+        Do what is to be done as main, if this node is.
+
+        Raises:
+            CoordinationError: the store does not answer.
+        """
+        try:
+            office = self._coordination.campaign()
+            if office is None:
+                self._balanced, self.refusal = None, ""
+                return
+            self._rebalance(office)
+            if seconds_since_boot() - self._cleaned_at >= self._tuning().clean_every.total_seconds():
+                self._clean(office)
+        except (NotMain, NotMember) as error:
+            # The worker's part joins again; whoever is main now does the rest.
+            logger.info("%s", error)
+
+    def _rebalance(self, office: Office) -> None:
+        if self._is_asked.is_set():
+            self._is_asked.clear()
+            self._balanced = None
+        for _try in range(_TRIES):
+            seen = self._coordination.look()
+            disabled = frozenset(job for job in seen.pools if self._switches().forbid(job))
+            sight = (seen.versions, frozenset(seen.members), seen.gone, disabled)
+            if sight == self._balanced:
+                return
+            try:
+                with self._observer.work(Work.REBALANCE):
+                    moved = self._share_out(seen, disabled, office)
+            except Outdated:
+                continue
+            if moved is not None:
+                self._balanced = sight
+            return
+        logger.info("the cluster of node %s changes faster than it is shared out; it is tried again", office.main)
+
+    def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
+        """How many items moved; None where there was no plan."""
+        try:
+            shares = share_out(self._strategy, seen.situation(disabled=disabled))
+        except StrategyRefused as refused:
+            self._refuse(str(refused))
+            return None
+        except Exception as error:
+            logger.exception("the strategy failed")
+            self._refuse(f"the strategy failed: {type(error).__name__}: {error}")
+            return None
+        self.refusal = ""
+        moved = self._coordination.assign(shares, seen=seen, office=office)
+        if moved:
+            logger.info("%d items came to another node", moved)
+        self._observer.rebalanced(moved=moved)
+        return moved
+
+    def _refuse(self, why: str) -> None:
+        if why != self.refusal:
+            logger.error("items stay where they were: %s", why)
+        self.refusal = why
+        self._observer.plan_refused(why)
+
+    def _clean(self, office: Office) -> None:
+        with self._observer.work(Work.CLEANING):
+            try:
+                forgotten = self._coordination.forget_idle(seen=self._coordination.look(), office=office)
+            except Outdated:
+                return
+        self._cleaned_at = seconds_since_boot()
+        if forgotten:
+            logger.info("forgot the pools of jobs that no node can do: %s", ", ".join(sorted(forgotten)))
+        self._observer.cleaned(forgotten)

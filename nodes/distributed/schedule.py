@@ -1,0 +1,126 @@
+"""
+When a job runs next: arithmetic over what its runs were. Moments are seconds of any clock that never steps back.
+
+By *delay*, a run begins so long after the one before it has ended. By *rate*, runs begin on a grid of that period; what
+was missed is missed: after a run that took longer than its period the next begins at once, and never two in a row to
+catch up.
+"""
+
+import datetime as dt
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Self
+
+# A run by rate begins no sooner after the last than this part of its period.
+_APART: Final = 0.85
+
+# How long a job that failed is left alone: twice as long with each failure in a row.
+_FIRST_BACK_OFF: Final = dt.timedelta(seconds=1)
+_MOST_BACK_OFF: Final = dt.timedelta(minutes=5)
+_MOST_DOUBLINGS: Final = 20
+
+
+class Kind(StrEnum):
+    DELAY = "delay"
+    RATE = "rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often a job runs; make it with `by_delay` or `by_rate`."""
+
+    kind: Kind
+    every: dt.timedelta
+
+    def __post_init__(self) -> None:
+        if self.every < dt.timedelta() or (self.kind == Kind.RATE and not self.every):
+            least = "more than 0" if self.kind == Kind.RATE else "0 or more"
+            raise ValueError(
+                f"a schedule by {self.kind} of {self.every.total_seconds():g} s cannot be: it must be {least}"
+            )
+
+    @classmethod
+    def by_delay(cls, every: dt.timedelta) -> Self:
+        """
+        So long after the end of a run.
+
+        Raises:
+            ValueError: it is less than nothing.
+        """
+        return cls(Kind.DELAY, every)
+
+    @classmethod
+    def by_rate(cls, every: dt.timedelta) -> Self:
+        """
+        Once in each such period.
+
+        Raises:
+            ValueError: it is not more than nothing.
+        """
+        return cls(Kind.RATE, every)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """
+    What a job's runs on a node were, as far as the next depends on it.
+
+    `planned_at` is the moment of the grid that the last run stood for; `failures` are those in a row.
+    """
+
+    taken_up_at: float
+    planned_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    failures: int = 0
+
+    def with_run(self, *, planned_at: float, started_at: float, ended_at: float, failed: bool) -> "Past":
+        """The past with one more run."""
+        return replace(
+            self,
+            planned_at=planned_at,
+            started_at=started_at,
+            ended_at=ended_at,
+            failures=self.failures + 1 if failed else 0,
+        )
+
+
+def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | None = None) -> float:
+    """
+    Return when the next run is due, which may be a moment that has passed: then at once.
+
+    The first is due `initial_delay` after the job was taken up, by default as long as its schedule says. One that has
+    failed is never due sooner than its back-off.
+    """
+    every = schedule.every.total_seconds()
+    if past.ended_at is None or past.started_at is None or past.planned_at is None:
+        first = every if initial_delay is None else initial_delay.total_seconds()
+        return past.taken_up_at + first
+    if schedule.kind == Kind.DELAY:
+        due = past.ended_at + every
+    else:
+        soonest = past.started_at + _APART * every
+        due = past.planned_at + every * max(1, math.ceil((soonest - past.planned_at) / every))
+    return max(due, past.ended_at + back_off(past.failures).total_seconds()) if past.failures else due
+
+
+def back_off(failures: int) -> dt.timedelta:
+    """How long a job is left alone after so many failures in a row: nothing after none, 5 minutes at most."""
+    if failures < 1:
+        return dt.timedelta()
+    doublings = min(failures - 1, _MOST_DOUBLINGS)
+    return min(_MOST_BACK_OFF, _FIRST_BACK_OFF * (1 << doublings))
+
+
+def earliest(pasts: Iterable[Past], *, now: float) -> Past:
+    """
+    The past of a share that follows these: what was due first there is due first here.
+
+    Without any the job is taken up `now`. So a share that changes often does not put its job off for ever.
+    """
+    before = list(pasts)
+    if not before:
+        return Past(taken_up_at=now)
+    return min(before, key=lambda past: (past.ended_at is not None, past.ended_at or past.taken_up_at))

@@ -1,0 +1,141 @@
+"""Figures: what only grows (`Count`), what goes up and down (`Level`), how something is spread (`Spread`)."""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate
+from typing import Final
+
+# The values of a figure's labels, in the order of their names.
+Labels = tuple[str, ...]
+
+_NO_LABELS: Final[Labels] = ()
+
+
+class Process(StrEnum):
+    """Who counts, and shows what it counted."""
+
+    MANAGER = "manager"
+    WORKER = "worker"
+    WEB = "web server"
+    JOBS = "runjobs"
+
+
+NODES: Final = frozenset({Process.MANAGER, Process.WORKER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figure:
+    """`name` is as Prometheus has it, with its unit; `labels` are the names of its labels."""
+
+    name: str
+    meaning: str
+    shown_by: frozenset[Process]
+    labels: tuple[str, ...] = ()
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def _check(self, values: Labels) -> None:
+        if len(values) != len(self.labels):
+            raise TypeError(f"{self.name} has the labels {self.labels}, not {len(values)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(_Figure):
+    """What only grows while the process lives. `from_zero` are label values that are shown before anything came."""
+
+    from_zero: tuple[Labels, ...] = ()
+    _amounts: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
+
+    def add(self, amount: float = 1, *values: str) -> None:
+        self._check(values)
+        with self._lock:
+            self._amounts[values] = self._amounts.get(values, 0) + amount
+
+    def read(self) -> Mapping[Labels, float]:
+        """The amounts by label values."""
+        zeros = self.from_zero if self.labels else (_NO_LABELS,)
+        with self._lock:
+            return {**dict.fromkeys(zeros, 0), **self._amounts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level(_Figure):
+    """What goes up and down. It is set, or it follows something that is asked when somebody reads."""
+
+    _amounts: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
+    _followed: dict[Labels, Callable[[], float]] = field(default_factory=dict, repr=False, compare=False)
+
+    def set(self, amount: float, *values: str) -> None:
+        self._check(values)
+        with self._lock:
+            self._amounts[values] = amount
+
+    def change(self, by: float, *values: str) -> None:
+        """Let it rise, or sink, from what it was; at first that is 0."""
+        self._check(values)
+        with self._lock:
+            self._amounts[values] = self._amounts.get(values, 0) + by
+
+    def set_all(self, amounts: Mapping[Labels, float]) -> None:
+        """Replace what was said before: what is not among them is shown no more."""
+        for values in amounts:
+            self._check(values)
+        with self._lock:
+            self._amounts.clear()
+            self._amounts.update(amounts)
+
+    def follow(self, asked: Callable[[], float], *values: str) -> None:
+        """Ask this whenever somebody reads, in the reader's thread."""
+        self._check(values)
+        with self._lock:
+            self._followed[values] = asked
+
+    def read(self) -> Mapping[Labels, float]:
+        """The amounts by label values; none as long as nobody has said any."""
+        with self._lock:
+            amounts, followed = dict(self._amounts), dict(self._followed)
+        return amounts | {values: asked() for values, asked in followed.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How many amounts were at most as high as each bound, the last of which is infinite; and their sum."""
+
+    at_most: Sequence[tuple[float, int]]
+    total: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread(_Figure):
+    """How amounts are spread over ranges, whose upper `bounds` rise."""
+
+    bounds: tuple[float, ...]
+    _counts: dict[Labels, list[int]] = field(default_factory=dict, repr=False, compare=False)
+    _sums: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
+
+    def observe(self, amount: float, *values: str) -> None:
+        self.observe_all((amount,), *values)
+
+    def observe_all(self, amounts: Iterable[float], *values: str) -> None:
+        self._check(values)
+        with self._lock:
+            counts = self._counts.setdefault(values, [0] * (len(self.bounds) + 1))
+            total = self._sums.get(values, 0.0)
+            for amount in amounts:
+                counts[bisect_left(self.bounds, amount)] += 1
+                total += amount
+            self._sums[values] = total
+
+    def read(self) -> Mapping[Labels, Distribution]:
+        """The distributions by label values."""
+        bounds = (*self.bounds, float("inf"))
+        with self._lock:
+            return {
+                values: Distribution(list(zip(bounds, accumulate(counts), strict=True)), self._sums[values])
+                for values, counts in self._counts.items()
+            }
+
+
+Figure = Count | Level | Spread

@@ -1,0 +1,116 @@
+"""Figures as Prometheus reads them: as text, and served at a port of the process that counts them."""
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from nodes.metrics.figures import Count, Figure, Level, Spread
+from nodes.metrics.of_distributed_jobs import figures_of_jobs
+
+_LAST_PORT: Final = 65_535
+
+
+class CannotServe(Exception):
+    """Nobody can listen there."""
+
+
+class FiguresCollector(Collector):
+    """These figures, for a registry of the library: also for that of an application which has one."""
+
+    def __init__(self, figures: Iterable[Figure], *, refresh: Callable[[], None] = lambda: None) -> None:
+        """`refresh` is called before each reading."""
+        self._figures, self._refresh = tuple(figures), refresh
+
+    def collect(self) -> Iterator[Metric]:
+        self._refresh()
+        for figure in (*self._figures, *figures_of_jobs()):
+            yield _family(figure)
+
+
+def registry_of(figures: Iterable[Figure], *, refresh: Callable[[], None] = lambda: None) -> CollectorRegistry:
+    """These figures and those of the process: memory, CPU, files; `refresh` is called before each reading."""
+    registry = CollectorRegistry()
+    registry.register(FiguresCollector(figures, refresh=refresh))
+    ProcessCollector(registry=registry)
+    return registry
+
+
+def render(registry: CollectorRegistry, *, accept: str = "") -> tuple[bytes, str]:
+    """Return the figures as text in the format that the reader would accept, and its content type."""
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+@contextmanager
+def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[None]:
+    """
+    Serve the figures at this port while the block runs, by a thread; nobody listens there when this raises.
+
+    Raises:
+        CannotServe: the port is taken or is none, or the address is not of this machine.
+    """
+    look_at(address, port)
+    try:
+        server, thread = start_http_server(port, addr=address, registry=registry)
+    except OSError as error:
+        raise _refused(address, port, error) from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def look_at(address: str, port: int) -> None:
+    """
+    See that somebody could listen there now.
+
+    Raises:
+        CannotServe: the port is taken or is none, or the address is not of this machine.
+    """
+    if not 1 <= port <= _LAST_PORT:
+        raise CannotServe(f"{port} is no port: write a number from 1 to {_LAST_PORT}, or 0 for no metrics.")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.create_server((address, port), family=family).close()
+    except OSError as error:
+        raise _refused(address, port, error) from error
+
+
+def _refused(address: str, port: int, error: OSError) -> CannotServe:
+    # Of a name that cannot be found the number is of another list; of all others Python's words are longer.
+    number = error.errno or 0
+    why = os.strerror(number) if number > 0 else error.strerror
+    return CannotServe(f"metrics cannot be served at {address}, port {port}: {why}.")
+
+
+def _as_text(bound: float) -> str:
+    return "+Inf" if bound == float("inf") else repr(bound)
+
+
+def _family(figure: Figure) -> Metric:
+    match figure:
+        case Count():
+            counted = CounterMetricFamily(figure.name, figure.meaning, labels=figure.labels)
+            for values, amount in figure.read().items():
+                counted.add_metric(values, amount)
+            return counted
+        case Level():
+            level = GaugeMetricFamily(figure.name, figure.meaning, labels=figure.labels)
+            for values, amount in figure.read().items():
+                level.add_metric(values, amount)
+            return level
+        case Spread():
+            spread = HistogramMetricFamily(figure.name, figure.meaning, labels=figure.labels)
+            for values, distribution in figure.read().items():
+                buckets = [(_as_text(bound), count) for bound, count in distribution.at_most]
+                spread.add_metric(values, buckets, sum_value=distribution.total)
+            return spread

@@ -1,0 +1,79 @@
+"""
+What a database keeps of distributed jobs, whichever store they are shared by: how they do, which are disabled, and wishes.
+
+Rows are written by `nodes.job_book` over plain connections.
+"""
+
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class DistributedJobOnNode(models.Model):
+    """How a distributed job does on one node, in total since that began, as the node said at `seen_at`."""
+
+    pk = models.CompositePrimaryKey("cluster", "job", "node")
+    cluster = models.TextField()
+    job = models.TextField()
+    node = models.TextField()
+    items = ArrayField(models.TextField(), verbose_name=_("items that it has there"))
+    in_hand = models.IntegerField(_("runs in hand"))
+    runs = models.BigIntegerField()
+    failures = models.BigIntegerField()
+    failures_in_a_row = models.IntegerField()
+    last_began_at = models.DateTimeField(null=True)
+    last_seconds = models.FloatField(null=True)
+    last_failure = models.TextField(default="", db_default="")
+    next_at = models.DateTimeField(null=True)
+    problem = models.TextField(_("what is wrong with its pool, or its schedule"), default="", db_default="")
+    refusal = models.TextField(_("why the node, as main, leaves items where they were"), default="", db_default="")
+    seen_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager["DistributedJobOnNode"]] = models.Manager()
+
+    class Meta:
+        ordering = ("cluster", "job", "node")
+        indexes = (models.Index(fields=["seen_at"], name="job_on_node_seen"),)
+
+    def __str__(self) -> str:
+        return f"{self.job} on {self.node}"
+
+
+class DistributedJobSwitch(models.Model):
+    """
+    Whether a distributed job is disabled.
+
+    The job `*` stands for all, whatever they say themselves, and the empty one for those without a switch of their own; no job has
+    such a name.
+    """
+
+    pk = models.CompositePrimaryKey("cluster", "job")
+    cluster = models.TextField()
+    job = models.TextField(blank=True)
+    is_disabled = models.BooleanField()
+    changed_by = models.TextField(default="", db_default="")
+    changed_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager["DistributedJobSwitch"]] = models.Manager()
+
+    class Meta:
+        ordering = ("cluster", "job")
+
+    def __str__(self) -> str:
+        return f"{self.job or 'others'}: {'disabled' if self.is_disabled else 'enabled'}"
+
+
+class DistributedJobWish(models.Model):
+    """That the main of a cluster shares all items out anew, as it was asked for last."""
+
+    cluster = models.TextField(primary_key=True)
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField()
+
+    class Meta:
+        ordering = ("cluster",)
+
+    def __str__(self) -> str:
+        return f"{self.cluster}, {self.asked_at:%Y-%m-%d %H:%M:%S}"

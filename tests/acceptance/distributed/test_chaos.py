@@ -1,0 +1,94 @@
+"""
+Six applications that are cut off, healed, closed, killed and started at random: every item is always done by somebody,
+never by two.
+
+CRAWLCTL_CHAOS_SECONDS says how long; the original's test lasts for 60 s, and looks only for the first of the two.
+"""
+
+import datetime as dt
+import logging
+import os
+import random
+import time
+
+from tests.waiting import wait_until
+
+logger = logging.getLogger(__name__)
+
+SECONDS = float(os.environ.get("CRAWLCTL_CHAOS_SECONDS", "20"))
+POOLS = {
+    "job-1": ["all"],
+    "job-3": ["a", "b", "c"],
+    "job-6": [f"item-{number}" for number in range(6)],
+    "job-16": [f"item-{number}" for number in range(16)],
+}
+EVERYTHING = {(job, item) for job, items in POOLS.items() for item in items}
+NAMES = [f"djm{number}" for number in range(6)]
+
+
+# Long enough that two who have an item at once are seen, and short of what is left of a lease when a run is told to stop.
+TAKES = LINGERS = dt.timedelta(seconds=0.15)
+
+
+def start(fleet, name):
+    jobs = (fleet.job(job, items=items, takes=TAKES, lingers=LINGERS) for job, items in POOLS.items())
+    fleet.start(name, *jobs)
+
+
+def everything_is_done(fleet):
+    """Wait until each item was begun within a second, by somebody who is connected."""
+    wait_until(lambda: fleet.ledger.items(since=time.monotonic() - 1) == EVERYTHING, within=40)
+
+
+def test_whatever_becomes_of_instances_every_item_is_done_and_never_by_two_at_once(fleet):
+    seed = random.randrange(2**32)
+    logger.info("seed %d", seed)
+    chance = random.Random(seed)
+    connected, cut = set(NAMES), set()
+    for name in NAMES:
+        start(fleet, name)
+    everything_is_done(fleet)
+
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        closed = set(NAMES) - connected - cut
+        steps = [
+            *[("cut", name) for name in connected if len(connected) > 1],
+            *[(step, name) for name in connected if len(connected) > 1 for step in ("close", "kill")],
+            *[("heal", name) for name in cut],
+            *[("start", name) for name in closed],
+        ]
+        step, name = chance.choice(sorted(steps))
+        logger.info("%s %s", step, name)
+        if step == "cut":
+            fleet.way_of(name).cut()
+            connected.discard(name)
+            cut.add(name)
+        elif step == "heal":
+            fleet.way_of(name).heal()
+            cut.discard(name)
+            connected.add(name)
+        elif step in {"close", "kill"}:
+            fleet.close(name) if step == "close" else fleet.kill(name)
+            connected.discard(name)
+        else:
+            start(fleet, name)
+            connected.add(name)
+        everything_is_done(fleet)
+        assert fleet.conflicts() == []
+
+
+def test_instances_that_are_started_again_one_by_one_and_two_by_two_leave_no_item_undone(fleet):
+    for name in NAMES[:4]:
+        start(fleet, name)
+    everything_is_done(fleet)
+
+    for group in ([NAMES[0]], [NAMES[1]], NAMES[2:4], NAMES[0:2]):
+        for name in group:
+            fleet.close(name)
+        everything_is_done(fleet)
+        for name in group:
+            start(fleet, name)
+        everything_is_done(fleet)
+
+    assert fleet.conflicts() == []

@@ -1,0 +1,221 @@
+"""Instances that lose their line or die: nobody else has what they have in hand, and what they had is done by others."""
+
+import datetime as dt
+import time
+
+import pytest
+
+from nodes.coordination.port import Refused, Unreachable
+from nodes.distributed import DistributedJobManager, Tuning, thread_per_item
+from tests.acceptance.distributed.test_sharing import TEN, settles
+from tests.fleet import TIMEOUT
+from tests.waiting import wait_until
+
+HOUR = dt.timedelta(hours=1)
+SECOND = dt.timedelta(seconds=1)
+
+
+def share_of(fleet, name):
+    return {item for run in fleet.ledger.of(node=name) for item in run.items}
+
+
+def test_an_item_is_in_one_hand_whatever_becomes_of_the_line_of_who_has_it(fleet):
+    for name in ("djm1", "djm2"):
+        fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+
+    fleet.way_of("djm1").cut()
+    settles(fleet, "reports", TEN, on={"djm2"})
+    fleet.way_of("djm1").heal()
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    fleet.close("djm1")
+    settles(fleet, "reports", TEN, on={"djm2"})
+
+    assert fleet.conflicts() == []
+
+
+def test_a_run_in_hand_goes_on_without_a_line_within_its_lease_and_is_told_to_stop_before_its_end(fleet):
+    job = fleet.job("mails", takes=HOUR)
+    fleet.start("djm1", job)
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+    cut_at = time.monotonic()
+    fleet.way_of("djm1").cut()
+    fleet.start("djm2", fleet.job("mails"))
+    wait_until(lambda: job.told_to_stop_at)
+    wait_until(lambda: fleet.ledger.of("mails", node="djm2"))
+
+    (told_at,) = job.told_to_stop_at
+    # Half a lease is left when it is cut at the worst moment, and a sixth when it is told.
+    assert told_at - cut_at > TIMEOUT.total_seconds() / 4
+    assert told_at - cut_at < TIMEOUT.total_seconds()
+    assert fleet.ledger.of("mails", node="djm2")[0].began_at > told_at
+    assert fleet.conflicts() == []
+
+
+def test_a_short_run_ends_by_itself_without_a_line_and_none_begins(fleet):
+    job = fleet.job("mails", takes=SECOND / 2)
+    instance = fleet.start("djm1", job)
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+    fleet.way_of("djm1").cut()
+    wait_until(lambda: not instance.status().is_member)
+
+    since = time.monotonic()
+    wait_until(lambda: time.monotonic() > since + 1.5)
+    assert fleet.ledger.of("mails", since=since) == []
+    assert instance.status().jobs["mails"].runs.in_hand == 0
+    assert job.told_to_stop_at == []
+
+
+def test_a_line_that_is_cut_for_a_moment_disturbs_no_run(fleet):
+    job = fleet.job("mails", takes=HOUR)
+    fleet.start("djm1", job)
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+    fleet.way_of("djm1").cut()
+    cut_at = time.monotonic()
+    wait_until(lambda: time.monotonic() > cut_at + TIMEOUT.total_seconds() / 5)
+    fleet.way_of("djm1").heal()
+
+    healed_at = time.monotonic()
+    wait_until(lambda: time.monotonic() > healed_at + 1.5 * TIMEOUT.total_seconds())
+    assert job.told_to_stop_at == []
+    assert len(fleet.ledger.of("mails")) == 1
+
+
+def test_what_one_had_whose_line_is_cut_is_shared_by_the_others(fleet):
+    for name in ("djm1", "djm2", "djm3"):
+        fleet.start(name, fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
+
+    fleet.way_of("djm3").cut()
+
+    assert sorted(map(len, settles(fleet, "reports", TEN, on={"djm1", "djm2"}).values())) == [5, 5]
+    assert fleet.conflicts() == []
+
+
+def test_a_new_instance_takes_over_from_one_that_was_cut_off_and_then_killed(fleet):
+    fleet.start("djm1", fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1"})
+    fleet.way_of("djm1").cut(refuses=True)
+    fleet.way_of("djm1").kill()
+    fleet.kill("djm1")
+
+    fleet.start("djm2", fleet.job("reports", items=TEN))
+
+    assert settles(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
+    assert fleet.conflicts() == []
+
+
+def test_what_one_had_in_hand_who_is_killed_waits_for_the_end_of_its_lease_and_is_done_by_another(fleet):
+    fleet.start("djm1", fleet.job("mails", takes=HOUR))
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+    killed_at = time.monotonic()
+    fleet.kill("djm1")
+    fleet.start("djm2", fleet.job("mails"))
+    wait_until(lambda: fleet.ledger.of("mails", node="djm2"))
+
+    (died,) = fleet.ledger.of("mails", node="djm1")
+    assert died.has_died
+    # Half a lease is left when it dies at the worst moment.
+    assert fleet.ledger.of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
+
+
+def test_who_was_frozen_and_wakes_does_nothing_to_what_is_anothers_and_has_a_share_again(fleet):
+    job = fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2)
+    frozen = fleet.start("djm1", job)
+    fleet.start("djm2", fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+
+    frozen.freeze()
+    settles(fleet, "reports", TEN, on={"djm2"})
+    frozen.thaw()
+
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    assert fleet.conflicts() == []
+
+
+def test_a_store_that_is_restarted_stops_nobody_for_good(fleet):
+    for name in ("djm1", "djm2"):
+        fleet.start(name, fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+
+    fleet.bench.restart()
+
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    assert fleet.conflicts() == []
+
+
+def test_a_main_that_is_cut_off_is_followed_by_another(fleet):
+    for name in ("djm1", "djm2"):
+        fleet.start(name, fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    (main,) = (name for name, instance in fleet.instances.items() if instance.status().office)
+    (other,) = fleet.instances.keys() - {main}
+
+    fleet.way_of(main).cut()
+
+    wait_until(lambda: fleet.instances[other].status().office is not None)
+    assert fleet.instances[main].status().office is None
+    settles(fleet, "reports", TEN, on={other})
+
+
+# --- A store that cannot be reached, or will not have us -----------------------------------------
+
+
+def test_a_store_that_does_not_answer_at_the_start_is_tried_for_a_while_with_a_line_for_each_try(fleet, caplog):
+    fleet.way_of("a").cut(refuses=True)
+
+    with pytest.raises(Unreachable):
+        fleet.start("a", fleet.job("mails"), tuning=Tuning(start_within=5 * SECOND))
+
+    assert caplog.text.count("node a cannot begin yet") >= 1
+    fleet.close("a")
+
+
+def test_a_store_that_answers_late_is_waited_for(fleet):
+    fleet.way_of("a").cut()
+    healing = fleet.later(1.0, fleet.way_of("a").heal)
+
+    fleet.start("a", fleet.job("mails"))
+
+    healing.join()
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+
+def test_a_path_that_something_else_uses_is_refused(zookeeper):
+    hosts = f"127.0.0.1:{zookeeper.port}"
+
+    with pytest.raises(Refused, match="/zookeeper in ZooKeeper is in use by something else"):
+        DistributedJobManager.on_zookeeper(hosts, "/zookeeper", "a", [], timeout=TIMEOUT).start()
+
+
+@pytest.mark.parametrize("path", ["", "mine", "jobs/mine", "/jobs/", "/jobs//mine", "/jobs/../mine"])
+def test_a_path_that_is_none_is_refused(path):
+    with pytest.raises(ValueError, match="is no path of ZooKeeper: it must be like /jobs/mine"):
+        DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
+
+
+def test_a_manager_that_is_started_twice_says_so_and_works_on(zookeeper):
+    hosts = f"127.0.0.1:{zookeeper.port}"
+
+    with DistributedJobManager.on_zookeeper(hosts, "/jobs/once", "a", [], timeout=TIMEOUT) as manager:
+        with pytest.raises(RuntimeError, match="the manager of node a was started already: it works once"):
+            manager.start()
+        assert manager.status().is_member
+
+    with pytest.raises(RuntimeError, match="the manager of node a was closed already"):
+        manager.start()
+
+
+def test_what_credentials_guard_is_refused_to_others(zookeeper):
+    hosts, path = f"127.0.0.1:{zookeeper.port}", "/guarded/jobs"
+    stranger = DistributedJobManager.on_zookeeper(hosts, path, "b", [], timeout=TIMEOUT, credentials="bob:guess")
+
+    with (
+        DistributedJobManager.on_zookeeper(hosts, path, "a", [], timeout=TIMEOUT, credentials="ann:secret"),
+        pytest.raises(Refused, match="look at the credentials"),
+    ):
+        stranger.start()

@@ -1,0 +1,335 @@
+"""What one job does on one instance: pools, schedules, failures, threads, switches."""
+
+import datetime as dt
+import itertools
+import logging
+import time
+
+import pytest
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.names import BadName
+from nodes.distributed import JobState, Schedule, Switches, Tuning, UnknownJob, one_thread, state_of, thread_per_item
+from tests.behaviour import always, at_first, half
+from tests.fleet import OFTEN
+from tests.waiting import wait_until
+
+SECOND = dt.timedelta(seconds=1)
+HOUR = dt.timedelta(hours=1)
+
+
+def lasts(seconds):
+    """Wait for so long: for what must not happen meanwhile."""
+    until = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() > until)
+
+
+# --- What a manager refuses, and says ------------------------------------------------------------
+
+
+def test_an_id_that_cannot_be_is_refused_before_anything_starts(fleet):
+    with pytest.raises(BadName, match="of 1 to 120 characters"):
+        fleet.start("a", fleet.job("a job"))
+
+    assert fleet.watcher().look().members == {}
+
+
+def test_two_jobs_of_one_id_are_refused(fleet):
+    with pytest.raises(ValueError, match="two jobs have the same id 'mails'"):
+        fleet.start("a", fleet.job("mails"), fleet.job("mails"))
+
+
+def test_a_lease_that_would_outlive_its_node_is_refused(fleet):
+    with pytest.raises(ValueError, match="the lease of 60 s is longer than 3 s"):
+        fleet.start("a", fleet.job("mails"), tuning=Tuning(lease=60 * SECOND))
+
+
+def test_an_instance_without_jobs_warns_and_can_be_main(fleet, caplog):
+    with caplog.at_level(logging.WARNING):
+        instance = fleet.start("a")
+
+    assert "node a has no distributed jobs" in caplog.text
+    wait_until(lambda: instance.status().office is not None)
+
+
+def test_start_and_end_are_logged(fleet, caplog):
+    with caplog.at_level(logging.INFO):
+        fleet.start("a", fleet.job("mails"))
+        fleet.close("a")
+
+    said = [line.message for line in caplog.records if line.name == "nodes.distributed.manager"]
+    assert said == [
+        "starting the distributed jobs of node a",
+        "the distributed jobs of node a are started: mails",
+        "closing the distributed jobs of node a",
+        "the distributed jobs of node a are closed",
+    ]
+
+
+# --- Pools ---------------------------------------------------------------------------------------
+
+
+def test_a_job_whose_pool_is_empty_never_runs_and_nothing_is_wrong_with_that(fleet, caplog):
+    with caplog.at_level(logging.WARNING):
+        fleet.start("a", fleet.job("empty", items=()), fleet.job("mails"))
+        wait_until(lambda: len(fleet.ledger.of("mails")) > 10)
+
+    assert fleet.ledger.of("empty") == []
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        (OSError("no route to the list"), "OSError: no route to the list"),
+        (["north", "../south"], "the item of job reports '../south' cannot be"),
+        ("north", "a pool is a set of names, and not the text 'north'"),
+    ],
+)
+def test_a_job_whose_pool_cannot_be_asked_for_stops_and_says_why(fleet, caplog, items, words):
+    job = fleet.job("reports", items=["north"], check=OFTEN)
+    instance = fleet.start("a", job)
+    wait_until(lambda: fleet.ledger.of("reports"))
+
+    job.items = items
+
+    wait_until(lambda: not instance.status().jobs["reports"].runs.items)
+    assert words in instance.status().jobs["reports"].problem
+    assert "failed to access the work pool of job reports" in caplog.text
+    stopped_at = time.monotonic()
+    lasts(0.5)
+    assert fleet.ledger.of("reports", since=stopped_at) == []
+
+    job.items = ["north"]
+    wait_until(lambda: fleet.ledger.of("reports", since=stopped_at))
+    assert instance.status().jobs["reports"].problem == ""
+
+
+def test_a_pool_is_kept_for_a_while_where_that_is_set(fleet):
+    job = fleet.job("reports", items=["north"], check=OFTEN)
+    tuning = Tuning(keep_failed_pool=HOUR)
+    instance = fleet.start("a", job, tuning=tuning)
+    wait_until(lambda: fleet.ledger.of("reports"))
+
+    job.items = OSError("no route to the list")
+
+    wait_until(lambda: "no route" in instance.status().jobs["reports"].problem)
+    failed_at = time.monotonic()
+    wait_until(lambda: len(fleet.ledger.of("reports", since=failed_at)) > 3)
+
+    instance.tuning = Tuning(keep_failed_pool=SECOND / 10)
+    wait_until(lambda: not instance.status().jobs["reports"].runs.items)
+
+
+def test_items_that_change_are_done_from_the_next_run_on(fleet):
+    job = fleet.job("reports", items=["item-1"], check=OFTEN)
+    fleet.start("a", job)
+    wait_until(lambda: ("reports", "item-1") in fleet.ledger.items())
+
+    job.items = ["item-2"]
+
+    wait_until(lambda: ("reports", "item-2") in fleet.ledger.items(), within=10)
+    changed_at = time.monotonic()
+    wait_until(lambda: len(fleet.ledger.of("reports", since=changed_at)) > 3)
+    assert fleet.ledger.items(since=changed_at) == {("reports", "item-2")}
+
+
+def test_a_pool_that_is_never_to_be_checked_is_asked_for_once(fleet):
+    job = fleet.job("reports", items=["item-1"])
+    fleet.start("a", job)
+    job.items = ["item-2"]
+
+    wait_until(lambda: len(fleet.ledger.of("reports")) > 10)
+
+    assert fleet.ledger.items() == {("reports", "item-1")}
+
+
+def test_a_new_pool_appears_in_the_cluster(fleet):
+    fleet.start("a", fleet.job("reports", items=["north", "south"]))
+
+    assert fleet.watcher().look().pools == {"reports": {"north", "south"}}
+
+
+# --- Schedules -----------------------------------------------------------------------------------
+
+
+def starts(fleet, job, count):
+    wait_until(lambda: len(fleet.ledger.of(job)) >= count)
+    return [run.began_at for run in fleet.ledger.of(job)]
+
+
+@pytest.mark.parametrize("schedule", [Schedule.by_delay(OFTEN), Schedule.by_rate(OFTEN)], ids=["delay", "rate"])
+def test_a_job_runs_as_often_as_its_schedule_says(fleet, schedule):
+    fleet.start("a", fleet.job("mails", every=schedule))
+
+    began = starts(fleet, "mails", 31)
+
+    gaps = sorted(later - earlier for earlier, later in itertools.pairwise(began))
+    # The middle one: others may have had to wait for a machine that is busy.
+    assert 0.08 <= gaps[len(gaps) // 2] <= 0.16
+    assert gaps[0] >= 0.04
+
+
+@pytest.mark.parametrize("first", [None, HOUR], ids=["by the schedule", "of its own"])
+def test_a_schedule_that_changes_counts_at_once(fleet, first):
+    job = fleet.job("mails", every=HOUR, first=first)
+    instance = fleet.start("a", job)
+    wait_until(lambda: instance.status().jobs["mails"].runs.next_at is not None)
+    lasts(1)
+    assert fleet.ledger.of("mails") == []
+
+    job.every = Schedule.by_delay(SECOND)
+    if first is not None:
+        job.first = SECOND
+
+    wait_until(lambda: fleet.ledger.of("mails"), within=10)
+
+
+def test_a_job_that_says_what_is_no_time_is_asked_again_and_runs_when_it_says_one(fleet, caplog):
+    job = fleet.job("mails", first="soon")
+    instance = fleet.start("a", job)
+    wait_until(lambda: "job mails cannot say when it wants to run" in caplog.text)
+    assert fleet.ledger.of("mails") == []
+    assert "cannot say when it wants to run: AttributeError" in instance.status().jobs["mails"].problem
+
+    job.first = dt.timedelta()
+
+    wait_until(lambda: fleet.ledger.of("mails"))
+    assert instance.status().jobs["mails"].problem == ""
+
+
+def test_a_job_that_failed_runs_again(fleet, caplog):
+    instance = fleet.start("a", fleet.job("mails", fails=at_first))
+
+    wait_until(lambda: len(fleet.ledger.of("mails")) > 10)
+
+    runs = instance.status().jobs["mails"].runs
+    assert (runs.failures, runs.failures_in_a_row) == (1, 0)
+    assert runs.last_failure == "RuntimeError: the mails are not there"
+    assert "job mails failed; it will run again" in caplog.text
+
+
+def test_a_job_that_fails_again_and_again_is_left_alone_for_longer(fleet):
+    instance = fleet.start("a", fleet.job("mails", fails=always))
+
+    first, second, third = starts(fleet, "mails", 3)[:3]
+
+    assert second - first >= 1
+    assert third - second >= 2
+    assert instance.status().jobs["mails"].runs.failures_in_a_row >= 2
+
+
+# --- Threads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "running", "sizes"),
+    [(3, one_thread, {3}), (3, thread_per_item, {1}), (10, half, {2}), (11, half, {2, 3})],
+    ids=["one thread", "a thread per item", "half as many", "not divisible"],
+)
+def test_items_go_to_threads_as_the_running_strategy_says(fleet, count, running, sizes):
+    items = [f"item-{number}" for number in range(count)]
+    fleet.start("a", fleet.job("reports", items=items, running=running))
+
+    wait_until(lambda: len(fleet.ledger.items()) == count and len(fleet.ledger.of()) > 20)
+
+    assert {len(run.items) for run in fleet.ledger.of()} == sizes
+    assert fleet.conflicts() == []
+
+
+def test_threads_of_one_job_run_side_by_side(fleet):
+    items = ["a", "b", "c"]
+    instance = fleet.start("a", fleet.job("reports", items=items, running=thread_per_item, takes=HOUR))
+
+    wait_until(lambda: instance.status().jobs["reports"].runs.in_hand == 3)
+
+
+# --- Switches ------------------------------------------------------------------------------------
+
+
+def test_switches_stop_and_start_jobs_while_they_run(fleet):
+    mails, reports = fleet.job("mails", takes=HOUR), fleet.job("reports")
+    instance = fleet.start("a", mails, reports)
+    wait_until(lambda: fleet.ledger.of("mails") and fleet.ledger.of("reports"))
+
+    disabled_at = time.monotonic()
+    instance.switches = Switches(all_disabled=True, disabled={"reports": False})
+    wait_until(lambda: mails.told_to_stop_at)
+    assert mails.told_to_stop_at[0] - disabled_at < 1
+    wait_until(lambda: not instance.status().jobs["reports"].runs.items)
+
+    enabled_at = time.monotonic()
+    instance.switches = Switches(disabled={"mails": True})
+    wait_until(lambda: len(fleet.ledger.of("reports", since=enabled_at)) > 3)
+    assert fleet.ledger.of("mails", since=enabled_at) == []
+
+    instance.switches = Switches(disabled_by_default=True, disabled={"mails": False})
+    wait_until(lambda: fleet.ledger.of("mails", since=enabled_at))
+
+
+def test_a_job_that_is_disabled_goes_to_nobody(fleet):
+    fleet.start("a", fleet.job("mails"), fleet.job("reports"), switches=Switches(disabled={"mails": True}))
+
+    wait_until(lambda: fleet.ledger.of("reports"))
+
+    assert set(fleet.watcher().look().shares) == {WorkItem("reports", "singleton")}
+
+
+# --- Whether a job runs --------------------------------------------------------------------------
+
+
+def test_a_job_is_running_while_somebody_has_an_item_of_it_in_hand(fleet):
+    job = fleet.job("mails", takes=HOUR)
+    fleet.start("a", job)
+    watcher = fleet.watcher()
+    wait_until(lambda: state_of(watcher, "mails") == JobState.RUNNING)
+
+    fleet.close("a")
+
+    assert state_of(watcher, "mails") == JobState.STOPPED
+    with pytest.raises(UnknownJob, match="there is no distributed job 'letters' in this cluster; there are: mails"):
+        state_of(watcher, "letters")
+
+
+def test_what_a_run_has_in_hand_is_locked_by_its_node(fleet):
+    fleet.start("a", fleet.job("mails", takes=HOUR))
+    watcher = fleet.watcher()
+
+    (lock,) = wait_until(watcher.locks)
+
+    assert (lock.item, lock.holder) == (WorkItem("mails", "singleton"), "a")
+    assert lock.since is not None
+    # It is prolonged, for as long as the run lasts.
+    lasts(4)
+    assert watcher.lock_of(lock.item).since == lock.since
+    assert not watcher.lock_of(lock.item).has_expired
+    assert len(fleet.ledger.of("mails")) == 1
+
+
+# --- The end -------------------------------------------------------------------------------------
+
+
+def test_who_closes_waits_for_runs_that_end_and_leaves_their_items_free(fleet):
+    instance = fleet.start("a", fleet.job("mails", takes=HOUR))
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+    assert instance.close()
+
+    (run,) = fleet.ledger.of("mails")
+    assert run.ended_at is not None
+    assert fleet.watcher().locks() == ()
+    assert fleet.watcher().look().members == {}
+
+
+def test_what_a_run_that_does_not_end_has_in_hand_stays_locked(fleet):
+    job = fleet.job("mails", takes=HOUR, heeds=False)
+    instance = fleet.start("a", job, tuning=Tuning(stop_within=SECOND / 2))
+    watcher = fleet.watcher()
+    wait_until(watcher.locks)
+
+    closed_at = time.monotonic()
+    assert not instance.close()
+
+    assert time.monotonic() - closed_at < 3
+    (lock,) = watcher.locks()
+    assert not lock.has_expired

@@ -1,0 +1,140 @@
+"""
+Processes that are cut off, frozen, killed, stopped and started at random: every item is always done by some of them, never by two.
+
+As the original's chaos, and with what threads of one process cannot suffer. CRAWLCTL_CHAOS_SECONDS says how long.
+"""
+
+import logging
+import os
+import random
+import signal
+import time
+from functools import partial
+
+import pytest
+
+from tests.acceptance.distributed.conftest import TIMEOUT
+from tests.distributed_jobs import ITEMS, conflicts_in, entries_of
+
+logger = logging.getLogger(__name__)
+
+SECONDS = float(os.environ.get("CRAWLCTL_CHAOS_SECONDS", "12"))
+NAMES = [f"djm{number}" for number in range(6)]
+PATIENCE = 60.0
+
+
+class Instance:
+    """A `manage.py runjobs` of a name, with a line of its own to the store."""
+
+    def __init__(self, name, line, start):
+        self.name, self.line = name, line
+        self._start = start
+        self.process = None
+        self.wakes_at = None
+        self.is_cut = False
+
+    @property
+    def is_there(self):
+        return self.process is not None and not self.process.has_ended
+
+    @property
+    def is_well(self):
+        return self.is_there and not self.is_cut and self.wakes_at is None
+
+    def start(self):
+        self.process = self._start()
+
+    def end(self, number):
+        self.process.send(number)
+        # In good order once it has begun; a process that is only starting just ends.
+        assert self.process.wait() in ({0, -number} if number == signal.SIGTERM else {-number}), self.process.err[
+            -3000:
+        ]
+        self.process = None
+
+    def tend(self):
+        """Wake it when it is time; and start it again if it gave up because its line was cut while it started."""
+        if self.wakes_at is not None and time.monotonic() > self.wakes_at:
+            self.thaw()
+        if self.process is not None and self.process.has_ended and not self.is_cut:
+            self.start()
+
+    def freeze(self, seconds):
+        self.process.send(signal.SIGSTOP)
+        self.wakes_at = time.monotonic() + seconds
+
+    def thaw(self):
+        if self.wakes_at is not None:
+            self.wakes_at = None
+            self.process.send(signal.SIGCONT)
+
+    def cut(self):
+        self.is_cut = True
+        self.line.cut()
+
+    def heal(self):
+        self.is_cut = False
+        self.line.heal()
+
+
+@pytest.fixture
+def instances(store, start_jobs, machine):
+    """Six of one cluster, none of them started."""
+    made = []
+    for name in NAMES:
+        line = store.line()
+        made.append(Instance(name, line, partial(start_jobs, "--node", name, **store.said(line))))
+    yield made
+    for instance in made:
+        instance.thaw()
+        instance.heal()
+    machine.clean_up()
+    for instance in made:
+        instance.line.__exit__()
+
+
+def everything_is_done(instances, diary):
+    """Wait until within a moment each item was begun by one that is well, and by no other."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        since = time.monotonic()
+        while time.monotonic() < since + 2:
+            time.sleep(0.05)
+            for instance in instances:
+                instance.tend()
+            if {entry.item for entry in entries_of(diary, since=since) if entry.what == "begin"} == set(ITEMS):
+                return
+        said = "\n".join(one.process.err[-800:] for one in instances if one.is_there)
+        assert time.monotonic() < deadline, f"an item is not done:\n{said}"
+
+
+def steps_of(instances, chance):
+    """What may befall whom: one stays well."""
+    well = [one for one in instances if one.is_well]
+    for one in instances:
+        if one.is_cut:
+            yield "heal", one.heal
+        elif not one.is_there:
+            yield "start", one.start
+        elif one.is_well and len(well) > 1:
+            yield "cut", one.cut
+            yield "kill", partial(one.end, signal.SIGKILL)
+            yield "stop", partial(one.end, signal.SIGTERM)
+            yield "freeze", partial(one.freeze, chance.uniform(0.3, 2) * TIMEOUT)
+
+
+def test_whatever_becomes_of_processes_every_item_is_done_and_never_by_two_at_once(instances, diary):
+    seed = int(os.environ.get("CRAWLCTL_CHAOS_SEED", random.randrange(2**32)))
+    chance = random.Random(seed)
+    for instance in instances[:4]:
+        instance.start()
+    everything_is_done(instances, diary)
+
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        what, befall = chance.choice(list(steps_of(instances, chance)))
+        logger.info("seed %d: %s", seed, what)
+        befall()
+        everything_is_done(instances, diary)
+
+    assert conflicts_in(diary) == []

@@ -1,0 +1,128 @@
+"""`manage.py runjobs`: distributed jobs in processes of their own."""
+
+import signal
+import time
+
+import pytest
+
+from tests.distributed_jobs import ITEMS, conflicts_in, entries_of
+
+
+@pytest.fixture
+def start(start_jobs, store):
+    """Starts a process in the store."""
+
+    def start(*arguments, **facts):
+        return start_jobs(*arguments, **{**store.said(), **facts})
+
+    return start
+
+
+def wait_for(condition, *, of):
+    deadline = time.monotonic() + 60
+    while not condition():
+        ended = [process for process in of if process.has_ended]
+        assert not ended, ended[0].err[-3000:]
+        assert time.monotonic() < deadline, "\n".join(process.err[-1500:] for process in of)
+        time.sleep(0.05)
+
+
+def do_all(diary, *processes):
+    """Wait until just these have done all items since now, each some of its own."""
+
+    def shared():
+        since = time.monotonic()
+        deadline = since + 2
+        while time.monotonic() < deadline:
+            entries = entries_of(diary, since=since)
+            if {entry.item for entry in entries} == set(ITEMS):
+                return {entry.pid for entry in entries} == {process.pid for process in processes}
+            time.sleep(0.05)
+        return False
+
+    wait_for(shared, of=processes)
+
+
+def test_processes_share_the_items_and_who_is_left_does_all_of_them(start, diary):
+    one, other = start(), start()
+    do_all(diary, one, other)
+
+    one.kill()
+    do_all(diary, other)
+
+    other.send(signal.SIGTERM)
+    assert other.wait() == 0
+    assert "are closed" in other.err
+    assert conflicts_in(diary) == []
+
+
+def test_managers_do_distributed_jobs_too_where_they_are_told(start, machine, diary):
+    one, other = (start("--jobs", command="runmanager") for _ in range(2))
+    do_all(diary, one, other)
+    ours = "SELECT job FROM nodes_distributedjobonnode WHERE starts_with(job, 'crawlctl.')"
+    wait_for(lambda: machine.database.rows(ours), of=[one, other])
+
+    one.send(signal.SIGTERM)
+    assert one.wait() == 0
+    do_all(diary, other)
+    assert conflicts_in(diary) == []
+
+
+def test_what_runs_is_in_the_book_and_a_switch_there_stops_it_everywhere(start, machine, diary):
+    one, other = (start("--cluster", "ours") for _ in range(2))
+    do_all(diary, one, other)
+
+    def noted():
+        query = "SELECT items FROM nodes_distributedjobonnode WHERE (cluster, job) = ('ours', 'diary') AND runs > 0"
+        rows = machine.database.rows(query)
+        return sorted(item for (items,) in rows for item in items) == sorted(ITEMS)
+
+    wait_for(noted, of=[one, other])
+    machine.database.rows(
+        "INSERT INTO nodes_distributedjobswitch VALUES ('ours', 'diary', true, 'ann', now()) RETURNING job"
+    )
+
+    def is_quiet():
+        return not entries_of(diary, since=time.monotonic() - 1)
+
+    wait_for(is_quiet, of=[one, other])
+    machine.database.rows("UPDATE nodes_distributedjobswitch SET is_disabled = false RETURNING job")
+    do_all(diary, one, other)
+    assert conflicts_in(diary) == []
+
+
+@pytest.mark.parametrize("store", ["ZOOKEEPER"], indirect=True)
+def test_a_store_that_cannot_be_reached_is_tried_and_then_given_up_with_1(start):
+    process = start("--start-within", 5, CRAWLCTL_ZOOKEEPER="127.0.0.1:1")
+
+    assert process.wait() == 1
+    assert "cannot begin yet: ZooKeeper at 127.0.0.1:1 did not answer" in process.err
+    assert "The distributed jobs end: ZooKeeper at 127.0.0.1:1 did not answer" in process.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "jobs", "words"),
+    [
+        ((), "tests.distributed_jobs:Nothing", "the distributed job tests.distributed_jobs:Nothing cannot be loaded"),
+        (
+            (),
+            "tests.distributed_jobs",
+            "'tests.distributed_jobs' names no distributed job: it must be like package.module:OBJECT",
+        ),
+        ((), "tests.distributed_jobs:ITEMS", "is a str, and no DistributedJob"),
+        (("--strategy", "best"), "tests.distributed_jobs:Diary", "there is no strategy 'best'"),
+        (("--node", "a/b"), "tests.distributed_jobs:Diary", "the node 'a/b' cannot be"),
+        (
+            ("--stop-within", "0"),
+            "tests.distributed_jobs:Diary",
+            "--stop-within is 0: write a number of seconds, more than 0",
+        ),
+    ],
+    ids=["no such job", "no object", "no job", "no such strategy", "bad node", "no time"],
+)
+def test_what_cannot_be_meant_ends_with_2_and_says_what_could_be(start, arguments, jobs, words):
+    process = start(*arguments, jobs=jobs)
+
+    assert process.wait() == 2
+    assert words in process.err
+    assert "Traceback" not in process.err

@@ -1,0 +1,234 @@
+"""How instances share the items of their jobs, and what they do when instances come and go and pools change."""
+
+import datetime as dt
+import time
+
+from nodes.distributed import Schedule, Tuning, thread_per_item
+from tests.behaviour import AllToOne, SpreadUntilBroken
+from tests.fleet import OFTEN
+from tests.waiting import wait_until
+
+SECOND = dt.timedelta(seconds=1)
+TEN = [f"item-{number}" for number in range(10)]
+
+
+def of_jobs(**pools):
+    """The items of all jobs, as the ledger has them."""
+    return {(job, item) for job, items in pools.items() for item in items}
+
+
+def covers(fleet, job, items, *, on, since):
+    """Whether just these instances have begun all the items since, each its own."""
+    shares = fleet.ledger.shares(job, since=since)
+    return set(shares) == set(on) and set().union(*shares.values()) == set(items)
+
+
+def settles(fleet, job, items, *, on):
+    """Return by node the items of a while in which just these instances did all the items."""
+
+    def shares():
+        since = time.monotonic()
+        wait_until(lambda: {item for _job, item in fleet.ledger.items(job, since=since)} >= set(items))
+        found = fleet.ledger.shares(job, since=since)
+        disjoint = sum(map(len, found.values())) == len(items)
+        return found if disjoint and set(found) == set(on) else None
+
+    return wait_until(shares)
+
+
+# --- Shares --------------------------------------------------------------------------------------
+
+
+def test_a_strategy_of_ones_own_decides_who_does_what(fleet):
+    for name in ("c", "b", "a"):
+        fleet.start(name, fleet.job("reports", items=TEN), strategy=AllToOne("b"))
+
+    assert settles(fleet, "reports", TEN, on={"b"}) == {"b": set(TEN)}
+
+
+def test_a_strategy_that_loses_items_is_refused_and_everybody_goes_on_with_what_he_has(fleet, caplog):
+    instance = fleet.start("a", fleet.job("reports", items=TEN), strategy=SpreadUntilBroken())
+    settles(fleet, "reports", TEN, on={"a"})
+    instance.strategy.is_broken = True
+
+    fleet.start("b", fleet.job("reports", items=TEN), strategy=SpreadUntilBroken(is_broken=True))
+
+    wait_until(lambda: "reports/item-0" in instance.status().refusal)
+    assert "items stay where they were: the strategy placed reports/item-0" in caplog.text
+    assert settles(fleet, "reports", TEN, on={"a"})
+
+    for one in fleet.instances.values():
+        one.strategy.is_broken = False
+    assert settles(fleet, "reports", TEN, on={"a", "b"})
+    assert instance.status().refusal == ""
+
+
+def test_items_of_a_job_go_only_where_it_can_be_done_and_to_one_instance_each(fleet):
+    pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
+    for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 3))):
+        fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
+
+    wait_until(lambda: fleet.ledger.items() == of_jobs(**pools))
+    shares = wait_until(lambda: len(found := fleet.watcher().look().shares) == 9 and found)
+
+    assert {item.job for item, node in shares.items() if node != "w2"} == {"job-1", "job-3"}
+    assert {run.node for run in fleet.ledger.of("job-2")} == {"w2"}
+    assert fleet.conflicts() == []
+
+
+def test_a_job_of_a_single_item_runs_on_one_instance(fleet):
+    for name in ("a", "b", "c"):
+        fleet.start(name, fleet.job("mails"))
+
+    shares = settles(fleet, "mails", ["singleton"], on=wait_until(lambda: set(fleet.watcher().look().shares.values())))
+
+    assert len(shares) == 1
+    assert fleet.conflicts() == []
+
+
+def test_items_are_shared_out_anew_where_that_is_asked_for(fleet):
+    for name in ("a", "b"):
+        fleet.start(name, fleet.job("reports", items=TEN), strategy=AllToOne("a"))
+    settles(fleet, "reports", TEN, on={"a"})
+
+    for instance in fleet.instances.values():
+        instance.strategy.preferred = "b"
+        instance.rebalance()
+
+    assert settles(fleet, "reports", TEN, on={"b"})
+
+
+# --- Instances come and go -----------------------------------------------------------------------
+
+
+def test_who_comes_gets_a_share(fleet):
+    fleet.start("djm1", fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1"})
+
+    fleet.start("djm2", fleet.job("reports", items=TEN))
+
+    shares = settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    assert sorted(map(len, shares.values())) == [5, 5]
+    assert fleet.conflicts() == []
+
+
+def test_what_one_had_who_closes_goes_to_others_that_can_do_it(fleet):
+    pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
+    for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 2, 3))):
+        fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
+    wait_until(lambda: fleet.ledger.items() == of_jobs(**pools))
+
+    fleet.close("w3")
+
+    closed_at = time.monotonic()
+    wait_until(lambda: fleet.ledger.items(since=closed_at) == of_jobs(**pools))
+    assert {run.node for run in fleet.ledger.of("job-2", since=closed_at)} == {"w2"}
+    assert {run.node for run in fleet.ledger.of(since=closed_at)} == {"w1", "w2"}
+    assert fleet.conflicts() == []
+
+
+def test_of_two_the_one_that_is_left_does_everything(fleet):
+    for name in ("djm1", "djm2"):
+        fleet.start(name, fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+
+    fleet.close("djm1")
+
+    assert settles(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
+
+
+def test_of_three_the_two_that_are_left_share_everything(fleet):
+    for name in ("djm1", "djm2", "djm3"):
+        fleet.start(name, fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
+
+    fleet.close("djm3")
+
+    assert sorted(map(len, settles(fleet, "reports", TEN, on={"djm1", "djm2"}).values())) == [5, 5]
+
+
+def test_what_does_not_move_is_not_disturbed(fleet):
+    mails = fleet.job("mails", takes=dt.timedelta(hours=1))
+    fleet.start("a", mails, fleet.job("reports", items=TEN))
+    settles(fleet, "reports", TEN, on={"a"})
+    wait_until(lambda: fleet.ledger.of("mails"))
+
+    fleet.start("b", fleet.job("reports", items=TEN))
+
+    settles(fleet, "reports", TEN, on={"a", "b"})
+    assert len(fleet.ledger.of("mails")) == 1
+    assert mails.told_to_stop_at == []
+
+
+# --- Pools change --------------------------------------------------------------------------------
+
+
+def test_a_pool_that_changes_is_shared_out_anew(fleet):
+    jobs = [fleet.job("reports", items=TEN, check=OFTEN) for _name in ("a", "b")]
+    for name, job in zip(("a", "b"), jobs, strict=True):
+        fleet.start(name, job)
+    settles(fleet, "reports", TEN, on={"a", "b"})
+
+    more = [f"item-{number}" for number in range(20)]
+    for job in jobs:
+        job.items = more
+
+    assert sorted(map(len, settles(fleet, "reports", more, on={"a", "b"}).values())) == [10, 10]
+    assert fleet.conflicts() == []
+
+
+def test_a_pool_that_is_checked_and_is_the_same_moves_nothing(fleet):
+    takes = dt.timedelta(hours=1)
+    job = fleet.job("reports", items=TEN, check=dt.timedelta(milliseconds=50), running=thread_per_item, takes=takes)
+    fleet.start("a", job)
+    wait_until(lambda: len(fleet.ledger.items()) == 10)
+
+    until = time.monotonic() + 2
+    wait_until(lambda: time.monotonic() > until)
+
+    assert len(fleet.ledger.of()) == 10
+    assert job.told_to_stop_at == []
+
+
+# --- The main ------------------------------------------------------------------------------------
+
+
+def test_one_instance_is_main_and_another_follows_him(fleet):
+    for name in ("a", "b"):
+        fleet.start(name, fleet.job("reports", items=TEN))
+
+    def mains():
+        return [name for name, instance in fleet.instances.items() if instance.status().office is not None]
+
+    (first,) = wait_until(mains)
+    fleet.close(first)
+
+    wait_until(lambda: mains() and mains() != [first])
+    assert settles(fleet, "reports", TEN, on=set(fleet.instances))
+
+
+def test_the_pool_of_a_job_that_nobody_can_do_any_more_is_forgotten_and_the_period_of_that_can_change(fleet):
+    slowly = Tuning(clean_every=3600 * SECOND)
+    keeper = fleet.start("keeper", tuning=slowly)
+    wait_until(lambda: keeper.status().office is not None)
+    watcher = fleet.watcher()
+    fleet.start("a", fleet.job("reports", items=TEN), tuning=slowly)
+    fleet.close("a")
+    assert set(watcher.look().pools) == {"reports"}
+
+    keeper.tuning = Tuning(clean_every=SECOND / 2)
+
+    wait_until(lambda: watcher.look().pools == {}, within=5)
+
+
+def test_a_rate_is_kept_by_all_together_for_each_item(fleet):
+    for name in ("a", "b"):
+        fleet.start(name, fleet.job("reports", items=TEN, every=Schedule.by_rate(OFTEN), running=thread_per_item))
+    settles(fleet, "reports", TEN, on={"a", "b"})
+
+    since = time.monotonic()
+    wait_until(lambda: time.monotonic() > since + 2)
+
+    counts = [sum(item in run.items for run in fleet.ledger.of(since=since)) for item in TEN]
+    assert max(counts) <= 24
+    assert fleet.conflicts() == []

@@ -1,0 +1,158 @@
+"""What real processes show to Prometheus, held against what they did."""
+
+import signal
+import socket
+
+import pytest
+
+from jobs.metrics import table
+from nodes.metrics.figures import Count, Process
+from tests.metrics import free_port, scrape, scrape_when_up
+from tests.processes import QUICK_HEARTS, held_by, wait_for
+
+
+def start(cluster, command, *arguments):
+    """Start a daemon with metrics; returns it and their port."""
+    port = free_port()
+    return cluster.machine.start(command, "--metrics-port", port, *arguments, **QUICK_HEARTS), port
+
+
+def indexed(*ports):
+    return sum(scrape(port)["crawlctl_documents_total", "indexed"] for port in ports)
+
+
+def test_what_is_counted_is_what_the_crawl_did(cluster, serve):
+    site = serve(pages=200, hosts=2, traps=2)
+    (_, of_manager), *workers = (start(cluster, command) for command in ("runmanager", "runworker", "runworker"))
+    of_workers = [port for _, port in workers]
+    job = cluster.make_job(site)
+    for port in (of_manager, *of_workers):
+        scrape_when_up(port)
+
+    cluster.start_job(job)
+    assert cluster.wait_for_end(job) == "finished"
+
+    held = held_by(cluster.output)
+    assert held == site.documents
+    wait_for(lambda: indexed(*of_workers) == len(held), saying="all documents are counted")
+    shown = [scrape(port) for port in of_workers]
+
+    def total(*key):
+        return sum(one[key] for one in shown)
+
+    ended = cluster.database.documents()
+    assert total("crawlctl_output_documents_total", "added") == len(held)
+    assert sum(total("crawlctl_documents_total", result) for result in ("indexed", "failed", "excluded")) == sum(
+        ended.values()
+    )
+    of_robots = len(site.plan.origins)
+    assert total("crawlctl_fetch_seconds_count") == len(site.requests()) + of_robots
+    assert total("crawlctl_requests_total") == len(site.requests()) + of_robots
+    assert total("crawlctl_flush_seconds_count") > 0
+    # Each worker sends each identifier about once, however often it is linked.
+    for of_one in shown:
+        assert 0 < of_one["crawlctl_offered_references_total",] <= 1.3 * sum(ended.values())
+    manager = scrape(of_manager)
+    assert manager["crawlctl_offered_documents_total",] == total("crawlctl_taken_documents_total")
+    assert manager["crawlctl_node_is_main",] == 1
+    assert manager["crawlctl_node_trusted",] == 1
+    assert manager["crawlctl_node_heartbeat_age_seconds",] < 2
+    assert manager["crawlctl_elections_won_total", "nobody"] == 1
+    assert manager["crawlctl_duty_runs_total", "stuff_groups"] > 0
+
+
+def test_each_process_shows_its_own_metrics_and_nobody_elses(cluster):
+    kinds = {Process.MANAGER: "runmanager", Process.WORKER: "runworker"}
+
+    for kind, command in kinds.items():
+        _, port = start(cluster, command)
+        scrape_when_up(port)
+        names = wait_for(
+            lambda port=port: (
+                (shown := {name for name, *_ in scrape(port)}) and "crawlctl_node_trusted" in shown and shown
+            ),
+            saying="its heart beats",
+        )
+
+        unlabelled = {figure.name for figure in table.TABLE if isinstance(figure, Count) and not figure.labels}
+        expected = {figure.name for figure in table.shown_by(kind)}
+        assert names & unlabelled == expected & unlabelled
+        assert "process_resident_memory_bytes" in names
+
+
+def test_a_lost_worker_is_counted_as_marked_and_its_documents_as_released(cluster, serve):
+    site = serve(pages=200, latency_ms=60, traps=0)
+    (_, of_manager), (worker, _) = (start(cluster, command) for command in ("runmanager", "runworker"))
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 20, saying="the crawl is under way")
+
+    worker.kill()
+
+    wait_for(lambda: scrape(of_manager)["crawlctl_nodes_marked_failed_total",] == 1, saying="it is marked failed")
+    wait_for(lambda: scrape(of_manager)["crawlctl_released_documents_total",] > 0, saying="its documents go back")
+
+
+def test_the_web_server_says_how_the_cluster_stands(cluster, serve):
+    site = serve(pages=60, traps=0)
+    _, port = start(cluster, "serve")
+    cluster.start("runmanager", "runworker")
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+
+    shown = wait_for(
+        lambda: (
+            (read := scrape_when_up(port))["crawlctl_cluster_jobs", "inactive"] == 0
+            and read["crawlctl_cluster_has_main",]
+            and read
+        ),
+        saying="the job runs",
+    )
+    assert shown["crawlctl_database_up",] == 1
+    assert shown["crawlctl_cluster_nodes", "manager", "running"] == 1
+    assert shown["crawlctl_cluster_nodes", "worker", "running"] == 1
+    assert cluster.wait_for_end(job) == "finished"
+
+
+def test_a_one_shot_shows_its_own_and_its_workers_metrics(machine, serve, tmp_path):
+    site = serve(pages=600, latency_ms=100, traps=0)
+    port = free_port(others=1)
+    crawl = machine.start_crawl(site.start_url, "--workers", "1", "--metrics-port", port, output=tmp_path / "out.jsonl")
+
+    assert scrape_when_up(port)["crawlctl_nodes_marked_failed_total",] == 0
+    wait_for(lambda: scrape_when_up(port + 1).get(("crawlctl_worker_capacity_documents",)), saying="its worker works")
+    crawl.send(signal.SIGINT)
+    crawl.wait()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("runmanager",), ("runworker",), ("runjobs",), ("serve",), ("crawl", "http://127.0.0.1:9/"), ("run",)],
+    ids=" ".join,
+)
+def test_a_port_that_is_taken_ends_a_command_before_anything_has_begun(command, machine):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = machine.start(*command, "--metrics-port", port)
+
+        assert refused.wait() == 2
+    assert f"--metrics-port: metrics cannot be served at 127.0.0.1, port {port}: Address already in use." in refused.err
+    assert "Traceback" not in refused.err
+    assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
+    assert machine.database.value("SELECT count(*) FROM jobs_job") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saying"),
+    [
+        (("--metrics-port", "70000"), "70000 is no port: write a number from 1 to 65535, or 0 for no metrics."),
+        (("--metrics-port", "9400", "--metrics-address", "192.0.2.1"), "Cannot assign requested address"),
+    ],
+    ids=["no port", "an address of others"],
+)
+def test_where_nobody_can_listen_is_refused_in_a_sentence(arguments, saying, machine):
+    refused = machine.start("runworker", *arguments)
+
+    assert refused.wait() == 2
+    assert saying in refused.err
+    assert "Traceback" not in refused.err

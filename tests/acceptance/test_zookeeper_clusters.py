@@ -1,0 +1,303 @@
+"""Daemons whose main is chosen in ZooKeeper beside the database: what befalls it, and that PostgreSQL decides all the same."""
+
+import signal
+from uuid import uuid4
+
+import pytest
+
+from nodes.coordination.port import CoordinationError
+from nodes.coordination.seat import CLUSTER, GROUPS
+from nodes.coordination.zookeeper import ZooKeeperCoordination
+from nodes.coordination.zookeeper_session import Address, Session
+from tests.acceptance.test_cluster_life import count_events, goes_on_beating, start_one_by_one, term_of
+from tests.acceptance.test_daemons import assert_undisturbed, refetches
+from tests.cluster import seconds
+from tests.daemons import TAKEOVER_BEATS, beats_to_takeover
+from tests.processes import QUICK_HEARTS, Machine, copy_of, wait_for
+from tests.proxy import Proxy
+from tests.zookeeper import ZooKeeper
+
+HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
+# As docs/coordination.md promises; and one beat for what the machine is busy with.
+BACK_WITHIN_BEATS = 2 + 1
+
+
+@pytest.fixture
+def zookeeper(tmp_path):
+    server = ZooKeeper(tmp_path / "zookeeper")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def path():
+    return f"/tests-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def chosen_there(zookeeper, path):
+    """What the environment of daemons says that are coordinated by that server, through a proxy if there is one."""
+
+    def say(proxy=None, **environment):
+        port = zookeeper.port if proxy is None else proxy.port
+        return {
+            "CRAWLCTL_COORDINATION": "ZOOKEEPER",
+            "CRAWLCTL_ZOOKEEPER": f"127.0.0.1:{port}{path}",
+            **environment,
+        }
+
+    return say
+
+
+@pytest.fixture
+def look(zookeeper, path):
+    """Looks at the cluster as ZooKeeper has it."""
+    store = ZooKeeperCoordination(
+        address=Address.parse(f"127.0.0.1:{zookeeper.port}{path}"),
+        cluster=CLUSTER,
+        node="watcher",
+        timeout=seconds(5),
+    )
+    yield store.look
+    store.close()
+
+
+def wait_for_term(cluster, term):
+    wait_for(lambda: term_of(cluster) == term, saying=f"there is a main of term {term}")
+
+
+def has_main(cluster):
+    return bool(cluster.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned"))
+
+
+def owners_of(cluster):
+    rows = cluster.database.rows("SELECT id, owner_id FROM jobs_throttlegroup WHERE owner_id IS NOT NULL")
+    return {str(row.id): str(row.owner_id) for row in rows}
+
+
+# --- Mains ---------------------------------------------------------------------------------------
+
+
+def test_a_main_that_falls_silent_is_followed_by_who_is_chosen_sooner_than_by_its_timeout(cluster, chosen_there):
+    said = chosen_there(CRAWLCTL_NODE_TIMEOUT="6")
+    main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **said)
+    wait_for_term(cluster, 1)
+    goes_on_beating(cluster, heir, beats=14)
+
+    main.send(signal.SIGSTOP)
+    wait_for_term(cluster, 2)
+    main.send(signal.SIGCONT)
+
+    assert cluster.main(main, heir) is heir
+    assert "gone from the store of coordination" in cluster.node_of(main).reason
+    assert beats_to_takeover(cluster, main, heir) < 6 / HEARTBEAT
+    assert main.wait() == 1
+
+
+def test_a_main_that_is_killed_is_followed_within_the_bound_and_the_crawl_goes_on(cluster, serve, chosen_there):
+    site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
+    main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
+    cluster.start("runworker", "runworker", **chosen_there())
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+
+    main.kill()
+    wait_for_term(cluster, 2)
+
+    assert beats_to_takeover(cluster, main, heir) <= TAKEOVER_BEATS
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) == 0
+    assert count_events(cluster, "marked_failed") == 1
+
+
+def test_a_main_that_leaves_in_order_is_followed_at_once_and_fails_nobody(cluster, chosen_there):
+    first, second = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
+    wait_for_term(cluster, 1)
+    goes_on_beating(cluster, second)
+
+    first.send(signal.SIGTERM)
+
+    assert first.wait() == 0
+    wait_for_term(cluster, 2)
+    assert cluster.main(first, second) is second
+    assert count_events(cluster, "marked_failed") == 0
+
+
+def test_a_main_that_is_cut_off_from_zookeeper_resigns_before_another_is_elected_and_works_on(
+    cluster, serve, zookeeper, chosen_there
+):
+    site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
+    with Proxy(("127.0.0.1", zookeeper.port)) as line:
+        (main,) = cluster.start("runmanager", **chosen_there(line))
+        wait_for_term(cluster, 1)
+        (other,) = cluster.start("runmanager", **chosen_there())
+        cluster.start("runworker", **chosen_there())
+        job = cluster.make_job(site)
+        cluster.start_job(job)
+        wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+
+        line.cut()
+        wait_for_term(cluster, 2)
+
+        assert cluster.main(main, other) is other
+        events = cluster.database.rows(
+            "SELECT kind, node_id FROM nodes_nodeevent WHERE kind IN ('elected', 'resigned') ORDER BY id"
+        )
+        first, second = cluster.node_of(main).id, cluster.node_of(other).id
+        assert [(event.kind, event.node_id) for event in events] == [
+            ("elected", first),
+            ("resigned", first),
+            ("elected", second),
+        ]
+        assert cluster.wait_for_end(job) == "finished"
+        assert_undisturbed(cluster, job, site)
+        assert cluster.node_of(main).status == "running"
+        assert count_events(cluster, "marked_failed") == 0
+        line.heal()
+
+
+# --- The store goes away, and comes back ---------------------------------------------------------
+
+
+def test_while_zookeeper_is_away_a_crawl_goes_on_and_soon_after_there_is_a_main_again(
+    cluster, serve, zookeeper, chosen_there
+):
+    site = serve(pages=400, hosts=2, traps=3, latency_ms=60)
+    managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
+    cluster.start("runworker", "runworker", **chosen_there())
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > 60, saying="the crawl is under way")
+
+    zookeeper.stop()
+    wait_for(lambda: not has_main(cluster), saying="the main has resigned")
+    before = site.count_requests()
+    wait_for(lambda: site.count_requests() > before + 40, saying="the crawl goes on")
+    assert not has_main(cluster)
+    zookeeper.start()
+    back_at = cluster.database.value("SELECT clock_timestamp()")
+    wait_for_term(cluster, 2)
+
+    elected_at = cluster.database.value("SELECT since FROM nodes_mainterm WHERE scope = 'cluster'")
+    assert (elected_at - back_at).total_seconds() < BACK_WITHIN_BEATS * HEARTBEAT
+    assert cluster.wait_for_end(job) == "finished"
+    assert_undisturbed(cluster, job, site)
+    assert refetches(site) == 0
+    assert count_events(cluster, "marked_failed") == 0
+    assert all(cluster.node_of(manager).status == "running" for manager in managers)
+
+
+def test_what_groups_have_whom_is_shown_there_and_again_after_it_was_wiped(
+    cluster, serve, zookeeper, chosen_there, look
+):
+    site = serve(pages=400, hosts=2, traps=3, latency_ms=200)
+    start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
+    cluster.start("runworker", **chosen_there())
+    job = cluster.make_job(site)
+    cluster.start_job(job)
+
+    def is_shown():
+        try:
+            shown = {item.item: node for item, node in look().shares.items() if item.job == GROUPS}
+        except CoordinationError:
+            # What was wiped, and not made again yet.
+            return False
+        return shown and shown == owners_of(cluster)
+
+    wait_for(is_shown, saying="the owners are shown")
+    zookeeper.stop()
+    zookeeper.restore(None)
+    zookeeper.start()
+
+    wait_for(is_shown, saying="the owners are shown again")
+    wait_for(lambda: len(look().members) == 3, saying="all are members again")
+    assert count_events(cluster, "marked_failed") == 0
+
+
+def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, look):
+    managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
+    workers = cluster.start("runworker", "runworker", **chosen_there())
+    wait_for_term(cluster, 1)
+    wait_for(lambda: len(look().members) == 4, saying="all have their seats")
+    goes_on_beating(cluster, managers[0])
+    before = zookeeper.writes()
+
+    goes_on_beating(cluster, workers[0], beats=8)
+
+    assert zookeeper.writes() == before
+
+
+# --- Starts that cannot be -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["runmanager", "runworker"])
+def test_who_finds_no_zookeeper_says_so_at_each_try_and_ends(machine, zookeeper, chosen_there, kind):
+    zookeeper.stop()
+
+    daemon = machine.start(kind, **(QUICK_HEARTS | chosen_there(CRAWLCTL_NODE_TIMEOUT="1")))
+
+    assert daemon.wait() == 1
+    assert [f"try {number} of 5" in daemon.err for number in range(1, 7)] == [True] * 5 + [False]
+    assert "Traceback" not in daemon.err
+    assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
+
+
+def test_who_has_other_credentials_is_refused_with_a_sentence(cluster, chosen_there):
+    mine = chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:secret")
+    cluster.start("runmanager", **mine)
+    wait_for_term(cluster, 1)
+
+    other = cluster.machine.start(
+        "runmanager", **QUICK_HEARTS, **chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:wrong")
+    )
+
+    assert other.wait() == 1
+    assert "refuses us" in other.err
+    assert "credentials" in other.err
+    assert "Traceback" not in other.err
+
+
+def test_a_path_that_something_else_uses_is_left_alone(machine, zookeeper, chosen_there, path):
+    with_something_else(zookeeper, f"{path}/{CLUSTER}")
+
+    daemon = machine.start("runworker", **QUICK_HEARTS, **chosen_there())
+
+    assert daemon.wait() == 1
+    assert f"{path}/{CLUSTER} in ZooKeeper is in use by something else" in daemon.err
+
+
+def test_the_path_of_another_databases_crawl_is_left_alone(cluster, template, tmp_path, chosen_there, look):
+    cluster.start("runmanager", **chosen_there())
+    wait_for_term(cluster, 1)
+
+    with copy_of(template) as another:
+        elsewhere = Machine(another, tmp_path)
+        daemon = elsewhere.start("runmanager", **QUICK_HEARTS, **chosen_there())
+        assert daemon.wait() == 1
+        assert another.value("SELECT count(*) FROM nodes_mainterm WHERE main_id IS NOT NULL") == 0
+
+    assert "is in use by something else: it is of another database" in daemon.err
+    assert "Traceback" not in daemon.err
+    assert len(look().members) == 1
+
+
+def with_something_else(zookeeper, path):
+    session = Session(address=Address.parse(f"127.0.0.1:{zookeeper.port}"), timeout=seconds(5))
+    parts = path.split("/")[1:]
+    for depth in range(1, len(parts) + 1):
+        session.create("/" + "/".join(parts[:depth]), b"somebody's")
+    session.end()
+
+
+# --- One-shots -----------------------------------------------------------------------------------
+
+
+def test_a_one_shot_needs_no_zookeeper(machine, serve, zookeeper, chosen_there):
+    site = serve(pages=20)
+    zookeeper.stop()
+
+    crawl = machine.crawl(site.start_url, **chosen_there())
+
+    assert crawl.code == 0

@@ -1,0 +1,115 @@
+"""Every address that the program answers, with something of the database in the place of its variables."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import psycopg
+from django.urls import get_resolver
+
+from jobs.lifecycle.document import Stage
+from jobs.queries.bins import STATES as STATES_OF_HOSTS
+from jobs.queries.documents import STATES
+
+_VARIABLE: Final = re.compile(r"<[^>]*>|\(\?P<\w+>(?:[^()]|\([^()]*\))*\)")
+
+# What stands in the place of the star behind each of these. The first job is the one that has a great many of everything.
+_VALUES: Final = {
+    "admin/": "SELECT 'jobs'",
+    "admin/r/": "SELECT id || '/1' FROM django_content_type LIMIT 1",
+    "admin/auth/user/": "SELECT min(id) FROM auth_user",
+    "admin/jobs/job/": "SELECT min(id) FROM jobs_job",
+    "admin/jobs/outputconnection/": "SELECT min(id) FROM jobs_outputconnection",
+    "admin/jobs/repositoryconnection/": "SELECT min(id) FROM jobs_repositoryconnection",
+    "admin/jobs/throttlepolicy/": "SELECT min(id) FROM jobs_throttlepolicy",
+    "api/v1/bins/": "SELECT min(id) FROM jobs_bin",
+    "api/v1/cluster/requests/": "SELECT max(id) FROM nodes_clusterrequest",
+    "api/v1/distributed-jobs/jobs/": "SELECT min(job) FROM nodes_distributedjobonnode",
+    "api/v1/documents/": "SELECT job_id || '-' || replace(hash::text, '-', '') FROM jobs_queueitem WHERE outcome = 1 LIMIT 1",
+    "api/v1/groups/": "SELECT min(id) FROM jobs_throttlegroup",
+    "api/v1/jobs/": "SELECT min(id) FROM jobs_job",
+    "api/v1/nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
+    "api/v1/outputs/": "SELECT min(id) FROM jobs_outputconnection",
+    "api/v1/policies/": "SELECT min(id) FROM jobs_throttlepolicy",
+    "api/v1/repositories/": "SELECT min(id) FROM jobs_repositoryconnection",
+    "api/v1/settings/versions/": "SELECT max(version) FROM nodes_settingsversion",
+    "cluster/groups/": "SELECT min(id) FROM jobs_throttlegroup",
+    "cluster/jobs/job/": "SELECT min(job) FROM nodes_distributedjobonnode",
+    "cluster/nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
+    "documents/": "SELECT job_id || '/' || replace(hash::text, '-', '') FROM jobs_queueitem WHERE outcome = 1 LIMIT 1",
+    "hosts/": "SELECT min(id) FROM jobs_bin",
+    "jobs/": "SELECT min(id) FROM jobs_job",
+    "nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
+}
+# What may be asked of some of them besides.
+_QUESTIONS: Final = {
+    "documents/": [
+        *(f"state={state}" for state in STATES),
+        *(f"job={{job}}&state={state}" for state in STATES),
+        "code=200",
+        "code=500",
+        "code=nothing",
+        "job={job}&code=500",
+        "code=500&after=7f000000000000000000000000000000.1",
+        "host=h7.example",
+        "host=h7.example&code=500",
+    ],
+    "hosts/": ["state=all", "name=h", "name=h77", "name=1", *(f"state={state}" for state in STATES_OF_HOSTS)],
+    "search/": ["q=word", "q=word7"],
+    "cluster/jobs/": ["cluster=jobs"],
+    "admin/jobs/job/": ["phase__exact=inactive", "p=3", "all="],
+    "admin/jobs/throttlepolicy/": ["p=3", "all="],
+    "admin/jobs/repositoryconnection/": ["p=3"],
+    "admin/jobs/outputconnection/": ["p=3"],
+    "admin/auth/user/": ["p=3", "is_active__exact=1"],
+    "api/v1/documents/": [
+        *(f"state={stage.name.lower()}" for stage in Stage),
+        "outcome=failed",
+        "outcome=indexed",
+        "result_code=200",
+        "result_code=500",
+        "job={job}&result_code=500",
+        "host=h7.example",
+    ],
+    "api/v1/jobs/": ["phase=active"],
+    "api/v1/bins/": ["name=h7", "name=h", "state=open", "state=backing_off", "state=stopped"],
+    "api/v1/groups/": ["state=releasing", "state=owned", "limit=500"],
+    "api/v1/nodes/": ["status=failed", "status=running", "kind=worker"],
+    "api/v1/node-events/": ["kind=elected"],
+    "api/v1/job-events/": ["job={job}"],
+    "api/v1/seeds/": ["job={job}"],
+    "api/v1/search/": ["q=word"],
+}
+
+
+def patterns(resolver: Any = None, before: str = "") -> Iterator[str]:
+    """All patterns of addresses, each with a star in the place of its variables."""
+    for pattern in (resolver or get_resolver()).url_patterns:
+        path = before + _VARIABLE.sub("*", str(pattern.pattern).removeprefix("^").removesuffix("$"))
+        if hasattr(pattern, "url_patterns"):
+            yield from patterns(pattern, path)
+        else:
+            yield path
+
+
+def addresses(connection: psycopg.Connection[Any], *, but: frozenset[str] = frozenset()) -> Iterator[str]:
+    """
+    Each address of each pattern that does not begin like one of `but`; with all that may be asked there, where that
+    leads to other statements.
+    """
+    values = {before: str(_only(connection, question)) for before, question in _VALUES.items()}
+    job = values["jobs/"]
+    for pattern in sorted({*patterns()}):
+        if pattern.startswith(tuple(but)):
+            continue
+        before, star, behind = pattern.partition("*")
+        # Two variables that belong together are one value.
+        path = before + values[before] + behind.removeprefix("/*") if star else pattern
+        yield f"/{path}"
+        yield from (f"/{path}?{question.format(job=job)}" for question in _QUESTIONS.get(path, ()))
+
+
+def _only(connection: psycopg.Connection[Any], question: str) -> object:
+    row = connection.execute(question.encode()).fetchone()
+    assert row is not None
+    return row[0]

@@ -1,0 +1,191 @@
+"""
+An application with distributed jobs, in a process of its own, that does what a test says and tells of its runs.
+
+`python -m tests.application NUMBER` is the nursery: it has imported everything, and for each line that it is handed over
+the socket of that number it forks an application, which so costs little more than its fork. Whatever an application tells
+has the moment at which it is told, by the machine's clock, and comes in the order of these moments.
+"""
+
+import datetime as dt
+import itertools
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
+
+from nodes.distributed import DistributedJob, Schedule
+from nodes.distributed.counting import CountingObserver, show_standing
+from nodes.metrics.of_distributed_jobs import FIGURES
+from nodes.metrics.prometheus import registry_of, render
+from tests import behaviour
+
+__all__ = ["Application", "behaviour"]
+
+# Seconds. How often a run that takes long looks whether its items are still its own.
+_GLANCE = 0.05
+
+
+class Recorded(DistributedJob):
+    """
+    A job that tells of its runs, and whose `answers` can be changed.
+
+    Its runs last for what it `takes`, or until they should stop and for what it `lingers` then; those of one that does
+    not heed that last in any case.
+    """
+
+    def __init__(self, job_id, answers, tell):
+        self._job_id, self._tell = job_id, tell
+        self.answers = SimpleNamespace(**answers)
+        self._numbers = itertools.count(1)
+
+    @property
+    def job_id(self):
+        return self._job_id
+
+    def schedule(self):
+        every = self.answers.every
+        return every if isinstance(every, Schedule) else Schedule.by_delay(every)
+
+    def initial_delay(self):
+        return self.answers.first
+
+    def work_pool(self):
+        if isinstance(self.answers.items, Exception):
+            raise self.answers.items
+        return self.answers.items
+
+    def pool_check_period(self):
+        return self.answers.check
+
+    def running_strategy(self):
+        return self.answers.running
+
+    def run(self, context):
+        run_no = next(self._numbers)
+        self._tell("begun", self._job_id, run_no, context.work_share)
+        certain_at = time.monotonic() if context.remaining() else -math.inf
+        try:
+            if self.answers.takes:
+                context.add_shutdown_listener(lambda: self._tell("should_stop", self._job_id))
+                certain_at = self._pass_time(context, certain_at)
+            if self.answers.fails(run_no):
+                raise RuntimeError("the mails are not there")
+        finally:
+            self._tell("ended", self._job_id, run_no, certain_at)
+
+    def _pass_time(self, context, certain_at):
+        """Do as if something were done; returns the last moment at which nobody else could have had the items."""
+        until = time.monotonic() + self.answers.takes.total_seconds()
+        while (now := time.monotonic()) < until:
+            if context.remaining():
+                certain_at = now
+            glance = min(_GLANCE, until - now)
+            if not self.answers.heeds:
+                time.sleep(glance)
+            elif context.wait(dt.timedelta(seconds=glance)):
+                time.sleep(self.answers.lingers.total_seconds())
+                break
+        return certain_at
+
+
+class Application:
+    """What a test's end of the line asks of it; each verb is answered once."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._node = ""
+        # What can be changed while it works, by what it is called.
+        self._parts = {}
+
+    def tell(self, what, *facts):
+        with self._lock:
+            self._connection.send((time.monotonic(), what, *facts))
+
+    def live(self):
+        """Do what is said until that is to leave."""
+        _let_log(self.tell)
+        self.tell("answered", os.getpid())
+        while True:
+            verb, *facts = self._connection.recv()
+            try:
+                self.tell("answered", getattr(self, verb)(*facts))
+            except Exception as error:  # noqa: BLE001  # a test hears of each
+                # By what it is and says: not each can be made anew from that.
+                self.tell("refused", type(error), str(error))
+            if verb == "leave":
+                return
+
+    def start(self, manager_of, node, jobs, counts, facts):
+        """Start a manager as users do. Of jobs, an id and its answers."""
+        recorded = [Recorded(job_id, answers, self.tell) for job_id, answers in jobs]
+        observers = [CountingObserver(node)] if counts else []
+        self._parts = {job.job_id: job.answers for job in recorded}
+        self._parts["strategy"] = facts.get("strategy")
+        self._parts["manager"] = manager = manager_of(node, recorded, observers=observers, **facts)
+        if counts:
+            show_standing(manager)
+        manager.start()
+
+    def change(self, part, name, value):
+        setattr(self._parts[part], name, value)
+
+    def call(self, name):
+        return getattr(self._parts["manager"], name)()
+
+    def metrics(self):
+        return render(registry_of(FIGURES))[0].decode()
+
+    def hear(self):
+        """Nothing, after all that was told before."""
+
+    def leave(self):
+        """Let the process end as Python does."""
+
+
+class _Telling(logging.Handler):
+    def __init__(self, tell):
+        super().__init__(logging.INFO)
+        self._tell = tell
+
+    def emit(self, record):
+        self._tell("logged", record.name, record.levelno, self.format(record))
+
+
+def _let_log(tell):
+    root = logging.getLogger()
+    root.addHandler(_Telling(tell))
+    root.setLevel(logging.INFO)
+
+
+def _live(connection):
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        Application(connection).live()
+    except (EOFError, OSError):
+        # The test is gone, and nobody would hear what comes of anything.
+        os._exit(1)
+
+
+def _serve(line):
+    # The dead are nobody's to bury.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        asked, (*handed,), _flags, _address = socket.recv_fds(line, 1, 1)
+        if not asked:
+            return
+        if os.fork() == 0:
+            line.close()
+            _live(Connection(*handed))
+            return
+        os.close(*handed)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

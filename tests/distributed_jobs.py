@@ -1,0 +1,79 @@
+"""A distributed job for tests of real processes: it writes into a diary what it does, and when."""
+
+import datetime as dt
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodes.distributed import DistributedJob, Schedule, thread_per_item
+
+DIARY = "TESTS_DIARY"
+ITEMS = tuple(f"item-{number}" for number in range(6))
+
+
+class Diary(DistributedJob):
+    """
+    Notes the begin of each run of an item, that it is at work, and the end; the clock is that of the machine.
+
+    As a run should that does what cannot be undone, it looks at the rest of its lease before it notes anything: it may
+    have been frozen.
+    """
+
+    job_id = "diary"
+
+    def schedule(self):
+        return Schedule.by_delay(dt.timedelta(milliseconds=50))
+
+    def initial_delay(self):
+        return dt.timedelta()
+
+    def work_pool(self):
+        return ITEMS
+
+    def running_strategy(self):
+        return thread_per_item
+
+    def run(self, context):
+        (item,) = context.work_share
+        for what in ("begin", *["work"] * 5, "end"):
+            if not context.remaining():
+                return
+            _note(what, item)
+            context.wait(dt.timedelta(milliseconds=20))
+
+
+def _note(what, item):
+    line = f"{time.monotonic()} {what} {item} {os.getpid()}\n"
+    entry = os.open(os.environ[DIARY], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(entry, line.encode())
+    os.close(entry)
+
+
+@dataclass(frozen=True)
+class Entry:
+    at: float
+    what: str
+    item: str
+    pid: int
+
+
+def entries_of(diary: Path, *, since=0.0):
+    """What stands in a diary, in the order in which it was written."""
+    lines = diary.read_text().splitlines() if diary.exists() else []
+    found = [Entry(float(at), what, item, int(pid)) for at, what, item, pid in map(str.split, lines)]
+    return [entry for entry in found if entry.at >= since]
+
+
+def conflicts_in(diary: Path):
+    """Entries of one who was at work on an item that another had begun since, and what that one had noted."""
+    in_hand, found = {}, []
+    for entry in entries_of(diary):
+        holder = in_hand.get(entry.item)
+        if entry.what == "begin":
+            in_hand[entry.item] = entry
+        elif holder is None or holder.pid != entry.pid:
+            found.append((holder, entry))
+        elif entry.what == "end":
+            del in_hand[entry.item]
+    return found

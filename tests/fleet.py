@@ -1,0 +1,374 @@
+"""
+Applications with distributed jobs, each a process behind a line of its own, and a ledger of what their runs were.
+
+The ledger is what proves things: it is written from what the runs themselves tell, and knows nothing of stores, locks or
+shares. Moments are of the machine's clock, which all processes have in common.
+"""
+
+import contextlib
+import datetime as dt
+import logging
+import math
+import os
+import queue
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from nodes.distributed import Tuning, one_thread
+from tests.behaviour import never
+from tests.freezing import freeze
+
+# Longer than one for nodes alone: what is promised within it is done by many threads of a busy machine.
+TIMEOUT = dt.timedelta(seconds=3)
+OFTEN = dt.timedelta(seconds=0.1)
+# Seconds. Whoever takes longer to answer, or to end, does not.
+PATIENCE = 60.0
+
+_NOTHING = dt.timedelta()
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+# --- What runs were ------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Run:
+    """A run as it tells of itself. One that has died ended with its process, at the latest when that was killed."""
+
+    node: str
+    job: str
+    items: frozenset
+    began_at: float
+    ended_at: float | None = None
+    has_died: bool = False
+    # For one that has not ended: when its process was heard last.
+    heard_at: float = -math.inf
+
+    @property
+    def until(self):
+        """The last moment at which it was in hand for certain."""
+        return self.heard_at if self.ended_at is None else self.ended_at
+
+
+def conflicts_in(runs):
+    """Items that two runs had in hand at once: (job, item, the one run, the other)."""
+    found, last = [], {}
+    for run in sorted((run for run in runs if run.until >= run.began_at), key=lambda run: run.began_at):
+        for item in run.items:
+            before = last.get((run.job, item))
+            if before is not None and before.until > run.began_at:
+                found.append((run.job, item, before, run))
+            if before is None or before.until < run.until:
+                last[run.job, item] = run
+    return found
+
+
+class Ledger:
+    """What all runs of all applications were."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._runs = []
+
+    def add(self, run):
+        with self._lock:
+            self._runs.append(run)
+
+    def of(self, job=None, *, node=None, since=0.0):
+        """The runs that began since a moment."""
+        with self._lock:
+            return [
+                run
+                for run in self._runs
+                if run.began_at >= since and job in (None, run.job) and node in (None, run.node)
+            ]
+
+    def shares(self, job, *, since):
+        """By node the items that it began since then."""
+        found = defaultdict(set)
+        for run in self.of(job, since=since):
+            found[run.node] |= run.items
+        return dict(found)
+
+    def items(self, job=None, *, since=0.0):
+        return {(run.job, item) for run in self.of(job, since=since) for item in run.items}
+
+
+# --- Applications --------------------------------------------------------------------------------
+
+
+class Nursery:
+    """The process that applications are forked from. `log` has what they print, which is nothing unless they fail."""
+
+    def __init__(self, directory):
+        self.log = directory / "applications.log"
+        self._line, theirs = socket.socketpair()
+        number = theirs.fileno()
+        with theirs, self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.application", str(number)],
+                cwd=_ROOT,
+                pass_fds=[number],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def bear(self):
+        """Start an application; returns our end of its line."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._line, [b"+"], [theirs.fileno()])
+        return Connection(ours.detach())
+
+    def end(self):
+        self._line.close()
+        assert self._process.wait(PATIENCE) == 0, self.log.read_text()[-3000:]
+
+
+class Job:
+    """What a test says of a job. What is said anew while the job runs counts there at once."""
+
+    def __init__(self, job_id, items=("singleton",), **answers):
+        usual = {
+            "every": OFTEN, "first": _NOTHING, "check": _NOTHING, "takes": _NOTHING, "lingers": _NOTHING,
+            "running": one_thread, "fails": never, "heeds": True,
+        }  # fmt: skip
+        assert not answers.keys() - usual.keys()
+        # Not by assignment, which tells the process.
+        vars(self).update(job_id=job_id, answers={**usual, "items": items, **answers}, told_to_stop_at=[], at=None)
+
+    def __setattr__(self, name, value):
+        assert name in self.answers
+        self.answers[name] = value
+        if self.at is not None:
+            self.at.change(self.job_id, name, value)
+
+    def goes_to(self, instance):
+        vars(self)["at"] = instance
+
+
+class _Part:
+    """A part of an application, whose attributes can be set from here."""
+
+    def __init__(self, instance, name):
+        vars(self).update(instance=instance, name=name)
+
+    def __setattr__(self, name, value):
+        self.instance.change(self.name, name, value)
+
+
+class Instance:
+    """A process with a manager of distributed jobs. What it logs is logged here."""
+
+    def __init__(self, name, ledger, nursery):
+        self.name = name
+        self._ledger, self._nursery = ledger, nursery
+        self._connection = nursery.bear()
+        self._asking = threading.Lock()
+        self._answers = queue.SimpleQueue()
+        self._jobs = {}
+        # Runs that have begun, by job and number.
+        self._in_hand = {}
+        self._killed_at = None
+        self.is_frozen = self._was_frozen = False
+        self._ended = threading.Event()
+        threading.Thread(target=self._listen, name=f"test's end of {name}", daemon=True).start()
+        self.pid = self._answer()
+        self._process = os.pidfd_open(self.pid)
+
+    def start(self, manager_of, *jobs, counts=False, **facts):
+        """Have it start a manager, with these jobs and by what `manager_of` makes of its name; returns when it works."""
+        for job in jobs:
+            job.goes_to(self)
+        self._jobs = {job.job_id: job for job in jobs}
+        self._ask("start", manager_of, self.name, [(job.job_id, job.answers) for job in jobs], counts, facts)
+
+    @property
+    def has_ended(self):
+        return self._ended.is_set()
+
+    # --- What the manager is asked for -----------------------------------------------------------
+
+    def change(self, part, name, value):
+        self._ask("change", part, name, value)
+
+    def status(self):
+        return self._ask("call", "status")
+
+    def rebalance(self):
+        self._ask("call", "rebalance")
+
+    def close(self):
+        """Close the manager; the process goes on."""
+        return self._ask("call", "close")
+
+    def metrics(self):
+        return self._ask("metrics")
+
+    def hear(self):
+        """Return when all that it has done before is in the ledger."""
+        self._ask("hear")
+
+    @property
+    def strategy(self):
+        return _Part(self, "strategy")
+
+    tuning = property(fset=lambda self, tuning: self.change("manager", "tuning", tuning))
+    switches = property(fset=lambda self, switches: self.change("manager", "switches", switches))
+
+    # --- The process -----------------------------------------------------------------------------
+
+    def freeze(self):
+        """Stop it in its tracks."""
+        self.is_frozen = self._was_frozen = True
+        freeze(self.pid)
+
+    def thaw(self):
+        self.is_frozen = False
+        signal.pidfd_send_signal(self._process, signal.SIGCONT)
+
+    def kill(self):
+        """End it as the kernel does."""
+        self._killed_at = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+        self._see_end()
+
+    def leave(self):
+        """Have it end by itself; its manager has been closed."""
+        self._ask("leave")
+        self._see_end()
+
+    def _see_end(self):
+        readable, _, _ = select.select([self._process], [], [], PATIENCE)
+        assert readable, f"the process of {self.name} does not end"
+        assert self._ended.wait(PATIENCE)
+        os.close(self._process)
+        self._connection.close()
+
+    # --- The line --------------------------------------------------------------------------------
+
+    def _ask(self, *words):
+        with self._asking:
+            with contextlib.suppress(OSError):
+                self._connection.send(words)
+            return self._answer()
+
+    def _answer(self):
+        try:
+            is_good, *said = self._answers.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"{self.name} does not answer") from None
+        if is_good:
+            return said[0]
+        kind, sentence = said
+        raise kind.__new__(kind, sentence)
+
+    def _listen(self):
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                at, what, *facts = self._connection.recv()
+                for run in self._in_hand.values():
+                    run.heard_at = at
+                getattr(self, f"_hears_of_{what}")(at, *facts)
+        ended_at = time.monotonic() if self._killed_at is None else self._killed_at
+        for run in self._in_hand.values():
+            run.ended_at, run.has_died = ended_at, True
+        self._ended.set()
+        log = self._nursery.log.read_text()[-3000:]
+        self._answers.put((False, AssertionError, f"the process of {self.name} is dead; processes said: {log}"))
+
+    def _hears_of_answered(self, _at, answer):
+        self._answers.put((True, answer))
+
+    def _hears_of_refused(self, _at, kind, sentence):
+        self._answers.put((False, kind, sentence))
+
+    def _hears_of_begun(self, at, job, run_no, items):
+        run = Run(self.name, job, items, began_at=at, heard_at=at)
+        self._in_hand[job, run_no] = run
+        self._ledger.add(run)
+
+    def _hears_of_ended(self, at, job, run_no, certain_at):
+        run = self._in_hand.pop((job, run_no))
+        # Who was frozen may have woken when its items were another's: it looks at its lease before it does anything.
+        run.ended_at = certain_at if self._was_frozen else at
+
+    def _hears_of_should_stop(self, at, job):
+        self._jobs[job].told_to_stop_at.append(at)
+
+    def _hears_of_logged(self, _at, name, level, text):
+        logging.getLogger(name).log(level, text)
+
+
+class Fleet:
+    """Applications of one cluster, by name. Those in `instances` have to live."""
+
+    def __init__(self, bench, nursery):
+        self.bench = bench
+        self.ledger = Ledger()
+        self.instances = {}
+        self._nursery = nursery
+
+    def job(self, job_id, items=("singleton",), **answers):
+        return Job(job_id, items, **answers)
+
+    def start(self, name, *jobs, timeout=TIMEOUT, **facts):
+        """An application that works; its jobs are its own."""
+        facts.setdefault("tuning", Tuning(stop_within=dt.timedelta(seconds=10)))
+        instance = self.instances[name] = Instance(name, self.ledger, self._nursery)
+        instance.start(self.bench.manager_of(name), *jobs, timeout=timeout, **facts)
+        return instance
+
+    def close(self, name):
+        """Have a manager closed, and its process end."""
+        instance = self.instances.pop(name)
+        try:
+            assert instance.close()
+            instance.leave()
+        except BaseException:
+            instance.kill()
+            raise
+
+    def kill(self, name):
+        self.instances.pop(name).kill()
+
+    def conflicts(self):
+        """Items that two had in hand at once, as far as it is known by now."""
+        for instance in self.instances.values():
+            if not instance.is_frozen:
+                instance.hear()
+        return conflicts_in(self.ledger.of())
+
+    def way_of(self, name):
+        """The line of an application, to be cut and healed."""
+        return self.bench.line(name)
+
+    def later(self, seconds, what):
+        """Do something in a while; returns the thread that will."""
+        timer = threading.Timer(seconds, what)
+        timer.start()
+        return timer
+
+    def watcher(self):
+        """A way to the cluster of nobody's."""
+        return self.bench.node("watcher", timeout=TIMEOUT)
+
+    def end(self):
+        """End all processes at once; none may have ended before that by itself."""
+        dead = [name for name, instance in self.instances.items() if instance.has_ended]
+        for instance in self.instances.values():
+            instance.kill()
+        assert not dead, (
+            f"processes ended that nobody ended: {', '.join(dead)}; {self._nursery.log.read_text()[-3000:]}"
+        )

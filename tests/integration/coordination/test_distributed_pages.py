@@ -1,0 +1,309 @@
+"""Distributed jobs on pages and in the API: what the store and the book say of them, and the switches of administrators."""
+
+import datetime as dt
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from jobs.ui.topics import TopicUnknown, distributed_topic, is_topic, read_screen
+from nodes.assignment.pools import WorkItem
+from nodes.job_book import ALL, OTHERS
+from nodes.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from tests.api import assert_problem, client_of, make_user
+from tests.integration.coordination.conftest import ZooKeeperBench
+
+pytestmark = pytest.mark.django_db
+
+API = "/api/v1/distributed-jobs/"
+NORTH, SOUTH = WorkItem("mails", "north"), WorkItem("mails", "south")
+
+
+def visitor(role):
+    client = Client()
+    client.force_login(make_user(role, name=f"{role} in a browser"))
+    return client
+
+
+def use(settings, bench):
+    """Let the pages look at this bench's store."""
+    if isinstance(bench, ZooKeeperBench):
+        settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
+        settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
+
+
+def noted(cluster, node, **facts):
+    """What a node wrote into the book of the job "mails"."""
+    usual = {"items": ["north"], "in_hand": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
+    now = timezone.now()
+    return DistributedJobOnNode.objects.create(
+        cluster=cluster, job="mails", node=node, seen_at=now, last_began_at=now, **(usual | facts)
+    )
+
+
+@pytest.fixture
+def at_work(settings, bench):
+    """`main` has both items, and the lock of north; `other` could do them, too."""
+    use(settings, bench)
+    main, _other = (bench.node(name, joins={"mails": ["north", "south"]}) for name in ("main", "other"))
+    office = main.campaign()
+    main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), office=office)
+    lock = main.acquire(NORTH, lease=dt.timedelta(minutes=5))
+    noted(bench.cluster, "main", in_hand=1, next_at=timezone.now() + dt.timedelta(hours=2))
+    noted(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")
+    yield bench.cluster
+    main.release(lock)
+
+
+@pytest.fixture
+def nowhere(settings):
+    """The store of coordination does not answer."""
+    settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
+    settings.CRAWLCTL_ZOOKEEPER = "127.0.0.1:1/nowhere"
+
+
+def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(at_work):
+    said = client_of("viewer").get(API, {"cluster": at_work}).json()
+
+    assert (said["cluster"], said["main"], said["term"], said["unseen"]) == (at_work, "main", 1, "")
+    (job,) = said["jobs"]
+    assert (job["job"], job["state"], job["is_disabled"]) == ("mails", "running", False)
+    assert (job["items"], job["given"], job["able"]) == (2, 2, 2)
+    assert (job["runs"], job["failures"], job["in_hand"]) == (14, 2, 1)
+    assert job["last_failure"] == "OSError: the disk is full"
+    assert job["next_at"] is not None
+    assert [(node["node"], node["is_member"]) for node in job["nodes"]] == [("main", True), ("other", True)]
+
+
+def test_a_job_that_nobody_has_an_item_of_in_hand_is_stopped(settings, bench):
+    use(settings, bench)
+    bench.node("main", joins={"mails": ["north"]})
+
+    (job,) = client_of("viewer").get(API, {"cluster": bench.cluster}).json()["jobs"]
+
+    assert (job["state"], job["items"], job["given"]) == ("stopped", 1, 0)
+
+
+def test_a_job_is_shown_with_who_does_and_who_holds_each_item(at_work):
+    said = client_of("viewer").get(f"{API}jobs/mails/", {"cluster": at_work}).json()
+
+    north, south = said["items"]
+    assert (north["item"], north["node"], north["lock"]["holder"]) == ("north", "main", "main")
+    assert 200 < north["lock"]["remaining"] <= 300
+    assert (south["item"], south["node"], south["lock"]) == ("south", "main", None)
+
+
+def test_the_pages_show_the_same(at_work):
+    client = visitor("viewer")
+
+    jobs = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
+    job = client.get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
+
+    assert "2 of 2 given" in jobs
+    assert "OSError: the disk is full" in jobs
+    assert "in 1 h 59 min" in jobs
+    assert 'data-key="north"' in job
+    assert 'data-key="other"' in job
+    assert 'data-key="All jobs, whatever they say themselves"' in jobs
+    assert "4 min" in job
+    assert "wish" not in jobs
+
+
+def test_an_open_page_is_told_what_it_would_show_anew(at_work):
+    client = visitor("viewer")
+    shown = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
+    assert f'data-topic="distributed-{at_work}"' in shown
+
+    DistributedJobOnNode.objects.filter(node="main").update(runs=1000)
+
+    (job,) = read_screen(f"distributed-{at_work}")["jobs"]
+    assert (job["key"], job["shared"], job["runs"], job["state"]) == ("mails", "2 of 2 given", "1,007", "running")
+
+
+def test_a_cluster_that_cannot_be_is_nothing_to_follow():
+    with pytest.raises(TopicUnknown):
+        read_screen("distributed-..")
+    assert not is_topic("distributed-a/b/c")
+    assert is_topic(distributed_topic("c" * 120, "j" * 120))
+
+
+def test_an_open_page_of_a_job_is_told_what_it_would_show_anew(at_work, bench):
+    topic = distributed_topic(at_work, "mails")
+    shown = visitor("viewer").get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
+    assert f'data-topic="{topic}"' in shown
+
+    DistributedJobOnNode.objects.filter(node="main").update(runs=1000, problem="OSError: no route")
+
+    screen = read_screen(topic)
+    assert (screen["state"], screen["runs"], screen["problem"]) == ("running", "1,007", "OSError: no route")
+    assert [(node["key"], node["runs"]) for node in screen["nodes"]] == [("main", "1,000"), ("other", "7")]
+    assert [(item["key"], item["node"], item["holder"]) for item in screen["pool"]] == [
+        ("north", "main", "main"),
+        ("south", "main", ""),
+    ]
+    with pytest.raises(TopicUnknown):
+        read_screen(distributed_topic(at_work, "letters"))
+
+
+def test_a_cluster_that_nobody_is_in_has_no_jobs(settings, bench):
+    use(settings, bench)
+
+    said = client_of("viewer").get(API, {"cluster": "another-one"}).json()
+
+    assert (said["jobs"], said["main"], said["unseen"]) == ([], "", "")
+
+
+def test_there_is_no_plan_for_a_cluster_that_nobody_is_in(settings, bench):
+    use(settings, bench)
+
+    shown = visitor("administrator").get("/cluster/jobs/rebalance/", {"cluster": "another-one"}).content.decode()
+
+    assert "nobody has been in the cluster another-one yet" in shown
+
+
+@pytest.mark.parametrize(
+    ("of", "name"), [({"job": "mails"}, "mails"), ({"of": "all"}, ALL), ({"of": "others"}, OTHERS)]
+)
+def test_an_administrator_disables_a_job_all_or_the_others_and_enables_them_again(of, name, at_work):
+    client = client_of("administrator")
+
+    said = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": True, **of}).json()
+
+    assert said["jobs"][0]["is_disabled"] is True
+    switch = DistributedJobSwitch.objects.get(cluster=at_work, job=name)
+    assert (switch.is_disabled, switch.changed_by) == (True, "a administrator")
+    again = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": False, **of}).json()
+    assert again["jobs"][0]["is_disabled"] is False
+    client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": None, **of})
+    assert not DistributedJobSwitch.objects.exists()
+
+
+def test_the_switch_of_all_beats_that_of_a_job_and_that_the_one_of_others(at_work):
+    client = client_of("administrator")
+
+    def disabled(of, value):
+        said = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": value, **of}).json()
+        return said["jobs"][0]["is_disabled"]
+
+    assert disabled({"of": "others"}, True)
+    assert not disabled({"job": "mails"}, False)
+    assert disabled({"of": "all"}, True)
+
+
+def test_the_buttons_do_the_same(at_work):
+    client = visitor("administrator")
+
+    page = client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "wish": "disable"}, follow=True)
+
+    assert "Nodes hear of it within seconds" in page.content.decode()
+    assert DistributedJobSwitch.objects.get().is_disabled
+    client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "wish": "follow"})
+    assert not DistributedJobSwitch.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"is_disabled": True}, "job"),
+        ({"is_disabled": True, "of": "all", "job": "mails"}, "job"),
+        ({"is_disabled": True, "job": "a job"}, "job"),
+        ({"is_disabled": True, "job": "mails", "cluster": "a/b"}, "cluster"),
+        ({"job": "mails"}, "is_disabled"),
+        ({"job": "mails", "is_disabled": "perhaps"}, "is_disabled"),
+        ({"job": "mails", "is_disabled": True, "now": True}, "now"),
+    ],
+    ids=["of no job", "of all and of one", "a bad job", "a bad cluster", "nothing", "no flag", "something else"],
+)
+def test_a_switch_that_cannot_be_is_refused_and_changes_nothing(given, field):
+    answer = client_of("administrator").post(f"{API}switch/", given)
+
+    assert_problem(answer, 400, "invalid")
+    assert list(answer.json()["fields"]) == [field]
+    assert not DistributedJobSwitch.objects.exists()
+
+
+def test_a_plan_says_who_would_have_what_and_changes_nothing(at_work, bench):
+    said = (
+        client_of("administrator")
+        .post(f"{API}rebalance/", {"cluster": at_work, "dry_run": True, "strategy": "evenly-spread"})
+        .json()
+    )
+
+    assert (said["before"], said["after"]) == ({"main": 2, "other": 0}, {"main": 1, "other": 1})
+    (move,) = said["moves"]
+    assert (move["owner"], move["to"]) == ("main", "other")
+    assert bench.node("watcher").look().shares == {NORTH: "main", SOUTH: "main"}
+
+
+def test_a_plan_leaves_out_what_is_disabled(at_work):
+    client = client_of("administrator")
+    client.post(f"{API}switch/", {"cluster": at_work, "job": "mails", "is_disabled": True})
+
+    said = client.post(f"{API}rebalance/", {"cluster": at_work, "dry_run": True}).json()
+
+    assert {move["to"] for move in said["moves"]} == {""}
+
+
+def test_a_strategy_that_there_is_not_is_refused_by_name(at_work):
+    answer = client_of("administrator").post(
+        f"{API}rebalance/", {"cluster": at_work, "dry_run": True, "strategy": "by-chance"}
+    )
+
+    assert_problem(answer, 400, "invalid")
+    assert "there is no strategy 'by-chance'; there are: evenly-rendezvous" in answer.json()["fields"]["strategy"][0]
+
+
+def test_the_page_of_a_plan_shows_it_and_says_what_is_wrong(at_work):
+    client = visitor("administrator")
+
+    shown = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "evenly-spread"}).content.decode()
+    wrong = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "by-chance"}).content.decode()
+
+    assert "By evenly-spread, 1 item would go elsewhere" in shown
+    assert 'data-key="mails/' in shown
+    assert "there is no strategy &#x27;by-chance&#x27;" in wrong
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_who_is_no_administrator_changes_nothing_and_makes_no_plans(role):
+    client = visitor(role)
+
+    assert client.post("/cluster/jobs/switch/", {"cluster": "c", "job": "mails", "wish": "disable"}).status_code == 403
+    assert client.get("/cluster/jobs/rebalance/").status_code == 403
+    assert not DistributedJobSwitch.objects.exists()
+
+
+def test_a_job_that_is_not_there_is_said_to_be_none(at_work):
+    answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": at_work})
+
+    assert_problem(answer, 404, "not_found")
+    assert answer.json()["detail"] == f"There is no distributed job 'nothing' in the cluster {at_work}."
+    assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
+
+
+def test_where_the_store_does_not_answer_the_book_is_shown_and_the_reason(nowhere):
+    noted("jobs", "main")
+
+    said = client_of("viewer").get(API).json()
+    page = visitor("administrator").get("/cluster/jobs/").content.decode()
+
+    assert said["unseen"]
+    assert [(job["job"], job["runs"]) for job in said["jobs"]] == [("mails", 7)]
+    assert "The store cannot be looked at" in page
+    assert_problem(
+        client_of("administrator", "viewer").post(f"{API}rebalance/", {"dry_run": True}),
+        503,
+        "coordination_unavailable",
+    )
+
+
+def test_an_administrator_wishes_that_the_main_shares_out_anew(at_work):
+    answer = client_of("administrator").post(f"{API}rebalance/", {"cluster": at_work})
+    wished_first = DistributedJobWish.objects.get(cluster=at_work)
+    visitor("administrator").post("/cluster/jobs/rebalance/", {"cluster": at_work})
+    wished_again = DistributedJobWish.objects.get(cluster=at_work)
+
+    assert answer.status_code == 202
+    assert wished_first.asked_by == "a administrator"
+    assert wished_again.asked_by == "administrator in a browser"
+    assert wished_again.asked_at > wished_first.asked_at

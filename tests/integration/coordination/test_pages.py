@@ -1,0 +1,148 @@
+"""The pages of the store of coordination, and the same through the API: what administrators see of a cluster."""
+
+import datetime as dt
+
+import pytest
+from django.test import Client
+
+from nodes.assignment.pools import WorkItem
+from nodes.coordination.raw_tree import PAGE
+from tests.api import assert_problem, client_of, make_user
+from tests.cluster import seconds
+from tests.integration.coordination.conftest import JOB, ZooKeeperBench
+
+pytestmark = pytest.mark.django_db
+
+PATH = "/cluster/coordination/"
+TREE = "/cluster/coordination/tree/"
+API = "/api/v1/cluster/coordination/"
+
+
+def visitor(role="administrator"):
+    client = Client()
+    client.force_login(make_user(role))
+    return client
+
+
+def use(settings, bench):
+    """Let the pages look at this bench's store."""
+    if isinstance(bench, ZooKeeperBench):
+        settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
+        settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
+
+
+@pytest.fixture
+def at_work(settings, bench):
+    """A main that has one of two items, and their lock, and a member that has the other; nobody holds its lock."""
+    use(settings, bench)
+    main, _other = (bench.node(name, joins={JOB: ["north", "south"]}) for name in ("main", "other"))
+    office = main.campaign()
+    main.assign(
+        {WorkItem(JOB, "north"): "main", WorkItem(JOB, "south"): "other"},
+        seen=main.look(),
+        office=office,
+    )
+    main.acquire(WorkItem(JOB, "north"), lease=dt.timedelta(minutes=5), note="nightly")
+    return bench
+
+
+def test_members_pools_and_locks_of_a_cluster_are_shown(at_work):
+    shown = visitor().get(PATH, {"cluster": at_work.cluster}).content.decode()
+
+    assert "term 1" in shown
+    assert f"{JOB}/north" in shown
+    assert "nightly" in shown
+    assert "5 min" in shown or "4 min" in shown
+    assert shown.count('data-key="main"') == shown.count('data-key="other"') == 1
+
+
+def test_the_same_is_told_by_the_api(at_work):
+    said = client_of("administrator").get(API, {"cluster": at_work.cluster}).json()
+
+    assert (said["cluster"], said["main"], said["term"]) == (at_work.cluster, "main", 1)
+    assert [(member["node"], member["is_main"], member["items"]) for member in said["members"]] == [
+        ("main", True, 1),
+        ("other", False, 1),
+    ]
+    assert said["pools"] == [{"job": JOB, "items": 2, "placed": 2}]
+    (lock,) = said["locks"]
+    assert (lock["item"], lock["holder"], lock["note"]) == ("north", "main", "nightly")
+    assert 200 < lock["remaining"] <= 300
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+@pytest.mark.parametrize("path", [PATH, TREE])
+def test_who_is_no_administrator_is_refused(role, path):
+    assert visitor(role).get(path).status_code == 403
+    assert client_of(role, "viewer").get(API).status_code == 403
+
+
+def test_a_cluster_that_is_not_there_is_said_to_be_none(settings, bench):
+    use(settings, bench)
+
+    client = visitor()
+
+    page = client.get(PATH, {"cluster": "nowhere"})
+    answer = client.get(API, {"cluster": "no/where"})
+
+    assert page.status_code == 200
+    assert_problem(answer, 404, "not_found")
+
+
+def test_a_store_that_is_away_is_said_to_be(settings, monkeypatch):
+    monkeypatch.setattr("jobs.queries.coordination_page._TIMEOUT", seconds(0.5))
+    settings.CRAWLCTL_COORDINATION, settings.CRAWLCTL_ZOOKEEPER = "ZOOKEEPER", "127.0.0.1:1"
+    client = visitor()
+
+    for path in (PATH, TREE):
+        assert "did not answer" in client.get(path).content.decode()
+
+
+# --- The tree as it is ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(settings, zookeeper_bench):
+    """Shows a path of a cluster with one member and a lock, as text."""
+    use(settings, zookeeper_bench)
+    node = zookeeper_bench.node("node", joins={JOB: [f"item-{number:03}" for number in range(PAGE + 1)]})
+    node.campaign()
+    node.lock_of_it = node.acquire(WorkItem(JOB, "item-001"), lease=dt.timedelta(minutes=5))
+    client = visitor()
+
+    def show(path="", **asked):
+        answer = client.get(TREE, {"path": f"{zookeeper_bench.cluster}/{path}".rstrip("/"), **asked})
+        return answer.status_code, answer.content.decode()
+
+    show.node = node
+    return show
+
+
+def test_the_tree_is_shown_node_by_node_and_page_by_page(tree):
+    _, top = tree()
+    _, first = tree(f"work-pool/{JOB}")
+    _, second = tree(f"work-pool/{JOB}", page=2)
+
+    assert all(f">{name}</a>" in top for name in ("alive", "locks", "main-term", "work-pool", "workers"))
+    assert "item-000" in first
+    assert f"item-{PAGE:03}" not in first
+    assert f"item-{PAGE:03}" in second
+    assert "ends with its session" in tree("alive")[1]
+
+
+def test_tokens_are_not_shown(tree):
+    status, lock = tree(f"locks/{JOB}/work-share-item-001.lock")
+
+    assert status == 200
+    assert "(hidden)" in lock
+    assert str(tree.node.lock_of_it.token) not in lock
+    assert "(hidden)-0000000000" in tree("leader-latch")[1]
+
+
+@pytest.mark.parametrize("path", ["nothing-here", "../..", "alive/./.."])
+def test_a_path_that_is_not_there_is_not_found(tree, path):
+    assert tree(path)[0] == 404
+
+
+def test_without_zookeeper_there_is_no_tree():
+    assert visitor().get(TREE).status_code == 404

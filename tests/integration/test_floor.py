@@ -1,0 +1,86 @@
+"""Who looks for what is in work begins at the floor, below which nothing is, whoever was slow and whatever is kept open."""
+
+import pytest
+
+from jobs.models import Batch, Floor
+from jobs.queue.floor import LOWEST_BATCH, raise_floor
+from tests.cluster import register_node
+from tests.factories import make_policy, make_running_job
+from tests.waiting import wait_until
+
+FOUND = f"SELECT id FROM jobs_batch WHERE state IN ('available', 'sent') AND id >= {LOWEST_BATCH} ORDER BY id"
+OFFER = """
+INSERT INTO jobs_batch (group_id, node_scope, kind, state, documents, created_at)
+VALUES (%s, 'cluster', 'process', 'available', 1, now()) RETURNING id
+"""
+
+
+@pytest.fixture
+def offer(connection):
+    """Offers a batch over some connection; returns its number."""
+    group = make_running_job(register_node(connection, "manager"), policy=make_policy()).group.id
+
+    def insert(over):
+        # Whoever draws a number holds locks already.
+        over.execute("SELECT FROM jobs_throttlegroup WHERE id = %s FOR SHARE", [group])
+        return over.execute(OFFER, [group]).fetchone()[0]
+
+    return insert
+
+
+def end(*batches):
+    Batch.objects.filter(pk__in=batches).update(state="done")
+
+
+def raise_as_far_as_possible(connection):
+    for _ in range(3):
+        raise_floor(connection)
+    return Floor.objects.latest("id").batch
+
+
+def assert_rises_to(batch, connection):
+    """Not at once: a transaction of any test that runs beside this one, on the same server, holds it back."""
+    wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=60)
+
+
+def test_the_floor_follows_behind_what_is_over(connection, offer):
+    over, still_open, last = offer(connection), offer(connection), offer(connection)
+    end(over, last)
+
+    assert_rises_to(still_open, connection)
+
+    end(still_open)
+    assert_rises_to(last + 1, connection)
+
+
+def test_a_batch_whose_number_was_drawn_and_that_is_not_there_yet_is_found_once_it_is(
+    connection, other_connection, offer
+):
+    with other_connection.transaction():
+        slow = offer(other_connection)
+        quick = offer(connection)
+        end(quick)
+        assert raise_as_far_as_possible(connection) <= slow
+
+    assert_rises_to(slow, connection)
+    assert connection.execute(FOUND).fetchall() == [(slow,)]
+
+
+def test_nothing_is_written_while_nothing_is_offered(connection, offer):
+    over = offer(connection)
+    end(over)
+    assert_rises_to(over + 1, connection)
+    before = Floor.objects.get()
+
+    raise_as_far_as_possible(connection)
+
+    assert Floor.objects.get() == before
+
+
+def test_a_database_that_was_copied_from_another_server_finds_its_own_way_up(connection, offer):
+    over = offer(connection)
+    raise_floor(connection)
+    Floor.objects.update(next_since=2**40)
+    end(over)
+
+    assert_rises_to(over + 1, connection)

@@ -1,0 +1,93 @@
+"""`manage.py host`: the buttons of a host's page and of the deny list in a terminal."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from jobs import bins
+from jobs.models import Bin
+from nodes.models import NodeEvent
+
+# The command closes the connection of its look at the tables.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOST = "www.example.com"
+
+
+@pytest.fixture(autouse=True)
+def user(monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "vera")
+
+
+def said(capsys, *arguments):
+    call_command("host", *arguments)
+    return capsys.readouterr().out.strip()
+
+
+def refused(*arguments):
+    with pytest.raises(CommandError) as error:
+        call_command("host", *arguments)
+    return error.value.returncode, str(error.value)
+
+
+def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
+    told = said(capsys, HOST, "stop", "--reason", "its owner has asked us")
+
+    assert told.startswith(f"{HOST}: stopped since ")
+    assert told.endswith(" by vera: its owner has asked us")
+    assert NodeEvent.objects.filter(message=f"vera stopped {HOST}: its owner has asked us").exists()
+
+
+def test_a_host_that_was_stopped_goes_on(capsys):
+    said(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
+
+    assert said(capsys, HOST, "go-on") == f"{HOST}: nothing waits, 0 documents in work, 0 waiting"
+    assert Bin.objects.get(name=HOST).stopped_at is None
+
+
+def test_what_is_not_possible_now_says_why_and_ends_with_1():
+    call_command("host", HOST, "stop", "--reason", "its owner has asked us")
+    assert refused(HOST, "stop", "--reason", "again") == (
+        1,
+        f"{HOST} is stopped already, by vera: its owner has asked us",
+    )
+
+    call_command("host", HOST, "go-on")
+    assert refused(HOST, "go-on") == (1, f"{HOST} is not stopped.")
+    assert refused("*.example.org", "allow") == (1, "Nothing denies *.example.org.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((HOST,), f"There is no host {HOST}."),
+        ((HOST, "go-on"), f"There is no host {HOST}."),
+        ((HOST, "stop"), "Say why"),
+        ((HOST, "stop", "--reason", " "), "Say why"),
+        (("no host", "stop", "--reason", "why"), "write the name of a host"),
+        (("*", "deny"), "This is every host"),
+        (("a b", "deny"), "cannot be the name of a host"),
+        ((HOST, "go-on", "--reason", "why"), "--reason says why a host is stopped"),
+    ],
+)
+def test_bad_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):
+    returncode, told = refused(*arguments)
+
+    assert returncode == 2
+    assert sentence in told
+    assert not Bin.objects.filter(stopped_at__isnull=False).exists()
+    assert not bins.denials()
+
+
+def test_a_pattern_is_denied_and_allowed_again(capsys):
+    assert said(capsys, "*.example.com", "deny") == "Denied:\n  *.example.com (Deny list, rule 1)"
+
+    assert said(capsys, "*.example.com", "allow") == "Nothing is denied."
+
+
+def test_a_host_that_is_denied_says_by_what(capsys):
+    said(capsys, HOST, "stop", "--reason", "why")
+    said(capsys, HOST, "go-on")
+
+    said(capsys, "*.example.com", "deny")
+
+    assert said(capsys, HOST) == f"{HOST}: denied by Deny list"

@@ -1,0 +1,91 @@
+"""The book of distributed jobs: how they do, and which are disabled."""
+
+import datetime as dt
+
+import psycopg
+import pytest
+
+from nodes.distributed import JobContext, Switches
+from nodes.distributed.execution import JobRuns
+from nodes.distributed.status import JobStatus, ManagerStatus
+from nodes.job_book import ALL, OTHERS, ForgetSilentNodes, JobBook
+from nodes.models import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
+from tests.cluster import NOON, TIMEOUT
+
+
+@pytest.fixture
+def book(dsn):
+    opened = JobBook(dsn=dsn, cluster="jobs", node="node-1", timeout=TIMEOUT)
+    yield opened
+    opened.close()
+
+
+def status_of(**runs):
+    job = JobStatus(job="mails", is_disabled=False, pool=frozenset("ab"), problem="", runs=JobRuns(**runs))
+    return ManagerStatus(node="node-1", is_member=True, office=None, refusal="", jobs={"mails": job})
+
+
+def disable(job, *, is_disabled=True, cluster="jobs"):
+    DistributedJobSwitch.objects.create(cluster=cluster, job=job, is_disabled=is_disabled, changed_at=NOON)
+
+
+def test_what_a_node_says_last_of_its_jobs_counts(book):
+    book.note(status_of(items=frozenset("ab"), runs=1, next_at=NOON))
+    book.note(status_of(items=frozenset("a"), runs=2, failures=1, last_failure="OSError: \0", last_began_at=NOON))
+
+    (row,) = DistributedJobOnNode.objects.all()
+    assert (row.cluster, row.job, row.node) == ("jobs", "mails", "node-1")
+    assert (row.items, row.runs, row.failures, row.last_failure) == (["a"], 2, 1, "OSError: ?")
+    assert (row.last_began_at, row.next_at) == (NOON, None)
+
+
+def test_who_leaves_is_in_the_book_no_more(book):
+    book.note(status_of())
+
+    book.leave()
+
+    assert not DistributedJobOnNode.objects.exists()
+
+
+def test_switches_are_those_of_the_cluster(book):
+    disable("mails")
+    disable("reports", is_disabled=False)
+    disable(OTHERS)
+    disable(ALL, cluster="another")
+
+    found = book.read_switches()
+
+    assert found == Switches(disabled_by_default=True, disabled={"mails": True, "reports": False})
+    disable(ALL)
+    assert book.read_switches().all_disabled
+
+
+def test_the_last_wish_of_the_cluster_is_read(book):
+    assert book.read_wish() is None
+
+    DistributedJobWish.objects.create(cluster="jobs", asked_at=NOON, asked_by="ann")
+
+    assert book.read_wish() == NOON
+
+
+def test_a_book_that_lost_its_connection_is_opened_again(book, connection):
+    book.read_switches()
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'node-1 job book'"
+    )
+
+    with pytest.raises(psycopg.OperationalError):
+        book.read_switches()
+
+    assert book.read_switches() == Switches()
+
+
+def test_nodes_that_ended_without_a_word_are_forgotten(book, dsn):
+    book.note(status_of())
+    (long_ago,) = DistributedJobOnNode.objects.all()
+    DistributedJobOnNode.objects.update(node="silent", seen_at=long_ago.seen_at - dt.timedelta(days=2))
+    book.note(status_of())
+
+    ForgetSilentNodes(dsn=dsn, timeout=TIMEOUT).run(JobContext({"singleton"}))
+
+    assert [row.node for row in DistributedJobOnNode.objects.all()] == ["node-1"]

@@ -1,0 +1,151 @@
+"""A lane that sleeps though something is left in it is found, whatever has become of its wake-up, by looks that are bounded."""
+
+import math
+
+import pytest
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Lane, LaneState
+from jobs.queue import wake
+from jobs.queue.wake import Sweep
+from tests.cluster import NOON, register_node, seconds
+from tests.factories import make_documents, make_lane, make_running_job
+from tests.integration.test_what_is_read import explain_on, rows_read
+
+# A look that finds nothing new to look at is not made.
+PAUSE = seconds(1)
+
+
+@pytest.fixture
+def running(connection):
+    return make_running_job(register_node(connection, "manager"))
+
+
+def make_sleeper(running, host, *, served_at=None, documents=1):
+    lane = make_lane(running.seed, host, ready_at=None, served_at=served_at)
+    make_documents(lane, [f"{host} {number}" for number in range(documents)])
+    return lane
+
+
+def awake():
+    return set(LaneState.objects.filter(ready_at__isnull=False).values_list("bin__name", flat=True))
+
+
+def test_a_lane_that_was_served_lately_is_found_by_the_next_look(connection, running):
+    sweep = Sweep()
+    groups = [running.group.id]
+    for number in range(40):
+        make_lane(running.seed, f"h{number}.example", ready_at=None)
+    sweep.look(connection, groups=groups, now=NOON)
+    sleeper = make_sleeper(running, "late.example", served_at=NOON)
+
+    woken = sweep.look(connection, groups=groups, now=NOON + PAUSE)
+
+    assert woken == 1
+    assert awake() == {sleeper.bin.name}
+
+
+def test_what_went_to_sleep_lately_is_looked_at_once_and_nothing_of_it_is_left_out(connection, running, monkeypatch):
+    monkeypatch.setattr(wake, "_SWEEP", wake._SWEEP.replace(f"{wake._LATELY_A_PASS}", "3"))
+    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 0)
+    hosts = [f"h{number}.example" for number in range(8)]
+    for number, host in enumerate(hosts):
+        make_sleeper(running, host, served_at=NOON + number * seconds(0.1))
+    sweep = Sweep()
+
+    woken = [sweep.look(connection, groups=[running.group.id], now=NOON + seconds(3)) for _ in range(4)]
+
+    assert woken == [3, 3, 2, 0]
+    assert awake() == set(hosts)
+
+
+def test_every_lane_is_looked_at_within_a_round(connection, running, monkeypatch):
+    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 4)
+    other = make_running_job(running.manager)
+    hosts = [f"h{number}.example" for number in range(10)]
+    for host in hosts[:6]:
+        make_sleeper(running, host, served_at=NOON - seconds(3600))
+    for host in hosts[6:]:
+        make_sleeper(other, host)
+    sweep = Sweep()
+    groups = [running.group.id, other.group.id]
+
+    woken = [sweep.look(connection, groups=groups, now=NOON + n * PAUSE) for n in range(math.ceil(len(hosts) / 4))]
+
+    assert max(woken) <= 4
+    assert awake() == set(hosts)
+
+
+def test_the_next_round_finds_what_has_gone_to_sleep_behind_the_look(connection, running, monkeypatch):
+    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
+    lanes = [make_lane(running.seed, f"h{number}.example", ready_at=None) for number in range(5)]
+    sweep = Sweep()
+    groups = [running.group.id]
+    sweep.look(connection, groups=groups, now=NOON)
+    make_documents(lanes[0], 1)
+
+    for n in range(1, 4):
+        sweep.look(connection, groups=groups, now=NOON + n * PAUSE)
+
+    assert awake() == {"h0.example"}
+
+
+def test_a_lane_in_which_nothing_is_left_sleeps_on(connection, running):
+    make_lane(running.seed, "empty.example", ready_at=None, served_at=NOON)
+    done = make_lane(running.seed, "done.example", ready_at=None, served_at=NOON)
+    make_documents(done, 1, stage=Stage.DONE)
+
+    assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON + PAUSE) == 0
+    assert awake() == set()
+
+
+def test_a_document_that_waits_for_its_time_wakes_its_lane(connection, running):
+    lane = make_lane(running.seed, ready_at=None)
+    make_documents(lane, 1, check_time=NOON + seconds(60))
+
+    assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON) == 1
+
+
+def test_lanes_of_others_are_left_to_them(connection, running):
+    make_sleeper(running, "theirs.example", served_at=NOON)
+
+    assert Sweep().look(connection, groups=[running.group.id + 1], now=NOON + PAUSE) == 0
+
+
+def test_all_lanes_are_looked_at_when_that_is_asked(connection, running, monkeypatch):
+    monkeypatch.setattr(wake, "_LATELY_A_PASS", 2)
+    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 1)
+    for number in range(7):
+        make_sleeper(running, f"h{number}.example")
+
+    assert Sweep().look_at_all(connection, groups=[running.group.id], now=NOON) == 7
+
+
+def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
+    connection.execute(
+        """
+        INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+        SELECT 'web', 'h' || n || '.example', 0, true FROM generate_series(1, 50000) AS n
+        """
+    )
+    connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
+    connection.execute(
+        # A few at the same moment, as one pass serves them.
+        """
+        INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at)
+        SELECT id, seed_id, bin_id, %s - interval '2 s' - (bin_id / 10) * interval '1 ms' FROM jobs_lane
+        """,
+        [NOON],
+    )
+    # So many that nobody would read all of them for a few lanes.
+    lanes = list(Lane.objects.order_by("pk")[:500])
+    for lane in lanes:
+        make_documents(lane, [f"{lane.pk} {number}" for number in range(20)], check_time=NOON + seconds(60))
+    connection.execute("ANALYZE jobs_lane, jobs_lanestate, jobs_queueitem")
+    facts = {"groups": [running.group.id], "seed": 0, "bin": 0, "in_turn": wake._IN_TURN_A_PASS, "now": NOON}
+
+    plan = explain_on(connection, wake._SWEEP, facts | {"since": NOON - seconds(10), "until": NOON - seconds(1)})
+
+    read = rows_read(plan, of={"jobs_lane", "jobs_lanestate", "jobs_queueitem"})
+    assert read["jobs_lane"] + read["jobs_lanestate"] <= 2 * (wake._LATELY_A_PASS + wake._IN_TURN_A_PASS)
+    assert read.get("jobs_queueitem", 0) <= wake._LATELY_A_PASS + wake._IN_TURN_A_PASS

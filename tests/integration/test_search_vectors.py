@@ -1,0 +1,98 @@
+"""The vectors that we write are those that PostgreSQL would have written, to the last position."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.connectors.output.vectors import cut, vector_of
+from jobs.connectors.output.words import JOINERS
+
+# What PostgreSQL's parser makes something of, joined and by itself.
+PIECES = [
+    *(
+        "the",
+        "running",
+        "Runs",
+        "users",
+        "don't",
+        "A1",
+        "9a",
+        "x",
+        "and",
+        "0x1F",
+        "1e5",
+        "1e",
+        "1E5abc",
+        "2e2e2",
+        "12e-",
+        "a1e5",
+    ),
+    *(
+        "&amp;",
+        "http://a.b/c?d=1",
+        "a_b",
+        "a-b",
+        "-1",
+        "+1.5e10",
+        "1.2.3",
+        "foo@bar.com",
+        "<b>",
+        "c++",
+        "100%",
+        "1,000",
+    ),
+    *("12:30", "/etc/passwd", "C:\\x", "#tag", "--", " ", "\n", "\x0b", "\x1f", "\x7f", ".", "'", '"'),
+]
+TEXTS = st.one_of(
+    st.lists(st.sampled_from(PIECES), max_size=60).map(" ".join),
+    st.lists(st.sampled_from(PIECES), max_size=20).map("".join),
+    st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=60),
+)
+_OURS_IS_THEIRS = """
+WITH blank AS (
+    SELECT regexp_replace(%(title)s, %(joiners)s, ' ', 'g') AS title, regexp_replace(%(about)s, %(joiners)s, ' ', 'g') AS about,
+           regexp_replace(%(text)s, %(joiners)s, ' ', 'g') AS text
+), theirs AS (
+    SELECT setweight(to_tsvector('simple', title), 'A') || setweight(to_tsvector('simple', about), 'B')
+           || setweight(to_tsvector('simple', text), 'D') || setweight(to_tsvector('english', title), 'A')
+           || setweight(to_tsvector('english', about), 'B') || setweight(to_tsvector('english', text), 'D') AS vector
+      FROM blank
+)
+SELECT vector::text, %(ours)s::tsvector::text FROM theirs
+"""
+_STEM = "SELECT array_to_string(tsvector_to_array(to_tsvector('english', %s)), ' ')"
+
+
+@pytest.fixture
+def both(connection):
+    """The vector of a title, a description and a text as PostgreSQL writes it, and as we do."""
+    stems = {}
+
+    def write(title, about, text):
+        parts = cut([(title, "A"), (about, "B"), (text, "")])
+        for word in {word for part in parts for word in part.positions if word not in stems}:
+            stems[word] = connection.execute(_STEM, [word]).fetchone()[0]
+        ours = vector_of(parts, stems=stems)
+        facts = {"title": title, "about": about, "text": text, "joiners": JOINERS, "ours": ours}
+        return connection.execute(_OURS_IS_THEIRS, facts).fetchone()
+
+    return write
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(title=TEXTS, about=TEXTS, text=TEXTS)
+def test_any_ascii_text_has_the_vector_that_postgresql_gives_it(both, title, about, text):
+    theirs, ours = both(title, about, text)
+
+    assert ours == theirs
+
+
+def test_words_that_are_everywhere_have_as_many_positions_as_postgresql_keeps(both):
+    theirs, ours = both("word " * 300, "words " * 200, "word words apples " * 400)
+
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("text", ["naïve", "x" * 3_000, "word " * 9_000])
+def test_what_only_postgresql_knows_how_to_cut_is_left_to_it(text):
+    assert cut([("a title", "A"), (text, "")]) is None

@@ -1,0 +1,50 @@
+"""
+The store of coordination beside the database, as ZooKeeper is one: who is a member, and whom it has chosen.
+
+A member is forgotten after its session's silence, and its place in the line of those who would be main with it. What
+`nodes.coordination.seat` does with that over a real ZooKeeper is tested in `tests/integration/coordination`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """What a member hears when it says that it is there; `present` is told to the one that is chosen."""
+
+    is_chosen: bool
+    present: frozenset[UUID] | None
+
+
+@dataclass(slots=True)
+class Ensemble:
+    """`clock` tells its seconds."""
+
+    clock: Callable[[], float]
+    _heard_at: dict[UUID, float] = field(default_factory=dict)
+    _sessions: dict[UUID, float] = field(default_factory=dict)
+    _line: list[UUID] = field(default_factory=list)
+
+    def attend(self, *, node_id: UUID, session: float, stands: bool) -> Seated:
+        self._heard_at[node_id], self._sessions[node_id] = self.clock(), session
+        self._forget_who_is_silent()
+        if stands and node_id not in self._line:
+            self._line.append(node_id)
+        is_chosen = self._line[:1] == [node_id]
+        return Seated(is_chosen=is_chosen, present=frozenset(self._heard_at) if is_chosen else None)
+
+    def step_aside(self, *, node_id: UUID) -> None:
+        self._line = [other for other in self._line if other != node_id]
+
+    def wipe(self) -> None:
+        """It knows nothing any more."""
+        self._heard_at.clear()
+        self._line.clear()
+
+    def _forget_who_is_silent(self) -> None:
+        now = self.clock()
+        for node_id in [one for one, heard_at in self._heard_at.items() if now - heard_at > self._sessions[one]]:
+            del self._heard_at[node_id]
+            self.step_aside(node_id=node_id)

@@ -1,0 +1,48 @@
+"""A page that is sent what changed shows what it would show if it were sent everything."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlctl.live.changes import changes
+
+
+def rows(below):
+    row = st.builds(lambda key, cells: {**cells, "key": key}, st.sampled_from("abcde"), below)
+    return st.lists(row, unique_by=lambda row: row["key"], max_size=4)
+
+
+def screens(below):
+    names = {"status": st.sampled_from(["", "1", "2"]), "hosts": rows(below), "nodes": rows(below)}
+    return st.fixed_dictionaries(names)
+
+
+def apply(shown, changed):
+    """What static/js/screen.js makes of a record: names that it does not have stay as they are."""
+    after = dict(shown)
+    for name, value in changed.items():
+        if isinstance(value, list):
+            known = {row["key"]: row for row in shown.get(name, ())}
+            after[name] = [apply(known.get(row["key"], {}), row) for row in value]
+        else:
+            after[name] = value
+    return after
+
+
+same_names = st.fixed_dictionaries({"rate": st.sampled_from(["", "1", "2"]), "tiles": rows(st.just({}))})
+
+
+@given(before=screens(same_names), after=screens(same_names))
+def test_what_is_shown_after_the_changes_is_the_newer_screen(before, after):
+    assert apply(before, changes(before, after)) == after
+
+
+@given(screen=screens(same_names))
+def test_of_what_stays_nothing_is_said(screen):
+    assert changes(screen, dict(screen)) == {}
+
+
+def test_of_a_row_only_what_changed_is_said():
+    before = {"hosts": [{"key": "1", "name": "a", "open": "1"}, {"key": "2", "name": "b", "open": "2"}]}
+    after = {"hosts": [{"key": "2", "name": "b", "open": "3"}, {"key": "1", "name": "a", "open": "1"}]}
+
+    assert changes(before, after) == {"hosts": [{"key": "2", "open": "3"}, {"key": "1"}]}

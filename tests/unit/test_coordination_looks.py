@@ -1,0 +1,74 @@
+"""Who looks at a store of coordination when, and who is shown what another has seen."""
+
+import pytest
+
+from jobs.queries.coordination_looks import SharedLooks
+from nodes.coordination.port import Unreachable
+
+
+class Store:
+    """Each look at it takes so many seconds of a clock of its own."""
+
+    def __init__(self, *, takes):
+        self.takes, self.now, self.looks, self.is_away = takes, 0.0, 0, False
+
+    def look(self, cluster, *, dsn):
+        self.looks += 1
+        self.now += self.takes
+        if self.is_away:
+            raise Unreachable("it does not answer")
+        return f"{cluster}, look {self.looks}"
+
+
+@pytest.fixture
+def zookeeper(settings):
+    settings.CRAWLCTL_COORDINATION, settings.CRAWLCTL_ZOOKEEPER = "ZOOKEEPER", "127.0.0.1:2181"
+
+
+def looks_at(store):
+    shared = SharedLooks(store.look, clock=lambda: store.now)
+    return lambda cluster="jobs": shared.look_at(cluster, dsn="")
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_looking_at_zookeeper_takes_a_twentieth_of_the_time_however_many_look():
+    store = Store(takes=0.1)
+    look = looks_at(store)
+
+    seen = {look()}
+    store.now += 1.9
+    seen.add(look())
+    assert seen == {"jobs, look 1"}
+
+    store.now += 0.2
+    assert look() == "jobs, look 2"
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_each_cluster_is_looked_at_by_itself():
+    look = looks_at(Store(takes=0.1))
+
+    assert (look("jobs"), look("others"), look("jobs")) == ("jobs, look 1", "others, look 2", "jobs, look 1")
+
+
+@pytest.mark.usefixtures("zookeeper")
+def test_a_store_that_does_not_answer_is_waited_for_once_and_asked_again_later():
+    store = Store(takes=5.0)
+    store.is_away = True
+    look = looks_at(store)
+    for _viewer in range(3):
+        with pytest.raises(Unreachable, match="it does not answer"):
+            look()
+    assert store.looks == 1
+
+    store.is_away = False
+    store.now += 10.1
+
+    assert look() == "jobs, look 2"
+
+
+def test_the_database_is_asked_each_time(settings):
+    settings.CRAWLCTL_COORDINATION = "DATABASE"
+    look = looks_at(Store(takes=0.1))
+
+    assert (look(), look()) == ("jobs, look 1", "jobs, look 2")

@@ -1,0 +1,300 @@
+"""The rules of distributed jobs that need no store: ids, shares, switches, pools, what a run is told."""
+
+import datetime as dt
+import logging
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.coordination.names import BadName
+from nodes.distributed import (
+    DistributedJob,
+    JobContext,
+    Schedule,
+    Switches,
+    Tuning,
+    execution,
+    one_thread,
+    thread_per_item,
+    threads,
+)
+from nodes.distributed.execution import JobOnNode, Surroundings
+from nodes.distributed.job import by_id
+from nodes.distributed.observer import Observer, Telling, Work
+from nodes.distributed.pools import KnownPool
+from nodes.distributed.sharing import change_of, split
+from tests.waiting import wait_until
+
+ITEMS = st.frozensets(st.text("abc", min_size=1, max_size=5), max_size=30)
+MINUTE = dt.timedelta(minutes=1)
+
+
+class Reports(DistributedJob):
+    def schedule(self):
+        return Schedule.by_delay(MINUTE)
+
+    def run(self, context):
+        pass
+
+
+class Named(Reports):
+    def __init__(self, name):
+        self._name = name
+
+    @property
+    def job_id(self):
+        return self._name
+
+
+# --- Ids -----------------------------------------------------------------------------------------
+
+
+def test_a_job_has_the_name_of_its_class_unless_it_says_another():
+    assert Reports().job_id.endswith("test_distributed_rules.Reports")
+    assert list(by_id([Reports(), Named("mails")])) == [Reports().job_id, "mails"]
+
+
+@pytest.mark.parametrize("name", ["", "a job", "reports/north", "ä", "x" * 121, ".."])
+def test_an_id_that_cannot_be_is_refused_with_what_could_be(name):
+    with pytest.raises(BadName, match=r"must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
+        by_id([Named(name)])
+
+
+@pytest.mark.parametrize(("name", "shown"), [(7, "7 of type int"), (None, "None of type NoneType")])
+def test_a_name_that_is_no_text_is_refused_and_says_what_it_is(name, shown):
+    with pytest.raises(BadName, match=f"the job {shown} cannot be: it must be of 1 to 120 characters"):
+        by_id([Named(name)])
+
+
+def test_what_is_no_job_is_refused():
+    with pytest.raises(TypeError, match="Named'> is no DistributedJob: hand over objects"):
+        by_id([Named])
+
+
+def test_two_jobs_of_one_id_are_refused_and_both_are_named():
+    class Other(Named):
+        pass
+
+    with pytest.raises(ValueError, match=r"two jobs have the same id 'mails': .*Named and .*Other"):
+        by_id([Named("mails"), Other("mails")])
+
+
+# --- Shares --------------------------------------------------------------------------------------
+
+
+@given(ITEMS, st.integers(1, 40))
+def test_a_share_is_split_into_groups_that_differ_by_one_at_most(items, count):
+    groups = split(items, count)
+
+    assert sorted(item for group in groups for item in group) == sorted(items)
+    assert len(groups) == min(count, len(items))
+    assert not items or max(map(len, groups)) - min(map(len, groups)) <= 1
+    assert all(groups)
+
+
+def test_running_strategies_say_how_many_threads_there_are():
+    items = frozenset("abc")
+
+    assert [strategy(items) for strategy in (one_thread, thread_per_item, threads(2))] == [1, 3, 2]
+    assert [len(group) for group in split(items, 2)] == [2, 1]
+
+
+def test_no_thread_at_all_is_refused():
+    for call in (lambda: threads(0), lambda: split({"a"}, 0)):
+        with pytest.raises(ValueError, match="0 threads cannot be: a job needs 1 or more"):
+            call()
+
+
+ASSIGNMENTS = st.dictionaries(st.sampled_from(["r", "m", "x"]), ITEMS)
+
+
+@given(ASSIGNMENTS, ASSIGNMENTS)
+def test_after_a_change_a_node_does_what_it_was_given_and_what_was_the_same_was_left_alone(running, assigned):
+    change = change_of(running, assigned)
+
+    after = {job: items for job, items in running.items() if job not in change.ends} | change.begins
+    assert {job: items for job, items in after.items() if items} == {
+        job: items for job, items in assigned.items() if items
+    }
+    assert all(running.get(job, frozenset()) != items for job, items in change.begins.items())
+
+
+# --- Switches ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("switches", "forbidden"),
+    [
+        (Switches(), False),
+        (Switches(disabled={"mails": True}), True),
+        (Switches(disabled={"reports": True}), False),
+        (Switches(disabled_by_default=True), True),
+        (Switches(disabled_by_default=True, disabled={"mails": False}), False),
+        (Switches(all_disabled=True, disabled={"mails": False}), True),
+    ],
+)
+def test_all_beats_the_rest_and_a_switch_of_its_own_beats_the_default(switches, forbidden):
+    assert switches.forbid("mails") is forbidden
+
+
+# --- Pools ---------------------------------------------------------------------------------------
+
+
+def test_a_pool_that_cannot_be_asked_for_is_empty_at_once_unless_it_is_kept():
+    good = KnownPool().after_success(frozenset("ab"), now=0)
+
+    assert good.after_failure("gone", keep=dt.timedelta(), now=1).items == frozenset()
+    assert good.after_failure("gone", keep=MINUTE, now=1).items == frozenset("ab")
+    assert good.after_failure("gone", keep=MINUTE, now=1).problem == "gone"
+
+
+def test_a_kept_pool_ends_when_it_was_good_too_long_ago():
+    failing = KnownPool().after_success(frozenset("ab"), now=0).after_failure("gone", keep=MINUTE, now=59)
+
+    assert failing.items == frozenset("ab")
+    assert failing.after_failure("gone", keep=MINUTE, now=60).items == frozenset()
+
+
+def test_a_pool_that_never_was_good_is_empty():
+    assert KnownPool().after_failure("gone", keep=MINUTE, now=0).items == frozenset()
+
+
+# --- What a run is told --------------------------------------------------------------------------
+
+
+def test_a_listener_is_called_once_when_the_run_should_stop():
+    context, called = JobContext({"a"}), []
+    context.add_shutdown_listener(lambda: called.append("told"))
+    assert not context.should_stop
+
+    context.stop()
+    context.stop()
+
+    assert context.should_stop
+    wait_until(lambda: called == ["told"])
+
+
+def test_a_listener_that_comes_late_is_called_at_once():
+    context, called = JobContext({"a"}), []
+    context.stop()
+
+    context.add_shutdown_listener(lambda: called.append("told"))
+
+    assert called == ["told"]
+
+
+def test_a_listener_that_fails_keeps_no_other_from_being_called(caplog):
+    context, called = JobContext({"a"}, job="mails"), threading.Event()
+
+    def fails():
+        raise OSError("the disk is full")
+
+    context.add_shutdown_listener(fails)
+    context.add_shutdown_listener(called.set)
+    with caplog.at_level(logging.ERROR):
+        context.stop()
+        assert called.wait(10)
+
+    assert "a shutdown listener of job mails failed" in caplog.text
+
+
+def test_a_listener_that_hangs_does_not_hold_up_who_stops_the_run():
+    context, free = JobContext({"a"}), threading.Event()
+    context.add_shutdown_listener(free.wait)
+
+    context.stop()
+
+    assert context.should_stop
+    free.set()
+
+
+def test_a_listener_that_was_removed_is_not_called():
+    context, called = JobContext({"a"}), []
+    context.add_shutdown_listener(called.append)
+    context.remove_shutdown_listener(called.append)
+    context.remove_shutdown_listener(called.append)
+
+    context.stop()
+    context.add_shutdown_listener(lambda: called.append("the last"))
+
+    assert called == ["the last"]
+
+
+# --- Tuning and observers ------------------------------------------------------------------------
+
+
+def test_a_lease_is_never_longer_than_the_timeout_of_its_node():
+    assert Tuning().lease_for(MINUTE) == MINUTE
+    assert Tuning(lease=MINUTE / 2).lease_for(MINUTE) == MINUTE / 2
+    with pytest.raises(
+        ValueError, match="the lease of 90 s is longer than 60 s, after which a silent node is taken for gone"
+    ):
+        Tuning(lease=1.5 * MINUTE).lease_for(MINUTE)
+
+
+@pytest.mark.parametrize("name", ["stop_within", "lease", "clean_every", "try_again", "start_within"])
+def test_no_time_at_all_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} of 0 s cannot be: it must be more than 0"):
+        Tuning(**{name: dt.timedelta()})
+
+
+def test_an_observer_that_fails_keeps_no_other_from_being_told(caplog):
+    class Fails(Observer):
+        def work_begun(self, kind):
+            raise RuntimeError("no memory")
+
+    class Listens(Observer):
+        told = ()
+
+        def work_begun(self, kind):
+            self.told = (kind,)
+
+    listening = Listens()
+
+    with Telling([Fails(), listening]).work(Work.REBALANCE):
+        pass
+
+    assert listening.told == (Work.REBALANCE,)
+    assert "an observer of distributed jobs failed" in caplog.text
+
+
+# --- What a job says of itself ---------------------------------------------------------------------
+
+
+class Undecided(Named):
+    """Says what it is told to say, whenever it is asked how long its first run is to wait."""
+
+    says, asked = "soon", 0
+
+    def initial_delay(self):
+        self.asked += 1
+        return self.says
+
+
+def test_that_a_job_says_what_is_no_time_is_told_once_and_for_as_long_as_it_is_so(caplog, monkeypatch):
+    monkeypatch.setattr(execution, "_LOOK", 0.01)
+    caplog.set_level(logging.INFO)
+    job = Undecided("mails")
+    on_node = JobOnNode(
+        "mails", job, Surroundings(locks=None, observer=Telling([]), tuning=Tuning, may_begin=lambda: False)
+    )
+
+    def problem():
+        return on_node.seen(now=dt.datetime.now(dt.UTC)).problem
+
+    on_node.take_up(frozenset({"singleton"}))
+    wait_until(lambda: job.asked > 3)
+    assert "AttributeError: 'str' object has no attribute 'total_seconds'" in problem()
+    assert caplog.text.count("job mails cannot say when it wants to run") == 1
+
+    job.says = 7
+    wait_until(lambda: "'int' object" in problem())
+    assert caplog.text.count("job mails cannot say when it wants to run") == 2
+
+    job.says = MINUTE
+    wait_until(lambda: problem() == "")
+    wait_until(lambda: "job mails says again when it wants to run" in caplog.text)
+    on_node.close()
+    assert on_node.wait(MINUTE)

@@ -1,0 +1,127 @@
+"""When a job runs next."""
+
+import datetime as dt
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.distributed.schedule import Past, Schedule, back_off, earliest, next_start
+
+BEGUN = 1000.0
+SECOND = dt.timedelta(seconds=1)
+MINUTE = dt.timedelta(minutes=1)
+
+FRESH = Past(taken_up_at=BEGUN)
+LENGTHS = st.floats(0, 50)
+
+
+def lived(schedule, lengths, *, past=FRESH):
+    """The starts of runs that last so long, each begun as soon as it is due and the one before has ended."""
+    starts = []
+    for length in lengths:
+        due = next_start(schedule, past, initial_delay=dt.timedelta())
+        start = max(due, past.ended_at or BEGUN)
+        starts.append(start)
+        past = past.with_run(planned_at=due, started_at=start, ended_at=start + length, failed=False)
+    return starts
+
+
+def test_the_first_run_waits_as_long_as_the_schedule_says():
+    assert next_start(Schedule.by_delay(MINUTE), FRESH) == BEGUN + 60
+    assert next_start(Schedule.by_rate(MINUTE), FRESH) == BEGUN + 60
+
+
+def test_the_first_run_waits_for_its_initial_delay_where_there_is_one():
+    assert next_start(Schedule.by_delay(MINUTE), FRESH, initial_delay=dt.timedelta()) == BEGUN
+    assert next_start(Schedule.by_rate(MINUTE), FRESH, initial_delay=3 * MINUTE) == BEGUN + 180
+
+
+def test_a_delay_counts_from_the_end_of_a_run():
+    past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 25, failed=False)
+
+    assert next_start(Schedule.by_delay(MINUTE), past) == BEGUN + 85
+
+
+def test_a_rate_counts_from_the_moment_that_was_planned():
+    past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN + 2, ended_at=BEGUN + 25, failed=False)
+
+    assert next_start(Schedule.by_rate(MINUTE), past) == BEGUN + 60
+
+
+@pytest.mark.parametrize("schedule", [Schedule.by_delay(MINUTE), Schedule.by_rate(MINUTE)])
+def test_a_schedule_that_changes_counts_for_the_next_run(schedule):
+    past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)
+
+    assert next_start(schedule, past) >= BEGUN + 60
+    assert next_start(Schedule(schedule.kind, SECOND), past) <= BEGUN + 2
+
+
+def test_a_run_that_took_longer_than_its_period_is_followed_at_once_by_one_and_not_by_all_that_were_missed():
+    starts = lived(Schedule.by_rate(SECOND), [10.5, 0, 0, 0])
+
+    assert starts == [BEGUN, BEGUN + 10.5, BEGUN + 12, BEGUN + 13]
+
+
+@given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0.1, 20))
+def test_runs_by_rate_never_come_in_a_burst(lengths, period):
+    starts = lived(Schedule.by_rate(dt.timedelta(seconds=period)), lengths)
+
+    for earlier, later in itertools.pairwise(starts):
+        assert later - earlier >= 0.85 * period - 1e-6
+
+
+@given(st.integers(2, 50), st.floats(0.1, 20))
+def test_short_runs_by_rate_keep_their_grid(count, period):
+    starts = lived(Schedule.by_rate(dt.timedelta(seconds=period)), [period / 100] * count)
+
+    assert starts[-1] - starts[0] == pytest.approx((count - 1) * period, rel=1e-4)
+
+
+@given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0, 20))
+def test_runs_by_delay_are_as_far_apart_as_it_says(lengths, delay):
+    starts = lived(Schedule.by_delay(dt.timedelta(seconds=delay)), lengths)
+
+    for (start, later), length in zip(itertools.pairwise(starts), lengths, strict=False):
+        assert later == pytest.approx(start + length + delay, abs=1e-4)
+
+
+def test_a_job_that_fails_is_left_alone_for_longer_with_each_failure_in_a_row():
+    assert [back_off(failures).total_seconds() for failures in range(5)] == [0, 1, 2, 4, 8]
+    assert back_off(10_000) == dt.timedelta(minutes=5)
+
+
+def test_a_failure_puts_a_run_off_and_never_brings_it_forward():
+    failed = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=True)
+    again = failed.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=True)
+
+    assert next_start(Schedule.by_delay(dt.timedelta()), again) == BEGUN + 2
+    assert next_start(Schedule.by_delay(MINUTE), again) == BEGUN + 60
+
+
+def test_a_success_ends_the_back_off():
+    failed = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=True)
+
+    assert failed.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=False).failures == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "every", "words"),
+    [
+        (Schedule.by_delay, -SECOND, "a schedule by delay of -1 s cannot be: it must be 0 or more"),
+        (Schedule.by_rate, 0 * SECOND, "a schedule by rate of 0 s cannot be: it must be more than 0"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(make, every, words):
+    with pytest.raises(ValueError, match=words):
+        make(every)
+
+
+def test_who_follows_others_goes_on_with_what_was_due_first():
+    early = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)
+    late = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 9, failed=False)
+
+    assert earliest([late, early], now=BEGUN + 50) == early
+    assert earliest([late, FRESH], now=BEGUN + 50) == FRESH
+    assert earliest([], now=BEGUN + 50) == Past(taken_up_at=BEGUN + 50)

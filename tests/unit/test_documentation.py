@@ -1,0 +1,117 @@
+"""The documentation as a site: that it compiles, that all of it is there, and that its pages need nothing from elsewhere."""
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+AT_THE_ROOT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+
+def compile_site(source, directory):
+    """What `make docs` does, of these sources to another place."""
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"),
+            *("-c", source / "docs" / "site", "-d", directory / "doctrees", source, directory / "html"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("site")
+    compiled = compile_site(ROOT, directory)
+    assert compiled.returncode == 0, compiled.stderr
+    return directory / "html"
+
+
+def sources():
+    """Every page that the documentation has, as a path without its ending."""
+    below_docs = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
+    return {str(path.with_suffix("")) for path in (*below_docs, *map(Path, AT_THE_ROOT))}
+
+
+class Page(HTMLParser):
+    """What a page refers to, what can be referred to in it, and what it does by itself."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.loads, self.links, self.anchors, self.own_code = [], [], set(), []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        said = dict(attributes)
+        self.anchors.add(said.get("id"))
+        if tag in {"script", "img", "iframe"}:
+            self.loads.append(said.get("src"))
+        elif tag == "link":
+            self.loads.append(said["href"])
+        elif tag == "a" and "href" in said:
+            self.links.append(said["href"])
+        self.own_code += [name for name in said if name == "style" or name.startswith("on")]
+        self.own_code += ["style"] * (tag == "style")
+
+
+def pages_of(site):
+    return {path: Page(path) for path in site.rglob("*.html")}
+
+
+def test_every_page_of_the_documentation_is_in_the_site(site):
+    compiled = {str(path.relative_to(site).with_suffix("")) for path in site.rglob("*.html")}
+
+    assert compiled == sources() | {"search"}
+
+
+def test_every_page_stands_in_the_navigation_once():
+    navigation = runpy.run_path(str(ROOT / "docs" / "site" / "conf.py"))["NAVIGATION"]
+
+    named = [page for pages in navigation.values() for page in pages]
+    assert sorted(named) == sorted(sources())
+
+
+def test_pages_load_nothing_from_elsewhere_and_run_nothing_of_their_own(site):
+    for path, page in pages_of(site).items():
+        assert None not in page.loads, path
+        assert not [address for address in page.loads if re.match(r"[a-z]+:|//", address)], path
+        assert page.own_code == [], path
+
+
+def test_every_link_leads_to_a_page_and_a_heading_that_are_there(site):
+    pages = pages_of(site)
+    for path, page in pages.items():
+        for address in (*page.links, *page.loads):
+            target, anchor = urldefrag(unquote(address))
+            if re.match(r"[a-z]+:", target) or target == "/":
+                continue
+            found = (path.parent / target).resolve() if target else path
+            assert found.is_file(), f"{path.name}: {address}"
+            if anchor and found in pages:
+                assert anchor in pages[found].anchors, f"{path.name}: {address}"
+
+
+def test_a_link_to_what_is_not_there_fails_and_is_named(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "docs", source / "docs")
+    shutil.copytree(ROOT / "static" / "css", source / "static" / "css")
+    for name in (*AT_THE_ROOT, ".env.example"):
+        shutil.copy(ROOT / name, source / name)
+    with (source / "docs" / "index.md").open("a") as page:
+        page.write("\nSee [nothing](nowhere.md) and [no heading](operating.md#of-nothing).\n")
+
+    compiled = compile_site(source, tmp_path)
+
+    assert compiled.returncode != 0
+    assert "nowhere.md" in compiled.stderr
+    assert "of-nothing" in compiled.stderr

@@ -1,0 +1,92 @@
+"""What a process counts of itself, and what Prometheus reads of it."""
+
+import threading
+
+import pytest
+
+from nodes.metrics.figures import Count, Level, Process, Spread
+from nodes.metrics.prometheus import registry_of, render
+from tests.metrics import parse
+
+OF_WORKERS = {"meaning": "As it says.", "shown_by": frozenset({Process.WORKER})}
+
+
+def read(*figures, refresh=lambda: None):
+    return parse(render(registry_of(figures, refresh=refresh))[0].decode())
+
+
+def test_a_count_without_labels_is_shown_from_zero_and_one_with_labels_as_declared():
+    plain = Count(name="eggs_total", **OF_WORKERS)
+    labelled = Count(name="hens_total", labels=("colour",), from_zero=(("brown",),), **OF_WORKERS)
+
+    labelled.add(2, "white")
+
+    assert {
+        ("eggs_total",): 0,
+        ("hens_total", "brown"): 0,
+        ("hens_total", "white"): 2,
+    }.items() <= read(plain, labelled).items()
+
+
+def test_what_many_threads_count_is_counted_whole():
+    count = Count(name="eggs_total", **OF_WORKERS)
+    threads = [threading.Thread(target=lambda: [count.add() for _ in range(2_000)]) for _ in range(8)]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert read(count)["eggs_total",] == 16_000
+
+
+def test_a_level_is_shown_once_it_was_said_and_what_is_not_said_again_goes():
+    level = Level(name="nests", labels=("tree",), **OF_WORKERS)
+    assert not [key for key in read(level) if key[0] == "nests"]
+
+    level.set_all({("oak",): 3, ("elm",): 1})
+    level.set_all({("oak",): 4})
+
+    assert {key: amount for key, amount in read(level).items() if key[0] == "nests"} == {("nests", "oak"): 4}
+
+
+def test_a_level_that_follows_something_asks_it_at_each_reading():
+    amounts = iter((1.5, 2.5))
+    level = Level(name="age_seconds", **OF_WORKERS)
+    level.follow(lambda: next(amounts))
+    registry = registry_of((level,))
+
+    read_twice = [parse(render(registry)[0].decode())["age_seconds",] for _ in range(2)]
+
+    assert read_twice == [1.5, 2.5]
+
+
+def test_a_level_follows_something_for_each_of_its_labels():
+    level = Level(name="is_there", labels=("who",), **OF_WORKERS)
+    level.follow(lambda: True, "ann")
+    level.follow(lambda: False, "bob")
+
+    shown = read(level)
+    assert (shown["is_there", "ann"], shown["is_there", "bob"]) == (1, 0)
+
+
+def test_a_spread_counts_what_is_at_most_as_high_as_each_bound():
+    spread = Spread(name="wait_seconds", bounds=(0.1, 1.0), **OF_WORKERS)
+
+    spread.observe_all((0.05, 0.1, 0.5, 7))
+
+    shown = read(spread)
+    assert [shown["wait_seconds_bucket", bound] for bound in ("0.1", "1.0", "+Inf")] == [2, 3, 4]
+    assert shown["wait_seconds_count",] == 4
+    assert shown["wait_seconds_sum",] == pytest.approx(7.65)
+
+
+def test_labels_that_do_not_fit_are_a_defect_of_who_counts():
+    with pytest.raises(TypeError, match="hens_total has the labels"):
+        Count(name="hens_total", labels=("colour",), **OF_WORKERS).add(1)
+
+
+def test_what_is_read_is_refreshed_before():
+    level = Level(name="nests", **OF_WORKERS)
+
+    assert read(level, refresh=lambda: level.set(7))["nests",] == 7

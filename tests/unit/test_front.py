@@ -1,0 +1,60 @@
+"""From which moment on a look at the lanes of a seed begins."""
+
+import pytest
+
+from jobs.queue import front
+from jobs.queue.front import Front
+from tests.cluster import NOON, seconds
+
+GROUP, SEED, ANOTHER = 1, 10, 11
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The process's clock, in a list."""
+    now = [1000.0]
+    monkeypatch.setattr(front.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def known(clock):
+    """Of one seed a lane has been ready for a minute, of another none is."""
+    known = Front()
+    known.note(GROUP, [SEED, ANOTHER], ahead={str(SEED): str(NOON - seconds(60))}, others={}, now=NOON)
+    return known
+
+
+def begins(known, *groups):
+    told = known.parameters(groups)
+    return {
+        seed: (NOON - ahead, NOON - others)
+        for seed, ahead, others in zip(told["front_seeds"], told["front_ahead"], told["front_others"], strict=True)
+    }
+
+
+def test_a_look_begins_at_what_was_first_and_some_seconds_ago_where_nothing_was_ready(known):
+    assert begins(known, GROUP) == {SEED: (seconds(60), seconds(5)), ANOTHER: (seconds(5), seconds(5))}
+
+
+def test_what_was_ready_just_now_leaves_room_for_those_who_write_an_older_moment(known):
+    known.note(GROUP, [SEED], ahead={str(SEED): str(NOON - seconds(1))}, others={}, now=NOON)
+
+    assert begins(known, GROUP) == {SEED: (seconds(5), seconds(5))}
+
+
+def test_nothing_is_known_of_groups_that_nobody_looked_at(known):
+    assert begins(known, GROUP + 1) == {}
+
+
+def test_a_seed_that_was_idle_is_remembered_beside_the_others(known):
+    known.note_idle([(GROUP, 12), (GROUP + 1, 13)], now=NOON)
+
+    assert begins(known, GROUP + 1) == {13: (seconds(5), seconds(5))}
+    assert set(begins(known, GROUP)) == {SEED, ANOTHER, 12}
+
+
+def test_after_some_seconds_all_is_looked_at_from_the_start(known, clock):
+    clock[0] += 6
+
+    assert begins(known, GROUP) == {}

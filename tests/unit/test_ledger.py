@@ -1,0 +1,51 @@
+"""When a ledger of runs says that two had an item in hand at once: it proves what is said of locks."""
+
+from tests.fleet import Run, conflicts_in
+
+
+def run(node, *items, began_at, ended_at=None, **facts):
+    return Run(node, "reports", frozenset(items), began_at=began_at, ended_at=ended_at, **facts)
+
+
+def of(runs):
+    """Who met whom at which item."""
+    return {(item, one.node, other.node) for _job, item, one, other in conflicts_in(runs)}
+
+
+def test_runs_one_after_the_other_are_none():
+    assert of([run("a", "x", began_at=1, ended_at=2), run("b", "x", began_at=2, ended_at=3)]) == set()
+
+
+def test_runs_side_by_side_are_one_where_they_have_an_item_in_common():
+    runs = [run("a", "x", "y", began_at=1, ended_at=3), run("b", "y", "z", began_at=2, ended_at=4)]
+
+    assert of(runs) == {("y", "a", "b")}
+
+
+def test_a_run_within_a_longer_one_is_one_and_so_is_what_follows_within_it():
+    runs = [
+        run("b", "x", began_at=2, ended_at=3),
+        run("a", "x", began_at=1, ended_at=9),
+        run("c", "x", began_at=5, ended_at=6),
+    ]
+
+    assert of(runs) == {("x", "a", "b"), ("x", "a", "c")}
+
+
+def test_a_run_without_an_end_lasts_as_long_as_its_process_was_heard():
+    later = run("b", "x", began_at=5, ended_at=6)
+
+    assert of([run("a", "x", began_at=1, heard_at=4), later]) == set()
+    assert of([run("a", "x", began_at=1, heard_at=7), later]) == {("x", "a", "b")}
+
+
+def test_a_run_that_was_never_certain_of_its_items_had_nothing_in_hand():
+    never = run("b", "x", began_at=2, ended_at=float("-inf"))
+
+    assert of([run("a", "x", began_at=1, ended_at=3), never]) == set()
+
+
+def test_runs_of_different_jobs_have_nothing_in_common():
+    other = Run("b", "mails", frozenset({"x"}), began_at=1, ended_at=2)
+
+    assert of([run("a", "x", began_at=1, ended_at=2), other]) == set()

@@ -1,0 +1,158 @@
+"""The dashboard and the alert rules: every query parses, and names what processes show."""
+
+import json
+import re
+from pathlib import Path
+
+import promql_parser
+import pytest
+import yaml
+
+from jobs.metrics import manual
+from jobs.metrics.table import TABLE
+from nodes.metrics.figures import Count, Spread
+
+ROOT = Path(__file__).resolve().parents[2]
+MONITORING = ROOT / "docs" / "monitoring"
+
+# What a scrape adds to everything.
+OF_SCRAPES = {"instance", "job"}
+# What is there besides our figures.
+OTHERS = {
+    "up": set(),
+    "process_cpu_seconds_total": set(),
+    "process_resident_memory_bytes": set(),
+    "process_open_fds": set(),
+}
+GROWING = {figure.name for figure in TABLE if isinstance(figure, Count)}
+
+
+def labels_by_sample():
+    """The labels of all that a scrape gives, by its name."""
+    found = {name: labels | OF_SCRAPES for name, labels in OTHERS.items()}
+    for figure in TABLE:
+        labels = {*figure.labels, *OF_SCRAPES}
+        if isinstance(figure, Spread):
+            found |= {f"{figure.name}_{part}": labels for part in ("count", "sum")}
+            found[f"{figure.name}_bucket"] = labels | {"le"}
+        else:
+            found[figure.name] = labels
+    return found
+
+
+def rules():
+    groups = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def panels():
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    return {panel["title"]: panel for panel in dashboard["panels"] if panel["type"] != "row"}
+
+
+def queries():
+    """Every query by where it stands; Grafana's variable is given a value."""
+    found = {name: rule["expr"] for name, rule in rules().items()}
+    for title, panel in panels().items():
+        for target in panel["targets"]:
+            found[f"{title}, {target['refId']}"] = target["expr"].replace("$__rate_interval", "5m")
+    return found
+
+
+def nodes_of(query):
+    """The parts of a parsed query, each with those that it stands in."""
+    found, above = [], []
+
+    def enter(part):
+        found.append((part, tuple(above)))
+        above.append(part)
+
+    promql_parser.walk(promql_parser.parse(query), pre_visit=enter, post_visit=lambda _part: above.pop() and None)
+    return found
+
+
+def selectors_of(query):
+    """The (name, matchers, functions around it) of what a query reads."""
+    for part, above in nodes_of(query):
+        if isinstance(part, promql_parser.VectorSelector):
+            functions = [one.func.name for one in above if isinstance(one, promql_parser.Call)]
+            yield part.name, part.matchers.matchers, functions
+
+
+@pytest.mark.parametrize("query", queries().values(), ids=queries())
+def test_each_query_parses_and_names_metrics_and_labels_that_exist(query):
+    known = labels_by_sample()
+    read = list(selectors_of(query))
+
+    assert read
+    for name, matchers, _ in read:
+        assert name in known
+        assert {matcher.name for matcher in matchers} <= known[name]
+
+
+@pytest.mark.parametrize("query", queries().values(), ids=queries())
+def test_what_only_grows_is_read_as_a_rate(query):
+    for name, _, functions in selectors_of(query):
+        if name in GROWING:
+            assert {"rate", "increase"} & set(functions), name
+
+
+@pytest.mark.parametrize("query", queries().values(), ids=queries())
+def test_each_query_groups_by_labels_that_exist(query):
+    known = set().union(*(labels_by_sample()[name] for name, *_ in selectors_of(query)))
+
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", query))))
+
+    assert named <= known
+
+
+def test_label_values_that_queries_name_are_ones_that_are_counted():
+    values = {
+        (figure.name, label, value)
+        for figure in TABLE
+        if isinstance(figure, Count)
+        for zeros in figure.from_zero
+        for label, value in zip(figure.labels, zeros, strict=True)
+    }
+    declared = {(name, label) for name, label, _ in values}
+
+    for query in queries().values():
+        for name, matchers, _ in selectors_of(query):
+            for matcher in matchers:
+                if (name, matcher.name) in declared:
+                    for value in matcher.value.split("|"):
+                        assert (name, matcher.name, value) in values
+
+
+def test_each_rule_says_what_is_wrong_and_how_bad_it_is():
+    for name, rule in rules().items():
+        assert re.fullmatch(r"(Crawlctl|DistributedJob)[A-Z]?\w+", name)
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert rule["annotations"]["summary"].endswith((".", ")", "?"))
+
+
+def test_panels_stand_beside_each_other_and_not_on_each_other():
+    places = [panel["gridPos"] for panel in json.loads((MONITORING / "dashboard.json").read_text())["panels"]]
+
+    cells = [
+        (x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+
+
+def test_every_figure_is_named_by_conventions():
+    for figure in TABLE:
+        # The names of the original's pools and threads are its own.
+        ours = figure.name.replace("activeThreads", "").replace("PersistentExpiringLockManager", "")
+        assert re.fullmatch(r"[a-z][a-z0-9_]+", ours)
+        assert figure.name.endswith("_total") == isinstance(figure, Count), figure.name
+        assert not isinstance(figure, Spread) or figure.name.endswith("_seconds")
+    assert len({figure.name for figure in TABLE}) == len(TABLE)
+
+
+def test_the_page_of_metrics_is_what_their_table_prints():
+    page = (ROOT / manual.MANUAL).read_text()
+
+    assert page == manual.rewritten(page)
+    assert manual.tables() in page

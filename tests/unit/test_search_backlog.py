@@ -1,0 +1,27 @@
+"""Workers read no faster than what they read can be found."""
+
+from jobs.duties.index import Indexed
+from jobs.loops.backlog import Backlog
+
+
+def behind(seconds):
+    """A backlog of which the first text had waited so long, with more behind it."""
+    backlog = Backlog()
+    assert backlog.note(Indexed(texts=backlog.at_once, behind=seconds))
+    return backlog
+
+
+def test_nothing_more_is_taken_once_texts_have_waited_long():
+    assert [behind(seconds).holds for seconds in (0.0, 1.4, 1.5, 60.0)] == [False, False, True, True]
+
+
+def test_more_texts_are_indexed_at_once_before_that():
+    assert [behind(seconds).at_once for seconds in (0.0, 0.6, 60.0)] == [25, 100, 100]
+
+
+def test_taking_goes_on_as_soon_as_none_waits_however_long_the_last_had_waited():
+    backlog = behind(60.0)
+
+    assert not backlog.note(Indexed(texts=7, behind=60.0))
+
+    assert not backlog.holds
