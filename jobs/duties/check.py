@@ -18,6 +18,7 @@ from psycopg.errors import QueryCanceled
 from jobs.duties.context import Pass
 from jobs.lifecycle.document import Stage
 from jobs.models import InvariantCheck
+from jobs.queue.newest import newest
 from nodes.fences import hold_term
 from nodes.lifecycle import CLUSTER_SCOPE
 
@@ -45,7 +46,7 @@ SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status ||
 """
 # Those in which something is open, and some in which nothing should be. A turn is open in its bin, and in each of the
 # parents whose limits it was given under.
-_PLACES: Final[LiteralString] = """
+_PLACES: Final[LiteralString] = f"""
 WITH held AS MATERIALIZED (
     SELECT bin_id, requests FROM jobs_turn WHERE closed_at IS NULL
      UNION ALL
@@ -58,7 +59,8 @@ WITH held AS MATERIALIZED (
 )
 SELECT bin.name || ': ' || state.open_turns || ' turns and ' || state.open_requests || ' requests are counted, '
        || count(held.bin_id) || ' and ' || coalesce(sum(held.requests), 0) || ' are open'
-  FROM looked_at JOIN jobs_bin AS bin USING (id) JOIN jobs_binstate AS state ON state.bin_id = bin.id
+  FROM looked_at JOIN jobs_bin AS bin USING (id)
+ CROSS JOIN LATERAL {newest("open_turns, open_requests", of="bin", number="bin.id")} AS state
   LEFT JOIN held ON held.bin_id = bin.id
  GROUP BY bin.id, state.open_turns, state.open_requests
 HAVING (state.open_turns, state.open_requests) <> (count(held.bin_id), coalesce(sum(held.requests), 0))

@@ -25,6 +25,7 @@ from jobs.queue.order import FRESH
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
+from jobs.queue.wake import wake_lanes
 from nodes.fences import FenceRefused
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
@@ -131,7 +132,6 @@ SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, amount
   FROM unnest(%(lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[], %(outcomes)s::int[], %(codes)s::text[],
               %(amounts)s::bigint[]) AS moved(lane_id, run_no, stage, outcome, code, amount)
 """
-_WAKE: Final[LiteralString] = "UPDATE jobs_lanestate SET ready_at = %(now)s, head = 0 WHERE lane_id = ANY(%(lanes)s)"
 
 
 @retried
@@ -180,7 +180,7 @@ def discover_seeds(
         if rules is not None:
             hops.hold(cursor, [job_id])
         # Lanes before documents: the lock order.
-        cursor.execute(_WAKE, {"lanes": sorted(set(lane_of.values())), "now": now})
+        wake_lanes(cursor, lane_of.values(), now=now)
         rows = cursor.execute(_EXISTING, {"job": job_id, "hashes": list(named)}).fetchall()
         known = {row.hash.hex: row for row in rows}
         cursor.execute(
@@ -222,7 +222,7 @@ def discover_seeds(
             else {"job": job_id, **{c: [] for c in columns}},
         )
         # A known document may stand in another seed's lane.
-        cursor.execute(_WAKE, {"lanes": sorted({row.lane_id for row in rows}), "now": now})
+        wake_lanes(cursor, (row.lane_id for row in rows), now=now)
         cursor.execute(
             "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s AND urls = %s",
             (run, version, seed_id, list(urls)),
@@ -231,5 +231,5 @@ def discover_seeds(
             woken = hop_limits.plant_seeds(
                 HopGraph(cursor, job_id, rules), named, run_no=run, is_full_scan=held.scan == Scan.FULL
             )
-            cursor.execute(_WAKE, {"lanes": sorted(woken), "now": now})
+            wake_lanes(cursor, woken, now=now)
     return len(named)

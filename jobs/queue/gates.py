@@ -17,6 +17,7 @@ from jobs.lifecycle.document import Stage
 from jobs.queue.order import AGAIN
 from jobs.queue.retrying import retried
 from jobs.queue.runnable import RUNNABLE
+from jobs.queue.wake import wake_lanes
 from nodes.fences import TermHeld, hold_node, hold_term
 
 # Locks: the gate that is made.
@@ -32,13 +33,9 @@ SELECT 1 FROM jobs_gate AS gate, jobs_job AS job
 """
 # Locks: the gate; waits for every flush that lets a document wait behind it.
 _REMOVE: Final[LiteralString] = "DELETE FROM jobs_gate WHERE name = %(gate)s AND key = %(key)s"
-# Locks: Lane by id.
-_HOLD_LANES: Final[LiteralString] = """
-SELECT lane_id AS id FROM jobs_lanestate
- WHERE lane_id IN (SELECT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
-                    WHERE gated.gate_id = %(gate)s)
- ORDER BY lane_id
-   FOR NO KEY UPDATE
+_LANES: Final[LiteralString] = """
+SELECT DISTINCT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
+ WHERE gated.gate_id = %(gate)s
 """
 # A document that something else has made due, or removed, since it came to wait is left as it is.
 # Locks: QueueItem by (hash, job).
@@ -51,11 +48,8 @@ WITH gated AS (
      WHERE item.stage = {Stage.PENDING:d} AND item.seq IS NULL AND item.check_time IS NULL
      ORDER BY item.hash, item.job_id
        FOR NO KEY UPDATE OF item
-), due AS (
-    UPDATE jobs_queueitem AS item SET seq = {AGAIN} FROM held
-     WHERE item.hash = held.hash AND item.job_id = held.job_id
 )
-UPDATE jobs_lanestate SET ready_at = clock_timestamp(), head = 0 WHERE lane_id = ANY(%(lanes)s)
+UPDATE jobs_queueitem AS item SET seq = {AGAIN} FROM held WHERE item.hash = held.hash AND item.job_id = held.job_id
 """
 # Locks: Gate KEY SHARE, by name.
 _HOLD_SHUT: Final[LiteralString] = "SELECT name FROM jobs_gate WHERE name = ANY(%(gates)s) ORDER BY name FOR KEY SHARE"
@@ -116,8 +110,9 @@ def open_gates_of_lost_nodes(connection: psycopg.Connection[Any], *, term: TermH
 
 def _open(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> None:
     if connection.execute(_REMOVE, {"gate": gate, "key": key}).rowcount:
-        lanes = [row[0] for row in connection.execute(_HOLD_LANES, {"gate": gate})]
-        connection.execute(_LET_THROUGH, {"gate": gate, "lanes": lanes})
+        # Lanes before documents: the lock order.
+        wake_lanes(connection, [row[0] for row in connection.execute(_LANES, {"gate": gate})])
+        connection.execute(_LET_THROUGH, {"gate": gate})
 
 
 def hold_shut(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:

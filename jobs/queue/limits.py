@@ -12,6 +12,7 @@ import psycopg
 
 from jobs.models import Bin
 from jobs.queue.addresses import want_placed
+from jobs.queue.newest import newest
 from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling import sources
@@ -164,7 +165,8 @@ SELECT {FACTS}, state.open_requests,
             ELSE (SELECT count(DISTINCT batch.worker_id)
                     FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id
                    WHERE turn.closed_at IS NULL AND turn.bin_id = bin.id) END AS workers
-  FROM jobs_bin AS bin JOIN jobs_binstate AS state ON state.bin_id = bin.id {BOUND}
+  FROM jobs_bin AS bin
+ CROSS JOIN LATERAL {newest("open_requests", of="bin", number="bin.id")} AS state {BOUND}
  WHERE bin.id = ANY(%(bins)s)
 """
 

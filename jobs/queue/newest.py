@@ -32,3 +32,18 @@ def newest(
         f"(SELECT {columns} FROM jobs_{of}state WHERE {of}_id = {number} AND version >= {since}"
         f" ORDER BY version DESC LIMIT 1 {lock})"
     )
+
+
+def held_newest(*, of: LiteralString, numbers: LiteralString) -> LiteralString:
+    """
+    A query that locks the states of the lanes or bins whose numbers a query gives, in their order.
+
+    It says the `id` and the `version` that was seen of each: who writes them names that and all later ones.
+    """
+    return f"""
+SELECT seen.id, seen.version
+  FROM (SELECT state.*
+          FROM ({numbers}) AS named(id)
+         CROSS JOIN LATERAL {newest(f"{of}_id AS id, version", of=of, number="named.id")} AS state
+         ORDER BY state.id) AS seen
+ CROSS JOIN LATERAL {newest("", of=of, number="seen.id", since="seen.version", lock=WAITING)} AS held"""

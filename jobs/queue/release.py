@@ -15,12 +15,13 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.floor import LOWEST_BATCH, LOWEST_TURN
+from jobs.queue.newest import held_newest
 from jobs.queue.order import FRESH, KEPT
 from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed
-from jobs.queue.wake import Sweep
+from jobs.queue.wake import Sweep, put_off_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.fences import TermHeld, hold_node, hold_term
 
@@ -75,15 +76,6 @@ WITH back AS (
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
 {_COUNT_BACK}"""
-# Locks: Lane by id. Where documents are processed too, these do not wait.
-_PUT_OFF_LANES: Final[LiteralString] = """
-UPDATE jobs_lanestate AS lane
-   SET ready_at = CASE WHEN locked.is_processed THEN least(ready_at, %(until)s) ELSE %(until)s END, version = version + 1
-  FROM (SELECT lane.lane_id, job.phase = 'active' AS is_processed
-          FROM jobs_lanestate AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
-         WHERE lane.lane_id = ANY(%(lanes)s) ORDER BY lane.lane_id FOR NO KEY UPDATE OF lane) AS locked
- WHERE lane.lane_id = locked.lane_id
-"""
 _LOSE: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
@@ -101,23 +93,18 @@ WITH back AS (
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
 {_COUNT_BACK}"""
-# Locks: Lane by id, in a statement of its own after the commit of the documents.
-_WAKE_LANES: Final[LiteralString] = """
-UPDATE jobs_lanestate AS lane SET ready_at = %(now)s, head = 0, version = version + 1
-  FROM (SELECT lane_id FROM jobs_lanestate WHERE lane_id = ANY(%(lanes)s) ORDER BY lane_id FOR NO KEY UPDATE) AS locked
- WHERE lane.lane_id = locked.lane_id
-"""
-
-_BINS_OF_TURNS: Final[LiteralString] = """
-    SELECT bin_id AS id FROM jobs_binstate
-     WHERE bin_id IN (SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
-                   UNION SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
-                          WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL)
-     ORDER BY bin_id
-       FOR NO KEY UPDATE"""
+# Locks: Bin by id, those of the batches' open turns and their parents.
+_LOCK_BINS: Final[LiteralString] = held_newest(
+    of="bin",
+    numbers="""
+        SELECT bin_id FROM jobs_turn WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL
+         UNION
+        SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
+         WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL""",
+)
 # Locks: Bin by id (of the turns that close, and of their parents), then Turn.
 _CLOSE_TURNS: Final[LiteralString] = f"""
-WITH bins AS MATERIALIZED ({_BINS_OF_TURNS}
+WITH bins AS MATERIALIZED ({_LOCK_BINS}
 ), closed AS (
     -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
     UPDATE jobs_turn SET closed_at = clock_timestamp()
@@ -130,18 +117,17 @@ UPDATE jobs_binstate AS bin
        not_before = CASE WHEN %(used)s
                          THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.gap))
                          ELSE bin.not_before END
-  FROM (SELECT bin_id, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap
+  FROM (SELECT bin_id, version, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap
           -- How much a lost worker has read just now nobody knows.
           FROM (SELECT bin_id, requests, greatest(gap, CASE WHEN bytes_per_second IS NOT NULL THEN {BYTES_WINDOW} END) FROM closed
                  UNION ALL
                 SELECT above.id::bigint, requests,
                        greatest((above.pace ->> 0)::float, CASE WHEN above.pace ->> 1 IS NOT NULL THEN {BYTES_WINDOW} END)
                   FROM closed CROSS JOIN LATERAL jsonb_each(closed.parents) AS above(id, pace)) AS used(bin_id, requests, gap)
-         GROUP BY bin_id) AS freed
- WHERE bin.bin_id = freed.bin_id
+          JOIN bins ON bins.id = used.bin_id
+         GROUP BY bin_id, version) AS freed
+ WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
 """
-# Locks: Bin by id, those of the batches' open turns and their parents; before Batch, in the order of locks.
-_LOCK_BINS: Final[LiteralString] = _BINS_OF_TURNS
 # Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
 # last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
 HELD_BY_LOST_WORKERS: Final[LiteralString] = f"""
@@ -195,7 +181,7 @@ def give_back(
     if not claims:
         return 0
     rows = _return_claims(connection, worker=worker, claims=claims)
-    _wake(connection, rows, now=now)
+    wake_lanes(connection, (row.lane_id for row in rows), now=now)
     return len(rows)
 
 
@@ -210,8 +196,7 @@ def put_off(
         FenceRefused: the worker was marked failed.
     """
     rows = _return_claims(connection, worker=worker, claims=claims, until=until)
-    lanes = sorted({row.lane_id for row in rows})
-    connection.execute(_PUT_OFF_LANES, {"lanes": lanes, "until": until})
+    put_off_lanes(connection, (row.lane_id for row in rows), until=until)
     return len(rows)
 
 
@@ -255,7 +240,7 @@ def give_back_batches(
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (given,))
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": given, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _GIVE_BACK)
-    _wake(connection, rows, now=now)
+    wake_lanes(connection, (row.lane_id for row in rows), now=now)
     return len(rows)
 
 
@@ -271,6 +256,7 @@ def withdraw(
     with connection.transaction(), named_rows(connection) as cursor:
         if term is not None:
             hold_term(connection, term)
+        # Before Batch, in the order of locks.
         cursor.execute(_LOCK_BINS, {"batches": list(batches)})
         ours = [
             row.id
@@ -282,7 +268,7 @@ def withdraw(
         cursor.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": ours, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _GIVE_BACK)
-    _wake(connection, rows, now=now)
+    wake_lanes(connection, (row.lane_id for row in rows), now=now)
     return len(rows)
 
 
@@ -343,7 +329,7 @@ def _lose(
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
         _return(cursor, rows, _LOSE)
         groups = {row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})}
-    _wake(connection, rows, now=now)
+    wake_lanes(connection, (row.lane_id for row in rows), now=now)
     if followers:
         withdraw(connection, batches=followers, now=now)
     return len(rows), groups
@@ -375,9 +361,3 @@ def _return(
                 "until": until,
             },
         )
-
-
-def _wake(connection: psycopg.Connection[Any], rows: Sequence[Any], *, now: dt.datetime) -> None:
-    lanes = sorted({row.lane_id for row in rows})
-    if lanes:
-        connection.execute(_WAKE_LANES, {"lanes": lanes, "now": now})

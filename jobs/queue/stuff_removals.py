@@ -102,9 +102,9 @@ UPDATE jobs_lanestate AS lane
                               WHERE item.lane_id = empty.lane_id AND item.run_no = empty.run_no
                                 AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before))
                        THEN %(soon)s::timestamptz END
-  FROM unnest(%(lanes)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
-       AS empty(lane_id, before, run_no, takes_out)
- WHERE lane.lane_id = empty.lane_id
+  FROM unnest(%(lanes)s::bigint[], %(versions)s::bigint[], %(before)s::int[], %(runs)s::int[], %(take_out)s::bool[])
+       AS empty(lane_id, version, before, run_no, takes_out)
+ WHERE lane.lane_id = empty.lane_id AND lane.version = empty.version
 """
 
 
@@ -222,6 +222,7 @@ def _offer_removals(
         _PARK,
         {
             "lanes": [lane.id for lane in empty],
+            "versions": [held.versions[lane.id] for lane in empty],
             "before": [_before(kind, jobs[lane.job_id]) for lane in empty],
             "runs": [jobs[lane.job_id].run_no for lane in empty],
             "take_out": [kind == Batch.Kind.CLEAN and jobs[lane.job_id].takes_out for lane in empty],

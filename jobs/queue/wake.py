@@ -1,5 +1,5 @@
 """
-Wake-ups: a notification that something may be ready, and a look for lanes whose wake-up was lost.
+Wake-ups: lanes are looked at again, somebody is told that something may be ready, and lanes whose wake-up was lost are found.
 
 A NOTIFY inside a commit takes a lock for the whole instance, so nothing here runs inside one of the
 queue's transactions: it follows their commit, merged by the loop that sends it. Everybody also polls,
@@ -7,12 +7,12 @@ so a lost wake-up costs latency, never progress.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.newest import SKIPPING, newest
+from jobs.queue.newest import SKIPPING, held_newest, newest
 from jobs.queue.order import FIRST_FRESH
 from jobs.queue.rows import named_rows
 
@@ -83,16 +83,36 @@ SELECT (SELECT count(*) FROM woken) AS woken,
   FROM (SELECT 1) AS always
   LEFT JOIN (SELECT seed_id, bin_id FROM in_turn ORDER BY seed_id DESC, bin_id DESC LIMIT 1) AS last ON true
 """
+
+
+def _waking(numbers: LiteralString) -> LiteralString:
+    return f"""
+WITH held AS MATERIALIZED ({held_newest(of="lane", numbers=numbers)})
+UPDATE jobs_lanestate AS lane
+   SET ready_at = coalesce(%(now)s, clock_timestamp()), head = 0, version = lane.version + 1
+  FROM held WHERE lane.lane_id = held.id AND lane.version >= held.version
+"""
+
+
+_NAMED: Final[LiteralString] = "SELECT unnest(%(lanes)s::bigint[])"
 # Locks: Lane by id.
-_WAKE_JOB: Final[LiteralString] = """
-UPDATE jobs_lanestate AS lane SET ready_at = %(now)s, head = 0
-  FROM (SELECT state.lane_id
-          FROM jobs_seed AS seed JOIN jobs_lane ON jobs_lane.seed_id = seed.id
-          JOIN jobs_lanestate AS state ON state.lane_id = jobs_lane.id
-         WHERE seed.job_id = %(job)s
-         ORDER BY state.lane_id
-           FOR NO KEY UPDATE OF state) AS held
- WHERE lane.lane_id = held.lane_id
+_WAKE: Final[LiteralString] = _waking(_NAMED)
+# Locks: Lane by id.
+_WAKE_JOB: Final[LiteralString] = _waking(
+    "SELECT lane.id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id WHERE seed.job_id = %(job)s"
+)
+# Locks: Lane by id. Where documents are processed too, these do not wait.
+_PUT_OFF: Final[LiteralString] = f"""
+WITH held AS MATERIALIZED ({held_newest(of="lane", numbers=_NAMED)}
+), refused AS MATERIALIZED (
+    SELECT held.*, job.phase = 'active' AS is_processed
+      FROM held JOIN jobs_lane AS lane ON lane.id = held.id JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+      JOIN jobs_job AS job ON job.id = seed.job_id
+)
+UPDATE jobs_lanestate AS lane
+   SET ready_at = CASE WHEN refused.is_processed THEN least(lane.ready_at, %(until)s) ELSE %(until)s END,
+       version = lane.version + 1
+  FROM refused WHERE lane.lane_id = refused.id AND lane.version >= refused.version
 """
 
 
@@ -140,6 +160,20 @@ class Sweep:
         assert row is not None
         self._seed, self._bin = (row.seed_id, row.bin_id) if row.goes_on else (0, 0)
         return row
+
+
+def wake_lanes(
+    connection: psycopg.Connection[Any] | psycopg.Cursor[Any], lanes: Iterable[int], *, now: dt.datetime | None = None
+) -> None:
+    """Let lanes be looked at again, from their first document on: at once, or as of the pass whose `now` is given."""
+    if named := sorted(set(lanes)):
+        connection.execute(_WAKE, {"lanes": named, "now": now})
+
+
+def put_off_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
+    """Let lanes wait whose documents were refused; where others of theirs are processed, no longer than they do."""
+    if named := sorted(set(lanes)):
+        connection.execute(_PUT_OFF, {"lanes": named, "until": until})
 
 
 def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:

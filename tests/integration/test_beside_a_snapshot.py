@@ -8,6 +8,11 @@ from contextlib import contextmanager
 
 import psycopg
 
+from jobs.models import Batch, Job, Lane
+from jobs.queue.limits import read_limits
+from jobs.queue.release import withdraw
+from jobs.queue.wake import put_off_lanes, wake_job, wake_lanes
+from tests.cluster import seconds
 from tests.filled_queue import FilledQueue, Shape
 
 BINS = 100
@@ -36,6 +41,30 @@ def read_in_a_round(queue):
     return read(queue.connection) - before
 
 
+def read_by_rare_steps(queue):
+    """How much of the states is read by each step that no turn takes."""
+    lanes = list(Lane.objects.order_by("pk")[:20])
+    queue.stuff(200)
+    batches = list(Batch.objects.filter(state="available").values_list("pk", flat=True))
+    steps = {
+        "a job is woken": lambda connection, now: wake_job(connection, job_id=Job.objects.first().pk, now=now),
+        "lanes are woken": lambda connection, now: wake_lanes(connection, [lane.pk for lane in lanes], now=now),
+        "lanes are put off": lambda connection, now: put_off_lanes(
+            connection, [lane.pk for lane in lanes], until=now + seconds(1)
+        ),
+        "batches are withdrawn": lambda connection, now: withdraw(connection, batches=batches, now=now),
+        "limits are read": lambda connection, now: read_limits(
+            connection, bins=[lane.bin_id for lane in lanes], now=now
+        ),
+    }
+    found = {}
+    for name, step in steps.items():
+        before = read(queue.connection)
+        step(queue.connection, queue.now())
+        found[name] = read(queue.connection) - before
+    return found
+
+
 def read(connection):
     connection.execute("SELECT pg_stat_force_next_flush()")
     (entries,) = connection.execute(_READ).fetchone()
@@ -51,3 +80,18 @@ def test_the_tenth_turn_of_a_lane_reads_as_much_as_the_second(connection, other_
 
     assert of_turns[0] > 4 * BINS
     assert of_turns[-1] <= 1.2 * of_turns[0]
+
+
+def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what_has_had_few(
+    connection, other_connection
+):
+    queue = FilledQueue(connection, documents=12 * A_ROUND, shape=Shape(bins=BINS))
+
+    with backup(other_connection):
+        of_few = read_by_rare_steps(queue)
+        queue.cycle(9 * A_ROUND)
+        of_many = read_by_rare_steps(queue)
+
+    # Nobody looked for a state in vain.
+    assert min(of_few.values()) >= BINS // 10
+    assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
