@@ -16,9 +16,15 @@ from jobs.queue.newest import SKIPPING, held_newest, newest
 from jobs.queue.order import FIRST_FRESH
 from jobs.queue.rows import named_rows
 
-# So many lanes are looked at in a pass, at most: of those that went to sleep lately, and of all in their turn.
+# Before the first row of a table.
+_START: Final = "(0,0)"
+# So many lanes that went to sleep lately are looked at in a pass, at most.
 _LATELY_A_PASS: Final = 650
+# And in turn so many pages of the states of all lanes, or as many as hold so many that sleep.
+_PAGES_A_PASS: Final = 32
 _IN_TURN_A_PASS: Final = 350
+# The same where all are looked at, one statement after the other.
+_PAGES_A_STATEMENT: Final = 1024
 # A lane that was served so lately may have gone to sleep while a flush that filled it saw it awake. Before a second has
 # gone by, that flush may not have committed yet.
 _LATELY: Final = dt.timedelta(seconds=10)
@@ -35,29 +41,27 @@ WITH seeds AS MATERIALIZED (
       LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
      WHERE seed.group_id = ANY(%(groups)s)
 ), lately AS MATERIALIZED (
-    SELECT lane.id, seeds.run_no, seeds.is_full, lane.served_at
+    SELECT lane.id, lane.version, seeds.run_no, seeds.is_full, lane.served_at
       FROM seeds CROSS JOIN LATERAL (
-           SELECT lane_id AS id, served_at FROM jobs_lanestate
+           SELECT lane_id AS id, version, served_at FROM jobs_lanestate
             WHERE seed_id = seeds.id AND ready_at IS NULL AND served_at > %(since)s AND served_at <= %(until)s
             ORDER BY served_at NULLS FIRST FETCH FIRST {_LATELY_A_PASS} ROWS WITH TIES) AS lane
      ORDER BY lane.served_at FETCH FIRST {_LATELY_A_PASS} ROWS WITH TIES
+), pages AS MATERIALIZED (
+    -- Nothing but pages is asked for here: else the planner may prefer an index, in which a snapshot keeps all that was.
+    SELECT ctid AS place, lane_id, version, seed_id, ready_at FROM jobs_lanestate
+     WHERE ctid > %(after)s::tid AND ctid < %(before)s::tid
 ), in_turn AS MATERIALIZED (
-    SELECT lane.id, next.run_no, next.is_full, next.id AS seed_id, lane.bin_id
-      FROM (SELECT * FROM seeds WHERE id >= %(seed)s ORDER BY id) AS next CROSS JOIN LATERAL (
-           -- Both columns as one range: only the index of both is in this order, however lanes are shared out among seeds.
-           SELECT id, bin_id FROM jobs_lane
-            WHERE (seed_id, bin_id) > (next.id, CASE WHEN next.id = %(seed)s THEN %(bin)s ELSE 0 END::bigint)
-              AND (seed_id, bin_id) < (next.id + 1, 0::bigint)
-            ORDER BY seed_id, bin_id LIMIT %(in_turn)s) AS lane
-     ORDER BY next.id, lane.bin_id LIMIT %(in_turn)s
-), filled AS MATERIALIZED (
+    SELECT pages.place, pages.lane_id AS id, pages.version, seeds.run_no, seeds.is_full
+      FROM pages JOIN seeds ON seeds.id = pages.seed_id
+     WHERE pages.ready_at IS NULL
+     ORDER BY pages.place LIMIT %(in_turn)s
+), filled AS (
     -- Asked with EXISTS, all that waits may be read at once, whoever's it is.
-    SELECT id
-      FROM (SELECT id, run_no, is_full FROM lately
+    SELECT id, version
+      FROM (SELECT id, version, run_no, is_full FROM lately
              UNION
-            SELECT in_turn.id, run_no, is_full FROM in_turn
-             CROSS JOIN LATERAL {newest("ready_at", of="lane", number="in_turn.id")} AS state
-             WHERE ready_at IS NULL) AS asleep
+            SELECT id, version, run_no, is_full FROM in_turn) AS asleep
      WHERE coalesce((SELECT true FROM jobs_queueitem AS item
                       WHERE item.lane_id = asleep.id AND item.run_no = asleep.run_no AND item.stage = 0
                         AND item.seq IS NOT NULL AND (NOT asleep.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
@@ -66,9 +70,7 @@ WITH seeds AS MATERIALIZED (
                         AND item.check_time IS NOT NULL LIMIT 1))
 ), lost AS MATERIALIZED (
     SELECT seen.id, seen.version
-      FROM (SELECT state.* FROM filled
-             CROSS JOIN LATERAL {newest("lane_id AS id, version", of="lane", number="filled.id")} AS state
-             ORDER BY id) AS seen
+      FROM (SELECT id, version FROM filled ORDER BY id) AS seen
      CROSS JOIN LATERAL {newest("ready_at", of="lane", number="seen.id", since="seen.version", lock=SKIPPING)} AS held
      WHERE held.ready_at IS NULL
 ), woken AS (
@@ -79,9 +81,9 @@ WITH seeds AS MATERIALIZED (
 SELECT (SELECT count(*) FROM woken) AS woken,
        (SELECT count(*) >= {_LATELY_A_PASS} FROM lately) AS were_many,
        (SELECT max(served_at) FROM lately) AS last_served,
-       (SELECT count(*) >= %(in_turn)s FROM in_turn) AS goes_on, last.seed_id, last.bin_id
-  FROM (SELECT 1) AS always
-  LEFT JOIN (SELECT seed_id, bin_id FROM in_turn ORDER BY seed_id DESC, bin_id DESC LIMIT 1) AS last ON true
+       CASE WHEN (SELECT count(*) >= %(in_turn)s FROM in_turn) THEN (SELECT max(place) FROM in_turn)
+            WHEN %(page)s * current_setting('block_size')::bigint < pg_relation_size('jobs_lanestate') THEN %(before)s::tid
+       END::text AS goes_on
 """
 
 
@@ -120,14 +122,15 @@ class Sweep:
     """
     Looks for lanes that sleep though something is left in them, some at a time.
 
-    Two ways: lanes that were handed something lately are looked at once, soon after; and all lanes of the groups in turn,
-    from the first seed on, round after round. Where it has come is known to this process only: another one
-    begins anew.
+    Two ways: lanes that were handed something lately are looked at once, soon after; and all lanes in turn, round after
+    round, in the order in which their states lie in the table. Who sleeps is written by nobody, so its state stays where it is
+    until the round comes by, and a page is read once for all that it holds. Where it has come is known to this
+    process only: another one begins anew.
     """
 
     def __init__(self) -> None:
-        # The lane that was looked at last in the round, by seed and bin; and the moment up to which all were that were served.
-        self._seed = self._bin = 0
+        # The place that was looked at last in the round; and the moment up to which all were looked at that were served.
+        self._place = _START
         self._reached: dt.datetime | None = None
 
     def look(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
@@ -136,29 +139,36 @@ class Sweep:
         since = max(now - _LATELY, self._reached) if self._reached else now - _LATELY
         if until - since < _BREATH:
             return 0
-        row = self._sweep(connection, groups, {"since": since, "until": until, "in_turn": _IN_TURN_A_PASS}, now=now)
+        facts = {"since": since, "until": until, "in_turn": _IN_TURN_A_PASS}
+        row = self._sweep(connection, groups, facts, pages=_PAGES_A_PASS, now=now)
         self._reached = row.last_served if row.were_many else until
         return int(row.woken)
 
     def look_at_all(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
         """Look at every lane of these groups, in as many statements as it takes; returns how many were woken."""
-        self._seed = self._bin = 0
-        in_turn = {"since": now, "until": now, "in_turn": _LATELY_A_PASS + _IN_TURN_A_PASS}
+        self._place = _START
+        facts = {"since": now, "until": now, "in_turn": _LATELY_A_PASS + _IN_TURN_A_PASS}
         woken, goes_on = 0, True
         while goes_on:
-            row = self._sweep(connection, groups, in_turn, now=now)
-            woken, goes_on = woken + row.woken, row.goes_on
+            row = self._sweep(connection, groups, facts, pages=_PAGES_A_STATEMENT, now=now)
+            woken, goes_on = woken + row.woken, row.goes_on is not None
         return woken
 
     def _sweep(
-        self, connection: psycopg.Connection[Any], groups: Sequence[int], facts: dict[str, Any], *, now: dt.datetime
+        self,
+        connection: psycopg.Connection[Any],
+        groups: Sequence[int],
+        facts: dict[str, Any],
+        *,
+        pages: int,
+        now: dt.datetime,
     ) -> Any:
+        page = int(self._place.strip("(").partition(",")[0]) + pages
+        facts = {**facts, "after": self._place, "before": f"({page},0)", "page": page}
         with named_rows(connection) as cursor:
-            row = cursor.execute(
-                _SWEEP, {**facts, "groups": list(groups), "seed": self._seed, "bin": self._bin, "now": now}
-            ).fetchone()
+            row = cursor.execute(_SWEEP, {**facts, "groups": list(groups), "now": now}).fetchone()
         assert row is not None
-        self._seed, self._bin = (row.seed_id, row.bin_id) if row.goes_on else (0, 0)
+        self._place = row.goes_on or _START
         return row
 
 

@@ -11,7 +11,7 @@ import psycopg
 from jobs.models import Batch, Job, Lane
 from jobs.queue.limits import read_limits
 from jobs.queue.release import withdraw
-from jobs.queue.wake import put_off_lanes, wake_job, wake_lanes
+from jobs.queue.wake import Sweep, put_off_lanes, wake_job, wake_lanes
 from tests.cluster import seconds
 from tests.filled_queue import FilledQueue, Shape
 
@@ -95,3 +95,16 @@ def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what
     # Nobody looked for a state in vain.
     assert min(of_few.values()) >= BINS // 10
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
+
+
+def test_a_look_at_all_lanes_in_turn_wakes_what_sleeps_beside_a_snapshot(connection, other_connection):
+    queue = FilledQueue(connection, documents=4 * A_ROUND, shape=Shape(bins=BINS))
+    sleep = "UPDATE jobs_lanestate SET ready_at = NULL, version = version + 1 WHERE seed_id = %s"
+
+    with backup(other_connection):
+        queue.cycle(2 * A_ROUND)
+        connection.execute(sleep, [queue.seeds[0]])
+
+        woken = Sweep().look_at_all(connection, groups=[queue.group.id], now=queue.now())
+
+    assert woken == BINS // 10

@@ -14,6 +14,8 @@ from tests.integration.test_what_is_read import explain_on, rows_read
 
 # A look that finds nothing new to look at is not made.
 PAUSE = seconds(1)
+# No page holds more: a row has a head of 24 bytes, its place one of 4, and the columns that are never null are 41 long.
+STATES_A_PAGE = 8192 // 69
 
 
 @pytest.fixture
@@ -74,6 +76,26 @@ def test_every_lane_is_looked_at_within_a_round(connection, running, monkeypatch
 
     assert max(woken) <= 4
     assert awake() == set(hosts)
+
+
+def test_a_round_goes_on_page_after_page_and_then_from_the_first_one(connection, running, monkeypatch):
+    monkeypatch.setattr(wake, "_PAGES_A_PASS", 1)
+    first = make_sleeper(running, "first.example", documents=0)
+    for number in range(2 * STATES_A_PAGE):
+        make_lane(running.seed, f"h{number}.example", ready_at=NOON)
+    last = make_sleeper(running, "last.example")
+    (pages,) = connection.execute("SELECT pg_relation_size('jobs_lanestate') / 8192").fetchone()
+    sweep = Sweep()
+    groups = [running.group.id]
+
+    woken = [sweep.look(connection, groups=groups, now=NOON + n * PAUSE) for n in range(pages)]
+    make_documents(first, 1)
+    woken_next = sweep.look(connection, groups=groups, now=NOON + pages * PAUSE)
+
+    assert pages > 1
+    assert woken == [0] * (pages - 1) + [1]
+    assert woken_next == 1
+    assert {first.bin.name, last.bin.name} <= awake()
 
 
 def test_the_next_round_finds_what_has_gone_to_sleep_behind_the_look(connection, running, monkeypatch):
@@ -142,10 +164,13 @@ def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
     for lane in lanes:
         make_documents(lane, [f"{lane.pk} {number}" for number in range(20)], check_time=NOON + seconds(60))
     connection.execute("ANALYZE jobs_lane, jobs_lanestate, jobs_queueitem")
-    facts = {"groups": [running.group.id], "seed": 0, "bin": 0, "in_turn": wake._IN_TURN_A_PASS, "now": NOON}
+    pages = wake._PAGES_A_PASS
+    facts = {"groups": [running.group.id], "after": wake._START, "before": f"({pages},0)", "page": pages, "now": NOON}
+    facts |= {"in_turn": wake._IN_TURN_A_PASS}
 
     plan = explain_on(connection, wake._SWEEP, facts | {"since": NOON - seconds(10), "until": NOON - seconds(1)})
 
     read = rows_read(plan, of={"jobs_lane", "jobs_lanestate", "jobs_queueitem"})
-    assert read["jobs_lane"] + read["jobs_lanestate"] <= 2 * (wake._LATELY_A_PASS + wake._IN_TURN_A_PASS)
+    assert read["jobs_lanestate"] <= 2 * (wake._LATELY_A_PASS + wake._IN_TURN_A_PASS) + pages * STATES_A_PAGE
+    assert "jobs_lane" not in read
     assert read.get("jobs_queueitem", 0) <= wake._LATELY_A_PASS + wake._IN_TURN_A_PASS
