@@ -270,7 +270,7 @@ async def test_the_rest_of_a_short_unwanted_body_is_read_to_keep_the_connection(
 
     async with HostileSite.serve({"/": twice}) as site, Fetcher(allow_private_networks=True, limits=SHORT) as fetcher:
         response = await fetcher.fetch(site.url(), headers=HEADERS, is_wanted=lambda *_: False)
-        kept = sum(len(pool) for pool in fetcher._exchange.connector._conns.values())
+        kept = len(fetcher._exchange.kept)
         both_sent.set()
 
     assert (response.whole, kept) == (False, 1)

@@ -1,23 +1,24 @@
 """
-One request and its answer over a connection of aiohttp's pool.
+One request and its answer over a connection of aiohttp's.
 
-aiohttp looks up names, makes connections, with TLS, keeps them, and reads what comes back in C. Its session
-would add cookies, redirects, credentials, proxies and tracing, none of which a crawl uses, and spend more time on
-a request than all the rest (decision 0016). So a request is written here, and its answer taken from the connection's protocol.
+aiohttp looks up names, makes connections, with TLS, and reads what comes back in C. Its session would add cookies,
+redirects, credentials, proxies and tracing, none of which a crawl uses, and spend more time on a request than all the
+rest (decision 0016); its pool closes all connections that have become idle at once. So a request is written here, its
+answer taken from the connection's protocol, and the connection kept by `kept.py`.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import partial
 from typing import Final
 
 import aiohttp
-from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.helpers import TimerNoop
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from jobs.connectors.repository.web.kept import KeptConnections
 from jobs.connectors.repository.web.limits import Limits
 
 # The caller's deadline is the only one.
@@ -25,7 +26,6 @@ _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connec
 _NO_TIMER: Final = TimerNoop()
 # What was read of a body and not yet taken keeps the server from sending more.
 _READ_AHEAD: Final = 1 << 16
-_ORIGINS_HELD: Final = 4096
 # Interim answers: all of the hundreds but "switching protocols", after which nothing of HTTP follows.
 _NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})
 
@@ -33,26 +33,35 @@ _NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})
 class Answer:
     """Status and headers of an answer, and its body as it comes; to be given back at the end, whatever it was."""
 
-    __slots__ = ("_connection", "content", "headers", "status")
+    __slots__ = ("_connection", "_keep", "content", "headers", "status")
 
     def __init__(
-        self, status: int, headers: CIMultiDictProxy[str], content: aiohttp.StreamReader, connection: Connection
+        self,
+        status: int,
+        headers: CIMultiDictProxy[str],
+        content: aiohttp.StreamReader,
+        connection: Connection,
+        *,
+        keep: Callable[[Connection], None],
     ) -> None:
+        """`keep` takes a connection that can be used again."""
         self.status = status
         self.headers = headers
         self.content = content
         self._connection = connection
+        self._keep = keep
 
     def all_of(self, name: str) -> tuple[str, ...]:
         """The values of a header that may come several times."""
         return tuple(self.headers.getall(name, ()))
 
     def give_back(self) -> None:
-        """The connection goes back to the pool if the body was read to its end, and is closed otherwise."""
-        if self.content.at_eof():
-            self._connection.release()
+        """The connection is kept if the body was read to its end and the server keeps it, too, and closed otherwise."""
+        connection, protocol = self._connection, self._connection.protocol
+        if self.content.at_eof() and protocol is not None and protocol.is_connected() and not protocol.should_close:
+            self._keep(connection)
         else:
-            self._connection.close()
+            connection.close()
 
 
 class Exchange:
@@ -62,9 +71,10 @@ class Exchange:
         self.connector = connector
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._origins: dict[str, _Origin] = {}
+        self.kept = KeptConnections(self._loop)
 
     async def close(self) -> None:
+        self.kept.close()
         await self.connector.close()
 
     async def ask(
@@ -88,8 +98,8 @@ class Exchange:
             aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
         """
         path = url.index("/", 8)
-        origin = self._origin_of(url[:path])
-        written = _written(origin.authority, url[path:], headers, form)
+        origin = url[:path]
+        written = _written(origin.partition("//")[2], url[path:], headers, form)
         try:
             return await self._ask(origin, written, before_sent, on_sent)
         except aiohttp.ClientConnectorError:
@@ -101,12 +111,12 @@ class Exchange:
 
     async def _ask(
         self,
-        origin: "_Origin",
+        origin: str,
         written: bytes,
         before_sent: Callable[[], None] | None,
         on_sent: Callable[[], None] | None,
     ) -> Answer:
-        connection = await self.connector.connect(origin, [], _NO_TIMEOUT)
+        connection = self.kept.take(origin) or await self._connect(origin)
         try:
             protocol = connection.protocol
             assert protocol is not None
@@ -129,30 +139,14 @@ class Exchange:
             message, content = await protocol.read()
             while message.code in _NO_ANSWER_YET:
                 message, content = await protocol.read()
-            return Answer(message.code, message.headers, content, connection)
+            return Answer(message.code, message.headers, content, connection, keep=partial(self.kept.keep, origin))
         except BaseException:
             connection.close()
             raise
 
-    def _origin_of(self, origin: str) -> "_Origin":
-        known = self._origins.get(origin)
-        if known is None:
-            if len(self._origins) >= _ORIGINS_HELD:
-                self._origins.clear()
-            known = self._origins[origin] = _Origin("GET", URL(f"{origin}/", encoded=True), loop=self._loop)
-        return known
-
-
-class _Origin(aiohttp.ClientRequest):
-    """Where a connection leads to, as aiohttp's connector wants to be told: one for all requests of an origin."""
-
-    @cached_property
-    def connection_key(self) -> ConnectionKey:
-        return super().connection_key
-
-    @cached_property
-    def authority(self) -> str:
-        return self.url.raw_authority
+    async def _connect(self, origin: str) -> Connection:
+        where = aiohttp.ClientRequest("GET", URL(f"{origin}/", encoded=True), loop=self._loop)
+        return await self.connector.connect(where, [], _NO_TIMEOUT)
 
 
 def _written(authority: str, target: str, headers: Mapping[str, str], form: bytes | None) -> bytes:

@@ -41,7 +41,6 @@ _DISCARDED_BYTES: Final = 64 * 1024
 
 # Long enough for a burst of connections to one host, short enough to follow a change.
 _NAME_KEPT_SECONDS: Final = 30
-_IDLE_CONNECTION_SECONDS: Final = 15.0
 
 # Asked once, with status, headers and the first bytes of a body, whether to read the rest of it.
 IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
@@ -115,7 +114,6 @@ class Fetcher:
             limit=0,
             resolver=self._resolver,
             ttl_dns_cache=_NAME_KEPT_SECONDS,
-            keepalive_timeout=_IDLE_CONNECTION_SECONDS,
             ssl=True if tls is None else tls,
             socket_factory=_socket if allow_private_networks else _public_socket,
         )

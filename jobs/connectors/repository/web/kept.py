@@ -1,0 +1,91 @@
+"""
+Connections that nobody uses now and that may be used again, by the origin that they lead to.
+
+Each is closed when it has been idle for a while, and the oldest when there are too many: a few at a time, since to close
+thousands at once, as after a crawl of many small hosts, holds up every request that is due meanwhile.
+"""
+
+import asyncio
+import resource
+from itertools import islice
+from typing import Final
+
+from aiohttp.connector import Connection
+
+_IDLE_SECONDS: Final = 15.0
+# Closed at once, and the pause until more of them are.
+_CLOSED_AT_ONCE: Final = 16
+_PAUSE: Final = 0.02
+_MOST: Final = 4096
+
+
+class KeptConnections:
+    """Idle connections. Whoever takes one has it for himself; belongs to the event loop's thread."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, idle_seconds: float = _IDLE_SECONDS, most: int | None = None
+    ) -> None:
+        """Not more than `most` are kept; if that is not said, at most half of the files that the process may open."""
+        self._loop = loop
+        self._idle_seconds = idle_seconds
+        self._most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2) if most is None else most
+        # All of them, the one that is idle for the longest first: where it leads to, and since when it is.
+        self._idle: dict[Connection, tuple[str, float]] = {}
+        self._by_origin: dict[str, list[Connection]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, origin: str) -> Connection | None:
+        """One that leads to this origin and is open as far as is known: the one that was used last."""
+        kept = self._by_origin.get(origin)
+        while kept:
+            connection = kept[-1]
+            self._forget(connection)
+            if not connection.closed:
+                return connection
+            connection.close()
+        return None
+
+    def keep(self, origin: str, connection: Connection) -> None:
+        """Keep a connection over which nothing is under way."""
+        self._idle[connection] = origin, self._loop.time()
+        self._by_origin.setdefault(origin, []).append(connection)
+        if len(self._idle) > self._most:
+            self._close(next(iter(self._idle)))
+        self._come_back()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for connection in list(self._idle):
+            self._close(connection)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close_idle(self) -> None:
+        self._timer = None
+        before = self._loop.time() - self._idle_seconds
+        for connection, (_, since) in list(islice(self._idle.items(), _CLOSED_AT_ONCE)):
+            if since <= before:
+                self._close(connection)
+        self._come_back()
+
+    def _come_back(self) -> None:
+        """Look again when the oldest has been idle for long enough."""
+        if self._timer is None and self._idle:
+            _, since = next(iter(self._idle.values()))
+            at = max(since + self._idle_seconds, self._loop.time() + _PAUSE)
+            self._timer = self._loop.call_at(at, self._close_idle)
+
+    def _close(self, connection: Connection) -> None:
+        self._forget(connection)
+        connection.close()
+
+    def _forget(self, connection: Connection) -> None:
+        origin, _ = self._idle.pop(connection)
+        kept = self._by_origin[origin]
+        kept.remove(connection)
+        if not kept:
+            del self._by_origin[origin]

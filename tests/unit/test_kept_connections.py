@@ -1,0 +1,82 @@
+"""Idle connections: used again while they are open, and closed a few at a time when nobody does."""
+
+import asyncio
+from itertools import pairwise
+
+from jobs.connectors.repository.web.kept import KeptConnections
+
+ORIGIN, OTHER = "https://a.example", "https://b.example"
+
+
+class FakeConnection:
+    def __init__(self):
+        self.closed = False
+
+    def close(self):
+        self.closed = True
+
+
+def on_a_loop(test):
+    async def run():
+        return await test(asyncio.get_running_loop())
+
+    return asyncio.run(run())
+
+
+def test_the_connection_that_was_used_last_is_used_again_and_by_nobody_else():
+    async def keep_two(loop):
+        kept, first, last = KeptConnections(loop), FakeConnection(), FakeConnection()
+        kept.keep(ORIGIN, first)
+        kept.keep(ORIGIN, last)
+        return kept.take(OTHER), kept.take(ORIGIN) is last, kept.take(ORIGIN) is first, kept.take(ORIGIN)
+
+    assert on_a_loop(keep_two) == (None, True, True, None)
+
+
+def test_one_that_the_server_has_closed_is_not_used():
+    async def lose_one(loop):
+        kept, open_, lost = KeptConnections(loop), FakeConnection(), FakeConnection()
+        kept.keep(ORIGIN, open_)
+        kept.keep(ORIGIN, lost)
+        lost.closed = True
+        return kept.take(ORIGIN) is open_, len(kept)
+
+    assert on_a_loop(lose_one) == (True, 0)
+
+
+def test_where_there_are_too_many_the_one_that_was_not_used_for_the_longest_is_closed():
+    async def keep_three(loop):
+        kept, connections = KeptConnections(loop, most=2), [FakeConnection() for _ in range(3)]
+        for number, connection in enumerate(connections):
+            kept.keep(f"https://{number}.example", connection)
+        return [connection.closed for connection in connections]
+
+    assert on_a_loop(keep_three) == [True, False, False]
+
+
+def test_those_that_nobody_uses_are_closed_and_never_many_at_once():
+    async def leave_alone(loop):
+        kept, connections = KeptConnections(loop, idle_seconds=0.0), [FakeConnection() for _ in range(100)]
+        for connection in connections:
+            kept.keep(ORIGIN, connection)
+        steps = [0]
+        while steps[-1] < len(connections):
+            await asyncio.sleep(0)
+            if (closed := sum(connection.closed for connection in connections)) > steps[-1]:
+                steps.append(closed)
+        return max(after - before for before, after in pairwise(steps)), len(kept)
+
+    at_once, left = on_a_loop(leave_alone)
+
+    assert at_once < 20
+    assert left == 0
+
+
+def test_all_are_closed_in_the_end():
+    async def close(loop):
+        kept, connection = KeptConnections(loop), FakeConnection()
+        kept.keep(ORIGIN, connection)
+        kept.close()
+        return connection.closed, len(kept)
+
+    assert on_a_loop(close) == (True, 0)
