@@ -123,6 +123,11 @@ class BinQueue:
     def last_start(self) -> float | None:
         return self.paced.cadence.last_start
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has neither a turn nor an open request."""
+        return not self.turns and not self.in_flight
+
     def add(self, taken: TurnTaken, *, parents: tuple[PacedBin, ...] = (), now: float) -> list[Claimed]:
         """
         Take over a turn. One that follows a turn of this worker inherits its requests.

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -37,6 +38,9 @@ from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+# Seconds for which a worker's thread that computes keeps the interpreter from its loop. With Python's own five
+# milliseconds each look at a socket may cost as much while a flush is put together, and a request leaves late.
+_SWITCH: Final = 0.0005
 # After a second signal the process is gone within a second, whatever still hangs.
 _HURRY: Final = 0.8
 
@@ -67,6 +71,7 @@ def run_worker(
         store = _reach_store(effective, dsn=dsn, identity=identity)
     except CoordinationError as error:
         raise WorkerFailed(str(error)) from error
+    sys.setswitchinterval(_SWITCH)
     worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope), store=store)
     uvloop.run(_run_worker(worker, attached=attached))
 

@@ -26,6 +26,7 @@ from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
 from jobs.loops.due import Due
+from jobs.loops.served_bins import ServedBins
 from jobs.loops.sharing import SharedByWorkers
 from jobs.loops.telling import tell_outputs
 from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
@@ -69,8 +70,8 @@ _SHARE_RESERVED: Final = 4
 _BEGUN_AT_ONCE: Final = 8
 # How long a worker that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
-# Seconds for which a host without a turn is remembered.
-_BIN_KEPT: Final = 60.0
+# Seconds for which a host without a turn is remembered: of many hosts with a document each, it is a moment's work to drop them.
+_BIN_KEPT: Final = 20.0
 _INDEX_POLL: Final = 0.5
 
 
@@ -236,7 +237,7 @@ class Worker:
         self._jobs = JobTable()
         self._moved_jobs: set[int] = set()
         self._writer = Writer(identity, self._clock, keeps_history=settings.keeps_history)
-        self._bins: dict[int, BinQueue] = {}
+        self._bins = ServedBins()
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
         self._closed: list[close.ClosedTurn] = []
@@ -396,7 +397,7 @@ class Worker:
                 for task in list(self._tasks):
                     task.cancel()
             elif self._heart.trust.may_begin:
-                for queue in list(self._bins.values()):
+                for queue in self._bins.at_work:
                     self._dispatch(queue)
             await asyncio.sleep(self._settings.heartbeat.total_seconds() / 4)
 
@@ -419,10 +420,8 @@ class Worker:
     def _forget_idle_bins(self) -> None:
         """Drop what is known of hosts that were not served for a while: their pace is in the database."""
         before = self._loop.time() - _BIN_KEPT
-        for bin_id, queue in list(self._bins.items()):
-            if not queue.turns and not queue.in_flight and (queue.last_start or 0.0) < before:
-                del self._bins[bin_id]
-        used = {paced.bin_id for queue in self._bins.values() for turn in queue.turns for paced in turn.parents}
+        self._bins.forget(before=before)
+        used = {paced.bin_id for queue in self._bins.at_work for turn in queue.turns for paced in turn.parents}
         for bin_id, paced in list(self._parents.items()):
             if bin_id not in used and (paced.cadence.last_start or 0.0) < before:
                 del self._parents[bin_id]
@@ -497,7 +496,7 @@ class Worker:
         now = self._loop.time()
         served: dict[int, BinQueue] = {}
         for turn in taken.turns:
-            queue = served[turn.bin_id] = self._bins.setdefault(turn.bin_id, BinQueue(PacedBin(turn.bin_id)))
+            queue = served[turn.bin_id] = self._bins.serve(turn.bin_id)
             if not turn.is_known and not turn.is_denied:
                 for claimed in turn.documents:
                     self._writer.expect_unknown(claimed.lane_id)
@@ -543,7 +542,7 @@ class Worker:
             if queue.next_start > now:
                 if queue.bin_id not in self._timers:
                     crawl.WAITS.observe(queue.next_start - now)
-                    self._timers[queue.bin_id] = self._loop.call_at(queue.next_start, self._on_time, queue)
+                    self._timers[queue.bin_id] = self._loop.call_at(queue.next_start, self._on_time, queue.bin_id)
                 break
             turn, claimed = queue.begin(now=now)
             job = self._jobs.find(claimed)
@@ -574,9 +573,10 @@ class Worker:
             crawl.DENIED.add()
         self._flush_due.within(self._settings.flush_after.total_seconds())
 
-    def _on_time(self, queue: BinQueue) -> None:
-        del self._timers[queue.bin_id]
-        self._dispatch(queue)
+    def _on_time(self, bin_id: int) -> None:
+        del self._timers[bin_id]
+        if (queue := self._bins.find(bin_id)) is not None:
+            self._dispatch(queue)
 
     def _shared_in(self, job: JobAtWork) -> SharedByWorkers:
         return SharedByWorkers(
@@ -600,7 +600,7 @@ class Worker:
     def _on_left(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
         """A request has left: others of the bin, and of its parents, were held back by it."""
         self._dispatch(queue)
-        for other in list(self._bins.values()):
+        for other in self._bins.at_work:
             if other is not queue and other.waiting and any(paced in parents for paced in other.waiting[0][0].parents):
                 self._dispatch(other)
 
@@ -651,15 +651,15 @@ class Worker:
     @property
     def _runs_out(self) -> bool:
         """Whether nothing is left to do here, so that each moment until the next batch is a pause."""
-        return not self._tasks and not any(queue.waiting for queue in self._bins.values())
+        return not self._tasks and not any(queue.waiting for queue in self._bins.at_work)
 
     @property
     def _is_busy(self) -> bool:
         """Whether more results will come without anything being flushed or taken first."""
-        return len(self._tasks) > 1 or any(queue.waiting for queue in self._bins.values())
+        return len(self._tasks) > 1 or any(queue.waiting for queue in self._bins.at_work)
 
     def _give_back_waiting(self, is_dropped: Callable[[Claimed], bool]) -> None:
-        for queue in self._bins.values():
+        for queue in self._bins.at_work:
             self._give_back_waiting_of(queue, is_dropped)
 
     def _give_back_waiting_of(self, queue: BinQueue, is_dropped: Callable[[Claimed], bool]) -> None:
@@ -673,6 +673,7 @@ class Worker:
             self._awaited[queue.bin_id] = awaited
         else:
             self._awaited.pop(queue.bin_id, None)
+        self._bins.let_rest(queue)
         if not closed:
             return
         self._closed.extend(closed)
@@ -794,7 +795,7 @@ class Worker:
                 pass
             self._control_changed.clear()
             await self._read_moved_jobs()
-            mine = {claimed.job_id for queue in self._bins.values() for _, claimed in queue.waiting}
+            mine = {claimed.job_id for queue in self._bins.at_work for _, claimed in queue.waiting}
             mine |= self._stopped_jobs
             if mine:
                 self._stopped_jobs = await self._database.run(partial(_stopped, jobs=frozenset(mine)))
@@ -804,7 +805,7 @@ class Worker:
 
     async def _heed_limits(self) -> None:
         """Serve bins under limits that have become stricter since their turns were given."""
-        mine = {queue.bin_id: queue for queue in self._bins.values() if queue.turns}
+        mine = {queue.bin_id: queue for queue in self._bins.at_work if queue.turns}
         bins = [*mine, *(paced.bin_id for queue in mine.values() for turn in queue.turns for paced in turn.parents)]
         if not bins:
             return
@@ -859,7 +860,7 @@ class Worker:
         gone = set(here) - there - set(self._done_batches)
         if gone:
             # Somebody ended these batches: their claims are void, so nothing more of them is begun.
-            for queue in self._bins.values():
+            for queue in self._bins.at_work:
                 for claimed in queue.drop_waiting(lambda claimed: claimed.batch_id in gone):
                     self._settle(claimed)
                 self._close_turns(queue)

@@ -1,0 +1,76 @@
+"""The bins of a worker: those at work, which it looks at time and again, and those that rest, which it only remembers."""
+
+from jobs.loops.served_bins import ServedBins
+from jobs.queue.take import PaceTaken, TurnTaken
+
+HOST = 7
+
+
+def serve_one_document(bins, bin_id=HOST, *, now=0.0):
+    """Let a bin have a turn of one document, and begin it; returns what ends it."""
+    queue = bins.serve(bin_id)
+    pace = PaceTaken(bin_id, 0.0, None, 0.0)
+    queue.add(TurnTaken(bin_id, 1, "a.example", None, 1, pace, is_known=True, documents=("a",)), now=now)
+    turn, _ = queue.begin(now=now)
+
+    def end():
+        queue.end(turn)
+        queue.close_ended()
+        bins.let_rest(queue)
+
+    return end
+
+
+def test_a_worker_that_has_emptied_thousands_of_hosts_looks_only_at_those_at_work():
+    bins = ServedBins()
+    for number in range(1000):
+        serve_one_document(bins, number)()
+    serve_one_document(bins, 1000)
+
+    assert [queue.bin_id for queue in bins.at_work] == [1000]
+    assert len(bins) == 1001
+
+
+def test_a_bin_with_an_open_request_does_not_rest():
+    bins = ServedBins()
+    serve_one_document(bins)
+
+    bins.let_rest(bins.serve(HOST))
+
+    assert bins.find(HOST) is not None
+
+
+def test_a_bin_that_gets_another_turn_goes_on_at_its_pace():
+    bins = ServedBins()
+    queue = bins.serve(HOST)
+    serve_one_document(bins, now=5.0)()
+    resting = bins.find(HOST)
+
+    assert resting is None
+    assert bins.serve(HOST) is queue
+    assert queue.last_start == 5.0
+
+
+def test_a_bin_that_was_not_served_for_a_while_is_forgotten():
+    bins = ServedBins()
+    serve_one_document(bins, 1, now=5.0)()
+    serve_one_document(bins, 2, now=15.0)()
+    serve_one_document(bins, 3, now=5.0)
+
+    bins.forget(before=10.0)
+
+    assert len(bins) == 2
+    assert bins.serve(1).last_start is None
+    assert bins.find(3) is not None
+
+
+def test_who_was_forgotten_takes_no_place_of_who_came_after():
+    bins = ServedBins()
+    gone = bins.serve(HOST)
+    bins.let_rest(gone)
+    bins.forget(before=1.0)
+    serve_one_document(bins)
+
+    bins.let_rest(gone)
+
+    assert bins.find(HOST) is not None
