@@ -53,7 +53,7 @@ WITH made AS (
     SELECT 'web', 'h' || n || '.example', 0, true, 2, 1 FROM generate_series(1, %(bins)s) AS n
     RETURNING id
 )
-INSERT INTO jobs_binstate (bin_id, not_before)
+INSERT INTO jobs_binstate (bin_id, last_start_at)
 SELECT id, CASE WHEN row_number() OVER (ORDER BY id) > %(open)s THEN clock_timestamp() + interval '1 hour' END FROM made
 """
 # One lane for each bin: bins are dealt out to the seeds in turn.
@@ -64,7 +64,7 @@ WITH made AS (
     RETURNING id, seed_id, bin_id
 )
 INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, ready_at)
-SELECT made.id, made.seed_id, made.bin_id, coalesce(not_before, clock_timestamp())
+SELECT made.id, made.seed_id, made.bin_id, coalesce(last_start_at, clock_timestamp())
   FROM made JOIN jobs_binstate AS state ON state.bin_id = made.bin_id
 """
 _LIMITS: Final = """

@@ -323,8 +323,10 @@ class SteppedWorker:
 
     def _on_the_real_clock(self, turn):
         """What closes speaks of moments of the clock that real processes have."""
-        opens_at = None if turn.opens_at is None else time.monotonic() + turn.opens_at - self._seconds
-        return dataclasses.replace(turn, opens_at=opens_at)
+        if turn.pace is None:
+            return turn
+        pace = turn.pace._replace(last_start=time.monotonic() + turn.pace.last_start - self._seconds)
+        return dataclasses.replace(turn, pace=pace)
 
     def _settle(self, claimed):
         self._left_in_batch[claimed.batch_id] -= 1

@@ -5,13 +5,15 @@ Pace is kept here, by the worker that holds the bin's turn, to the accuracy of i
 Requests that may be open belong to turns; a turn that follows another inherits them when that ends.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from jobs.queue.close import ClosedTurn, Use
+from jobs.queue.close import ClosedTurn, Pace, Use
 from jobs.queue.take import Claimed, PaceTaken, TurnTaken
+from jobs.throttling.limits import Limits
 from jobs.throttling.pace import Cadence
 
 # Closed turns whose followers may still arrive; more than a bin ever has open.
@@ -31,15 +33,28 @@ class PacedBin:
     # When the last request was let go or left, and how many have been let go that have not left.
     asked_at: float = float("-inf")
     leaving: int = 0
+    # What the source asked for since the last turn came.
+    asked_gap: float = 0.0
     # Requests and bytes that no closed turn has told of.
     starts: int = 0
     bytes_read: int = 0
 
     def take_up(self, pace: PaceTaken, *, now: float) -> None:
         """Go on with the pace that a turn came with."""
-        self.cadence.gap = pace.gap
-        self.cadence.bytes_per_second = pace.bytes_per_second
+        self.asked_gap = 0.0
+        self.cadence.change(gap=pace.gap, bytes_per_second=pace.bytes_per_second)
         self.cadence.hold_until(now + pace.wait)
+
+    def heed(self, limits: Limits) -> bool:
+        """Go on under these limits, and what the source asked for; returns whether they are stricter than before."""
+        gap, rate = self.cadence.gap, self.cadence.bytes_per_second
+        self.cadence.change(gap=max(limits.gap, self.asked_gap), bytes_per_second=limits.bytes_per_second)
+        return self.cadence.gap > gap or (limits.bytes_per_second or math.inf) < (rate or math.inf)
+
+    def heed_source(self, gap: float) -> None:
+        """Its source asks for this gap, which may not be among the limits of the turn yet."""
+        self.asked_gap = gap
+        self.cadence.tighten(gap=gap)
 
     @property
     def is_held(self) -> bool:
@@ -65,7 +80,7 @@ class PacedBin:
             self.cadence.start(now=now)
 
     def count_bytes(self, size: int, *, paid: float, now: float) -> None:
-        """A request that paid for so many seconds has read `size` bytes."""
+        """A request that `paid` its price has read `size` bytes."""
         self.bytes_read += size
         self.cadence.read(size, paid=paid, now=now)
 
@@ -187,6 +202,11 @@ class BinQueue:
         """The bin and the parents of the turn that is next."""
         return self.paces_of(self.waiting[0][0]) if self.waiting else (self.paced,)
 
+    @property
+    def paces(self) -> set[PacedBin]:
+        """The bin and all parents of its turns."""
+        return {self.paced, *(paced for turn in self.turns for paced in turn.parents)}
+
     def paces_of(self, turn: OpenTurn) -> tuple[PacedBin, ...]:
         """The bin and its parents, as that turn has them."""
         return (self.paced, *turn.parents) if turn.parents else (self.paced,)
@@ -241,11 +261,11 @@ class BinQueue:
             elif turn.requests:
                 self._leave_behind(turn)
             self.turns.remove(turn)
-            parents = {paced.bin_id: _opens_at(paced) for paced in turn.parents}
+            parents = {paced.bin_id: _pace_of(paced) for paced in turn.parents}
             closed.append(
                 ClosedTurn(
                     turn.id,
-                    _opens_at(self.paced),
+                    _pace_of(self.paced),
                     follows=turn.follows,
                     parents=parents,
                     use=self.paced.take_use(),
@@ -260,6 +280,9 @@ class BinQueue:
             del self.left_behind[next(iter(self.left_behind))]
 
 
-def _opens_at(paced: PacedBin) -> float | None:
-    """When others may ask the bin again; None if it was not asked here."""
-    return None if paced.cadence.last_start is None else paced.cadence.next_start
+def _pace_of(paced: PacedBin) -> Pace | None:
+    """What others have to know of the bin who ask it next; None if it was not asked here."""
+    cadence = paced.cadence
+    if cadence.last_start is None:
+        return None
+    return Pace(cadence.last_start, cadence.paid_until)

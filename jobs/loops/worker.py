@@ -68,6 +68,8 @@ _LITTLE: Final = 32
 _SHARE_RESERVED: Final = 4
 # Bins in which something is begun before the loop comes to others again: one that has a pace waits for its moment.
 _BEGUN_AT_ONCE: Final = 8
+# A request that waits looks so often whether its limits are what they were.
+_LONGEST_SLEEP: Final = 1.0
 # How long a worker that was told to stop waits for a database that is away.
 _LAST_HOPE: Final = 3.0
 # Seconds for which a host without a turn is remembered: of many hosts with a document each, it is a moment's work to drop them.
@@ -152,10 +154,10 @@ class _Pace:
 
     async def before_request(self) -> None:
         if not self._is_first:
-            self._paces[0].cadence.tighten(gap=self._delay())
-        # Others of the bin may start meanwhile and move the moment.
+            self._paces[0].heed_source(self._delay())
+        # Others of the bin may start meanwhile and move the moment, and so may an edit of its limits.
         while (wait := self._wait()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(wait)
+            await asyncio.sleep(min(wait, _LONGEST_SLEEP))
         self.request_goes()
         # Not by the loop's time, which stands still while the loop is busy.
         now = time.monotonic()
@@ -804,7 +806,7 @@ class Worker:
             await self._heed_limits()
 
     async def _heed_limits(self) -> None:
-        """Serve bins under limits that have become stricter since their turns were given."""
+        """Serve bins under limits that are others since their turns were given."""
         mine = {queue.bin_id: queue for queue in self._bins.at_work if queue.turns}
         bins = [*mine, *(paced.bin_id for queue in mine.values() for turn in queue.turns for paced in turn.parents)]
         if not bins:
@@ -812,6 +814,15 @@ class Worker:
         in_force = await self._database.run(
             lambda connection: read_limits(connection, bins=bins, now=self._clock.now(connection))
         )
+        paces = {paced for queue in mine.values() for paced in queue.paces}
+        # What was planned at another pace would last for longer than a turn may; and of what is not kept others have,
+        # too. Who comes next gets what there is.
+        given_back = {
+            paced
+            for paced in paces
+            if paced.bin_id in in_force
+            and (paced.heed(in_force[paced.bin_id].limits) or not in_force[paced.bin_id].is_kept)
+        }
         for queue in mine.values():
             if queue.bin_id in in_force and in_force[queue.bin_id].limits.denied:
                 queue.is_denied = True
@@ -819,17 +830,12 @@ class Worker:
                     task.cancel()
                 self._dispatch(queue)
                 continue
-            parents = {paced for turn in queue.turns for paced in turn.parents}
-            for paced in (queue.paced, *parents):
-                now_held = in_force.get(paced.bin_id)
-                if now_held is not None:
-                    before = paced.cadence.gap, paced.cadence.bytes_per_second
-                    paced.cadence.tighten(gap=now_held.limits.gap, bytes_per_second=now_held.limits.bytes_per_second)
-                    is_stricter = before != (paced.cadence.gap, paced.cadence.bytes_per_second)
-                    if is_stricter or not now_held.is_kept:
-                        # What was planned at another pace would last for longer than a turn may; and of what is not
-                        # kept others have, too. Who comes next gets what there is.
-                        self._give_back_waiting_of(queue, lambda _claimed: True)
+            if given_back & queue.paces:
+                self._give_back_waiting_of(queue, lambda _claimed: True)
+            elif (timer := self._timers.pop(queue.bin_id, None)) is not None:
+                # It may be for sooner now.
+                timer.cancel()
+                self._dispatch(queue)
 
     async def _read_moved_jobs(self) -> None:
         """Read anew what this worker knows of jobs that changed their state: perhaps their seeds changed too."""

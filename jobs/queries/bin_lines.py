@@ -20,6 +20,7 @@ from jobs.queries.meter import BYTES, STARTS
 from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.limits import BOUND, FACTS, Terms
 from jobs.queue.newest import newest
+from jobs.queue.opening import OPENING, opens_at
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.limits import Limits
@@ -27,7 +28,7 @@ from jobs.throttling.sources import Source, decisive
 from jobs.throttling.verdict import Above, Cause, Known, Verdict, judge
 
 _BINS: Final[LiteralString] = f"""
-SELECT {FACTS}, state.not_before, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
+SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
   FROM jobs_bin AS bin
@@ -251,14 +252,15 @@ def _observe(row: Any, *, now: dt.datetime) -> None:
 
 def _parent_line(row: Any, terms: Terms, policies: _Policies) -> ParentLine:
     known = policies.by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
+    limits = terms.of_bin(row)
     return ParentLine(
         id=row.id,
         namespace=row.namespace,
         name=known[0] if known else row.name,
-        limits=terms.of_bin(row),
+        limits=limits,
         said_by=policies.lines(terms.sources_of(row)),
         open_requests=row.open_requests,
-        opens_at=_opens_at(row),
+        opens_at=_opens_at(row, limits),
         is_everywhere=bool(known and known[2]),
         starts_per_second=STARTS.rate(row.id),
         bytes_per_second=BYTES.rate(row.id),
@@ -276,7 +278,7 @@ def _line(
         is_stopped=row.stopped_at is not None,
         open_turns=row.open_turns,
         open_requests=row.open_requests,
-        not_before=row.not_before,
+        not_before=opens_at(row, limits),
         back_off_until=row.back_off_until,
         back_off_level=row.back_off_level,
         waiting=waiting["waiting"],
@@ -298,7 +300,7 @@ def _line(
         open_requests=row.open_requests,
         in_work=waiting["in_work"],
         waiting=waiting["waiting"],
-        next_start_at=_next_start(row, waiting, is_denied=limits.denied, now=now),
+        next_start_at=_next_start(row, waiting, limits, now=now),
         back_off_level=row.back_off_level,
         back_off_until=row.back_off_until,
         backing_off_since=row.backing_off_since if row.back_off_level else None,
@@ -311,15 +313,15 @@ def _line(
     )
 
 
-def _next_start(row: Any, waiting: Mapping[str, Any], *, is_denied: bool, now: dt.datetime) -> dt.datetime | None:
-    if row.open_turns or is_denied or not waiting["waiting"] or waiting["ready_at"] is None:
+def _next_start(row: Any, waiting: Mapping[str, Any], limits: Limits, *, now: dt.datetime) -> dt.datetime | None:
+    if row.open_turns or limits.denied or not waiting["waiting"] or waiting["ready_at"] is None:
         return None
     ready_at: dt.datetime = waiting["ready_at"]
-    return max(now, ready_at, _opens_at(row) or now)
+    return max(now, ready_at, _opens_at(row, limits) or now)
 
 
-def _opens_at(row: Any) -> dt.datetime | None:
-    moments = [moment for moment in (row.not_before, row.back_off_until) if moment]
+def _opens_at(row: Any, limits: Limits) -> dt.datetime | None:
+    moments = [moment for moment in (opens_at(row, limits), row.back_off_until) if moment]
     latest: dt.datetime | None = max(moments, default=None)
     return latest
 

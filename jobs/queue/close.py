@@ -30,18 +30,27 @@ class Use(NamedTuple):
 NOTHING: Final = Use()
 
 
+class Pace(NamedTuple):
+    """
+    When a request started last, and until when what was read is paid for (None: bytes are not limited), on this
+    process's monotonic clock.
+    """
+
+    last_start: float
+    paid_until: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
     """
-    `opens_at` is when the next request of its bin may start, on this process's monotonic clock; None when it made
-    none. `parents` say the same of the bins above, by id. `follows` is the turn that it had its requests from.
-    `use` is what was asked of its bin, and `uses_above` of those above, that no turn which closed before has said.
+    `pace` is what counts for the next start in its bin; None when it made none. `parents` say the same of the bins
+    above, by id. `follows` is the turn that it had its requests from. `use` is what was asked of its bin, and `uses_above` of those above, that no turn which closed before has said.
     """
 
     id: int
-    opens_at: float | None
+    pace: Pace | None
     follows: int | None = None
-    parents: Mapping[int, float | None] = field(default_factory=dict)
+    parents: Mapping[int, Pace | None] = field(default_factory=dict)
     use: Use = NOTHING
     uses_above: Mapping[int, Use] = field(default_factory=dict)
 
@@ -66,8 +75,8 @@ WITH named AS MATERIALIZED (
 ), may AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM workers WHERE status NOT IN ('running', 'draining'))
 ), given AS (
-    SELECT * FROM unnest(%(turns)s::bigint[], %(opens)s::float[], %(starts)s::int[], %(bytes)s::bigint[])
-           AS given(id, opens, starts, bytes)
+    SELECT * FROM unnest(%(turns)s::bigint[], %(started)s::float[], %(paid)s::float[], %(starts)s::int[], %(bytes)s::bigint[])
+           AS given(id, started, paid, starts, bytes)
      WHERE EXISTS (SELECT FROM may)
 ), open AS MATERIALIZED (
     SELECT * FROM named WHERE closed_at IS NULL AND EXISTS (SELECT FROM may)
@@ -119,7 +128,7 @@ WITH named AS MATERIALIZED (
       FROM given
      WHERE turn.id = given.id AND turn.id = ANY(%(turns)s) AND num_nulls(turn.closed_at) = 1
        AND turn.bin_id IN (SELECT id FROM held_bins WHERE is_unchanged)
-    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.opens, given.starts, given.bytes
+    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.started, given.paid, given.starts, given.bytes
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
@@ -132,21 +141,22 @@ WITH named AS MATERIALIZED (
     UPDATE jobs_binstate AS bin
        SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
            closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
-           not_before = greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.opens))
-      FROM (SELECT bin_id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(opens) AS opens,
-                   sum(starts) AS starts, sum(bytes) AS bytes
-              FROM (SELECT bin_id, 1, requests, opens, starts, bytes FROM closing
+           last_start_at = greatest(bin.last_start_at, clock_timestamp() + make_interval(secs => freed.started)),
+           not_before = greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.paid))
+      FROM (SELECT bin_id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(started) AS started,
+                   max(paid) AS paid, sum(starts) AS starts, sum(bytes) AS bytes
+              FROM (SELECT bin_id, 1, requests, started, paid, starts, bytes FROM closing
                      UNION ALL
-                    SELECT above.id::bigint, 1, closing.requests, given.opens,
+                    SELECT above.id::bigint, 1, closing.requests, given.started, given.paid,
                            coalesce(given.starts, 0), coalesce(given.bytes, 0)
                       FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
-                      LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_opens)s::float[],
-                                       %(above_starts)s::int[], %(above_bytes)s::bigint[])
-                             AS given(turn, bin_id, opens, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
+                      LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_started)s::float[],
+                                       %(above_paid)s::float[], %(above_starts)s::int[], %(above_bytes)s::bigint[])
+                             AS given(turn, bin_id, started, paid, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
                      UNION ALL
                     -- A turn with a follower has no parents.
-                    SELECT bin_id, 0, -requests, NULL, 0, 0 FROM heirs)
-                   AS moved(bin_id, turns, requests, opens, starts, bytes)
+                    SELECT bin_id, 0, -requests, NULL, NULL, 0, 0 FROM heirs)
+                   AS moved(bin_id, turns, requests, started, paid, starts, bytes)
               JOIN seen USING (bin_id)
              GROUP BY bin_id, seen.version) AS freed
      WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
@@ -173,17 +183,8 @@ _CALM: Final[LiteralString] = """
 UPDATE jobs_bin SET back_off_level = back_off_level - 1
  WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s) AND back_off_level > 0
 """
-# The request that told of the interval is the first that it counts from, and its own turn did not know it.
-_KNOWN: Final[LiteralString] = f"""
-WITH waits AS (
-    UPDATE jobs_binstate AS state
-       SET not_before = greatest(state.not_before, clock_timestamp() + make_interval(secs => coalesce(%(interval)s, 0))),
-           version = state.version + 1
-      FROM (SELECT seen.* FROM jobs_lane AS lane
-             CROSS JOIN LATERAL {newest("bin_id, version", of="bin", number="lane.bin_id")} AS seen
-             WHERE lane.id = %(lane)s) AS seen
-     WHERE state.bin_id = seen.bin_id AND state.version >= seen.version
-)
+# The request that told of the interval is the first that it counts from: its turn closes after this.
+_KNOWN: Final[LiteralString] = """
 UPDATE jobs_bin
    SET is_known = true, "interval" = coalesce(%(interval)s, "interval"), address = coalesce(%(address)s, address)
  WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
@@ -212,23 +213,26 @@ def close_turns(
     lanes = sorted(at)
     woken = 0
     for wave in _waves(turns) or ([[]] if batches or at else []):
+        above = [pace for turn in wave for pace in turn.parents.values()]
         changed = 1
         while changed:
             row = connection.execute(
                 _CLOSE,
                 {
                     "turns": [turn.id for turn in wave],
-                    "opens": [_from_now(turn.opens_at) for turn in wave],
+                    "started": [_from_now(turn.pace.last_start if turn.pace else None) for turn in wave],
+                    "paid": [_from_now(turn.pace.paid_until if turn.pace else None) for turn in wave],
                     "starts": [turn.use.starts for turn in wave],
                     "bytes": [turn.use.bytes_read for turn in wave],
                     "below": [turn.id for turn in wave for _ in turn.parents],
-                    "above": [above for turn in wave for above in turn.parents],
-                    "above_opens": [_from_now(opens) for turn in wave for opens in turn.parents.values()],
+                    "above": [parent for turn in wave for parent in turn.parents],
+                    "above_started": [_from_now(pace.last_start if pace else None) for pace in above],
+                    "above_paid": [_from_now(pace.paid_until if pace else None) for pace in above],
                     "above_starts": [
-                        turn.uses_above.get(above, NOTHING).starts for turn in wave for above in turn.parents
+                        turn.uses_above.get(parent, NOTHING).starts for turn in wave for parent in turn.parents
                     ],
                     "above_bytes": [
-                        turn.uses_above.get(above, NOTHING).bytes_read for turn in wave for above in turn.parents
+                        turn.uses_above.get(parent, NOTHING).bytes_read for turn in wave for parent in turn.parents
                     ],
                     "batches": list(batches),
                     "lanes": lanes,

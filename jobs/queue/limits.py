@@ -13,6 +13,7 @@ import psycopg
 from jobs.models import Bin
 from jobs.queue.addresses import want_placed
 from jobs.queue.newest import newest
+from jobs.queue.opening import OPENING, opens_at
 from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling import sources
@@ -169,6 +170,30 @@ SELECT {FACTS}, state.open_requests,
  CROSS JOIN LATERAL {newest("open_requests", of="bin", number="bin.id")} AS state {BOUND}
  WHERE bin.id = ANY(%(bins)s)
 """
+
+
+_OF_LANES: Final[LiteralString] = f"""
+SELECT lane.id AS lane_id, bin.back_off_until, {OPENING}, {FACTS}
+  FROM jobs_lane AS lane JOIN jobs_bin AS own ON own.id = lane.bin_id
+ CROSS JOIN LATERAL (VALUES (own.id), (own.parent_id)) AS limiting(id)
+  JOIN jobs_bin AS bin ON bin.id = limiting.id
+ CROSS JOIN LATERAL {newest(OPENING, of="bin", number="bin.id")} AS state {BOUND}
+ WHERE lane.id = ANY(%(lanes)s)
+"""
+
+
+def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now: dt.datetime) -> list[int]:
+    """Those of these lanes whose bins, and addresses, are open now, by the limits that are in force."""
+    with named_rows(connection) as cursor:
+        rows = cursor.execute(_OF_LANES, {"lanes": list(lanes), "policy": None}).fetchall()
+        terms = Terms.read(cursor, rows, now=now)
+    shut = {row.lane_id for row in rows if not _is_open(row, terms.of_bin(row), now=now)}
+    return sorted({row.lane_id for row in rows} - shut)
+
+
+def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:
+    moments = (opens_at(row, limits), row.back_off_until)
+    return all(moment is None or moment <= now for moment in moments)
 
 
 def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now: dt.datetime) -> dict[int, InForce]:

@@ -109,21 +109,20 @@ WITH bins AS MATERIALIZED ({_LOCK_BINS}
     -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
     UPDATE jobs_turn SET closed_at = clock_timestamp()
      WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL AND bin_id IN (SELECT id FROM bins)
-    RETURNING bin_id, requests, gap, bytes_per_second, parents
+    RETURNING bin_id, requests, parents
 )
 UPDATE jobs_binstate AS bin
    SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
        closed_at = clock_timestamp(),
+       last_start_at = CASE WHEN %(used)s THEN greatest(bin.last_start_at, clock_timestamp()) ELSE bin.last_start_at END,
        not_before = CASE WHEN %(used)s
-                         THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.gap))
+                         -- How much a lost worker has read just now nobody knows.
+                         THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => {BYTES_WINDOW}))
                          ELSE bin.not_before END
-  FROM (SELECT bin_id, version, count(*) AS turns, sum(requests) AS requests, max(gap) AS gap
-          -- How much a lost worker has read just now nobody knows.
-          FROM (SELECT bin_id, requests, greatest(gap, CASE WHEN bytes_per_second IS NOT NULL THEN {BYTES_WINDOW} END) FROM closed
+  FROM (SELECT bin_id, version, count(*) AS turns, sum(requests) AS requests
+          FROM (SELECT bin_id, requests FROM closed
                  UNION ALL
-                SELECT above.id::bigint, requests,
-                       greatest((above.pace ->> 0)::float, CASE WHEN above.pace ->> 1 IS NOT NULL THEN {BYTES_WINDOW} END)
-                  FROM closed CROSS JOIN LATERAL jsonb_each(closed.parents) AS above(id, pace)) AS used(bin_id, requests, gap)
+                SELECT above.id::bigint, requests FROM closed CROSS JOIN LATERAL jsonb_object_keys(closed.parents) AS above(id)) AS used(bin_id, requests)
           JOIN bins ON bins.id = used.bin_id
          GROUP BY bin_id, version) AS freed
  WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version

@@ -25,6 +25,7 @@ from jobs.queue.front import Front
 from jobs.queue.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.limits import BOUND, FACTS, Terms
 from jobs.queue.newest import SKIPPING, newest
+from jobs.queue.opening import OPENING, opens_at
 from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
 from jobs.queue.runnable import RUNNABLE
@@ -44,11 +45,11 @@ _RIPENED_A_PASS: Final = 1000
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
 # here: a batch of this scope that followed it would be for somebody who may not take it.
 _BINS: Final[LiteralString] = f"""
-SELECT {FACTS}, state.not_before, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
+SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
        bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
        rival.priority AS rival_priority, rival.served_at AS rival_served_at
   FROM jobs_bin AS bin
- CROSS JOIN LATERAL {newest("version, not_before, closed_at, open_requests", of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {newest(f"version, {OPENING}, closed_at, open_requests", of="bin", number="bin.id")} AS state {BOUND}
   LEFT JOIN LATERAL (
        SELECT json_agg(json_build_array(turn.id,
                        CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END,
@@ -285,7 +286,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
                 ParentSeen(
                     id=row.id,
                     limits=limits,
-                    not_before=row.not_before,
+                    not_before=opens_at(row, limits),
                     back_off_until=row.back_off_until,
                     open_requests=row.open_requests,
                     open_documents=row.documents or 0,
@@ -298,7 +299,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
             BinSeen(
                 id=row.id,
                 limits=limits,
-                not_before=row.not_before,
+                not_before=opens_at(row, limits),
                 back_off_until=row.back_off_until,
                 back_off_level=row.back_off_level,
                 closed_at=row.closed_at,

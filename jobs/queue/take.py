@@ -19,6 +19,7 @@ from jobs.queue.addresses import HOLDS_FOR_ADDRESSES
 from jobs.queue.carried import merged
 from jobs.queue.floor import LOWEST_BATCH
 from jobs.queue.newest import WAITING, newest
+from jobs.queue.opening import OPENING, opening
 from jobs.queue.rows import named_rows
 from nodes.fences import FenceRefused
 
@@ -122,17 +123,18 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                    'is_denied', turn.is_denied, 'is_trial', turn.is_trial,
                    'wants_address', CASE WHEN NOT bin.is_known AND bin.address = '' AND NOT turn.is_denied
                                          THEN {HOLDS_FOR_ADDRESSES} ELSE false END,
-                   'wait', extract(epoch FROM greatest(state.not_before, bin.back_off_until) - clock_timestamp())::float,
+                   'wait', extract(epoch FROM greatest({opening(gap="turn.gap", rate="turn.bytes_per_second")}, bin.back_off_until)
+                                            - clock_timestamp())::float,
                    'parents', (SELECT json_agg(json_build_array(
                                       above.id, pace -> 0, pace -> 1,
-                                      extract(epoch FROM greatest(state.not_before, above.back_off_until)
-                                                         - clock_timestamp())::float))
+                                      extract(epoch FROM greatest({opening(gap="(pace ->> 0)::float", rate="(pace ->> 1)::float")},
+                                                                  above.back_off_until) - clock_timestamp())::float))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
                                  JOIN jobs_bin AS above ON above.id = given.id::bigint
-                                CROSS JOIN LATERAL {newest("not_before", of="bin", number="above.id")} AS state)
+                                CROSS JOIN LATERAL {newest(OPENING, of="bin", number="above.id")} AS state)
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
-         CROSS JOIN LATERAL {newest("not_before", of="bin", number="bin.id")} AS state
+         CROSS JOIN LATERAL {newest(OPENING, of="bin", number="bin.id")} AS state
          WHERE turn.batch_id IN (SELECT id FROM taken)) AS turns,
        document.*
   FROM (SELECT 1) AS always LEFT JOIN document ON true

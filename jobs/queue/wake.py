@@ -12,9 +12,12 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.lifecycle.job import Scan
+from jobs.queue.limits import open_lanes
 from jobs.queue.newest import SKIPPING, held_newest, newest
 from jobs.queue.order import FIRST_FRESH
 from jobs.queue.rows import named_rows
+from jobs.throttling.bins import LONGEST_PLAN
 
 # Before the first row of a table.
 _START: Final = "(0,0)"
@@ -29,13 +32,15 @@ _PAGES_A_STATEMENT: Final = 1024
 # gone by, that flush may not have committed yet.
 _LATELY: Final = dt.timedelta(seconds=10)
 _SETTLED: Final = dt.timedelta(seconds=1)
+# What sleeps for no longer than an edit of limits may take to count is left alone.
+_SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
 # Who looks again sooner finds nothing new.
 _BREATH: Final = dt.timedelta(seconds=1)
 
 # The documents of a lane are not looked for unless it sleeps. Locks: Lane by id, skipping what is locked.
 _SWEEP: Final[LiteralString] = f"""
 WITH seeds AS MATERIALIZED (
-    SELECT seed.id, job.run_no, budget.job_id IS NOT NULL AS is_full
+    SELECT seed.id, job.run_no, job.scan, budget.job_id IS NOT NULL AS is_full
       FROM jobs_seed AS seed
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
@@ -52,16 +57,16 @@ WITH seeds AS MATERIALIZED (
     SELECT ctid AS place, lane_id, version, seed_id, ready_at FROM jobs_lanestate
      WHERE ctid > %(after)s::tid AND ctid < %(before)s::tid
 ), in_turn AS MATERIALIZED (
-    SELECT pages.place, pages.lane_id AS id, pages.version, seeds.run_no, seeds.is_full
+    SELECT pages.place, pages.lane_id AS id, pages.version, pages.ready_at, seeds.run_no, seeds.scan, seeds.is_full
       FROM pages JOIN seeds ON seeds.id = pages.seed_id
-     WHERE pages.ready_at IS NULL
+     WHERE pages.ready_at IS NULL OR pages.ready_at > %(now)s::timestamptz + interval '{_SOON}'
      ORDER BY pages.place LIMIT %(in_turn)s
 ), filled AS (
     -- Asked with EXISTS, all that waits may be read at once, whoever's it is.
     SELECT id, version
       FROM (SELECT id, version, run_no, is_full FROM lately
              UNION
-            SELECT id, version, run_no, is_full FROM in_turn) AS asleep
+            SELECT id, version, run_no, is_full FROM in_turn WHERE ready_at IS NULL) AS asleep
      WHERE coalesce((SELECT true FROM jobs_queueitem AS item
                       WHERE item.lane_id = asleep.id AND item.run_no = asleep.run_no AND item.stage = 0
                         AND item.seq IS NOT NULL AND (NOT asleep.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
@@ -79,6 +84,18 @@ WITH seeds AS MATERIALIZED (
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM woken) AS woken,
+       -- Those that sleep for long though something is due in them, or stands there from an older run: they wait for their bins.
+       (SELECT coalesce(array_agg(id), '{{}}') FROM in_turn
+         WHERE ready_at IS NOT NULL
+           AND coalesce((SELECT true FROM jobs_queueitem AS item
+                          WHERE item.lane_id = in_turn.id AND item.run_no = in_turn.run_no AND item.stage = 0
+                            AND item.seq IS NOT NULL AND (NOT in_turn.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
+                        (SELECT true FROM jobs_queueitem AS item
+                          WHERE item.lane_id = in_turn.id AND item.run_no = in_turn.run_no AND item.stage IN (0, 2)
+                            AND item.check_time <= %(now)s LIMIT 1),
+                        (SELECT true FROM jobs_queueitem AS item
+                          WHERE item.lane_id = in_turn.id AND item.run_no < in_turn.run_no AND in_turn.scan <> '{Scan.FULL}'
+                          LIMIT 1))) AS held,
        (SELECT count(*) >= {_LATELY_A_PASS} FROM lately) AS were_many,
        (SELECT max(served_at) FROM lately) AS last_served,
        CASE WHEN (SELECT count(*) >= %(in_turn)s FROM in_turn) THEN (SELECT max(place) FROM in_turn)
@@ -122,6 +139,8 @@ class Sweep:
     """
     Looks for lanes that sleep though something is left in them, some at a time.
 
+    So do those that sleep for the moment at which their bin was to open, where its limits have become looser since.
+
     Two ways: lanes that were handed something lately are looked at once, soon after; and all lanes in turn, round after
     round, in the order in which their states lie in the table. Who sleeps is written by nobody, so its state stays where it is
     until the round comes by, and a page is read once for all that it holds. Where it has come is known to this
@@ -142,7 +161,10 @@ class Sweep:
         facts = {"since": since, "until": until, "in_turn": _IN_TURN_A_PASS}
         row = self._sweep(connection, groups, facts, pages=_PAGES_A_PASS, now=now)
         self._reached = row.last_served if row.were_many else until
-        return int(row.woken)
+        # Their bins may have opened sooner than they were told: an edit, or what a source asks for now.
+        opened = open_lanes(connection, lanes=row.held, now=now) if row.held else []
+        wake_lanes(connection, opened, now=now)
+        return int(row.woken) + len(opened)
 
     def look_at_all(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
         """Look at every lane of these groups, in as many statements as it takes; returns how many were woken."""

@@ -41,32 +41,50 @@ class Cadence:
         after_last = float("-inf") if self.last_start is None else self.last_start + self.gap
         return max(self.opens_at, after_last, self._paid_until)
 
+    @property
+    def paid_until(self) -> float | None:
+        """Until when what was read is paid for; None where bytes are not limited."""
+        if self.bytes_per_second is None or self.last_start is None:
+            return None
+        return max(self._paid_until, self.last_start)
+
     def hold_until(self, moment: float) -> None:
         """Nothing starts before: so long others have used the bin."""
-        self.opens_at = max(self.opens_at, moment)
+        self.opens_at = moment
 
     @property
     def price(self) -> float:
-        """For how many seconds a request that starts now pays; `read` settles it."""
-        return 0.0 if self.bytes_per_second is None else self._expected / self._spread
+        """For the time of how many bytes a request that starts now pays; `read` settles it."""
+        rate = self.bytes_per_second
+        return 0.0 if rate is None else self._expected / self._spread * rate
 
-    def tighten(self, *, gap: float, bytes_per_second: float | None = None) -> None:
-        """More is asked for from now on; it counts from the last start."""
+    def change(self, *, gap: float, bytes_per_second: float | None) -> None:
+        """Other limits hold from now on, and count from the last start: also for what is not paid for yet."""
+        self.gap = gap
+        before, self.bytes_per_second = self.bytes_per_second, bytes_per_second
+        if before == bytes_per_second or self.last_start is None:
+            return
+        if before is None or bytes_per_second is None:
+            self._paid_until = float("-inf")
+        elif self._paid_until > self.last_start:
+            self._paid_until = self.last_start + (self._paid_until - self.last_start) * before / bytes_per_second
+
+    def tighten(self, *, gap: float) -> None:
+        """A longer gap is asked for from now on; it counts from the last start."""
         self.gap = max(self.gap, gap)
-        if bytes_per_second is not None:
-            self.bytes_per_second = min(bytes_per_second, self.bytes_per_second or bytes_per_second)
 
     def start(self, *, now: float) -> None:
         """A request starts, and pays the `price`."""
         self.last_start = now
-        self._paid_until = max(self._paid_until, now) + self.price
+        if self.bytes_per_second is not None:
+            self._paid_until = max(self._paid_until, now) + self.price / self.bytes_per_second
 
     def restart(self, *, now: float) -> None:
         """The request that started last leaves only now: the gap counts from here."""
         self.last_start = now
 
     def read(self, size: float, *, paid: float, now: float) -> None:
-        """A request that paid for so many seconds has read `size` bytes."""
+        """A request that `paid` its price has read `size` bytes."""
         if self.bytes_per_second is None:
             return
         if now - self._remembered_from > _REMEMBERED:
@@ -74,7 +92,7 @@ class Cadence:
             self._largest_before = self._largest if self._remembered_from > float("-inf") else 0.0
             self._remembered_from, self._largest = now, 0.0
         self._largest = max(self._largest, size, 1.0)
-        self._paid_until += size / self._spread - paid
+        self._paid_until += size / self._spread - paid / self.bytes_per_second
 
     @property
     def _expected(self) -> float:

@@ -392,7 +392,7 @@ MUTANTS = (
     Mutant(
         "gap-of-the-last-turn",
         "the gap that a closed turn leaves to the next",
-        ((r"not_before = greatest\(bin\.not_before, clock_timestamp\(\) \+ make_interval\(secs => freed\.opens\)\)", "not_before = bin.not_before"),),
+        ((r"last_start_at = greatest\(bin\.last_start_at, clock_timestamp\(\) \+ make_interval\(secs => freed\.started\)\)", "last_start_at = bin.last_start_at"),),
         "pace",
         _hosts_change_their_worker,
     ),

@@ -38,12 +38,12 @@ def test_a_host_tells_what_limits_it_and_who_says_so(busy):
 
 def test_the_cause_names_who_says_it_and_what_is_shared(connection, busy):
     make_policy("for all", holds_everywhere=True, open_requests=500, min_gap=9.0)
-    BinState.objects.filter(bin=busy).update(not_before="2100-01-01T00:00Z")
+    BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
 
     limited_by = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]
 
     assert (limited_by["cause"], limited_by["said_by"]["policy_name"]) == ("gap", "for all")
-    assert limited_by["until"] == "2100-01-01T00:00:00Z"
+    assert limited_by["until"] == "2100-01-01T00:00:09Z"
     assert limited_by["since"]
     assert limited_by["shared_with"] is None
 

@@ -66,7 +66,7 @@ class SteppedPace:
                 queue.end(turn)
                 fetched.append(claimed)
                 self._left_in_batch[claimed.batch_id] -= 1
-            closed += [replace(turn, opens_at=None) for turn in queue.close_ended()]
+            closed += [replace(turn, pace=None) for turn in queue.close_ended()]
         return fetched, closed
 
 

@@ -217,7 +217,7 @@ def test_what_a_worker_has_taken_stays_valid_through_a_move(main, connection):
 def test_the_pace_of_a_bin_survives_a_move(main, connection):
     other = Manager(connection)
     group = begin_move(main, other)
-    BinState.objects.update(not_before=NOON + seconds(5))
+    BinState.objects.update(last_start_at=NOON + seconds(5))
 
     main.step(hand_over_groups)
 

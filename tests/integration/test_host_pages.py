@@ -46,7 +46,7 @@ def screen(bin_):
 
 def test_hosts_that_wait_are_listed_with_what_limits_them(connection, busy):
     register_node(connection, "worker")
-    BinState.objects.filter(bin=busy).update(not_before=NOON + seconds(90))
+    BinState.objects.filter(bin=busy).update(last_start_at=NOON + seconds(86))
 
     (row,) = read_screen("hosts")["hosts"]
 
@@ -308,7 +308,7 @@ def test_only_administrators_stop_and_deny(busy, role):
 
 def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
     register_node(connection, "worker")
-    BinState.objects.filter(bin=busy).update(not_before="2100-01-01T00:00Z")
+    BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
     job = busy.lanes.get().seed.job
     document = QueueItem.objects.filter(job=job).first()
     why = "One start every 4 s at most: policy “newspapers”."

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from jobs.lifecycle.document import Stage
-from jobs.models import Lane, LaneState
+from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy
 from jobs.queue import wake
 from jobs.queue.wake import Sweep
 from tests.cluster import NOON, register_node, seconds
-from tests.factories import make_documents, make_lane, make_running_job
+from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 from tests.integration.test_what_is_read import explain_on, rows_read
 
 # A look that finds nothing new to look at is not made.
@@ -174,3 +174,82 @@ def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
     assert read["jobs_lanestate"] <= 2 * (wake._LATELY_A_PASS + wake._IN_TURN_A_PASS) + pages * STATES_A_PAGE
     assert "jobs_lane" not in read
     assert read.get("jobs_queueitem", 0) <= wake._LATELY_A_PASS + wake._IN_TURN_A_PASS
+
+
+# --- Lanes that sleep for their bins ----------------------------------------------------------------
+
+
+def make_held(running, host, *, ready_at, last_start_at=NOON, documents=1):
+    """A lane with something to do that sleeps until its bin, which was asked a while ago, is to open."""
+    lane = make_lane(running.seed, host, ready_at=ready_at)
+    BinState.objects.filter(bin=lane.bin).update(last_start_at=last_start_at)
+    make_documents(lane, [f"{host} {number}" for number in range(documents)])
+    return lane
+
+
+def ready_at(lane):
+    return LaneState.objects.get(lane=lane).ready_at
+
+
+@pytest.fixture
+def slow(connection):
+    """A job of a policy with a gap of an hour."""
+    return make_running_job(register_node(connection, "manager"), policy=make_policy("slow", min_gap=3600.0))
+
+
+def test_a_lane_goes_on_soon_after_the_long_gap_that_it_waits_for_was_made_short(connection, slow):
+    lane = make_held(slow, "a.example", ready_at=NOON + seconds(3600))
+    sweep, groups = Sweep(), [slow.group.id]
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+
+    ThrottlePolicy.objects.update(min_gap=1.0)
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
+    assert ready_at(lane) == NOON + seconds(62)
+
+
+def test_a_lane_goes_on_when_its_host_no_longer_asks_for_a_delay_or_its_back_off_was_taken_back(connection, running):
+    delayed, refused = (
+        make_held(running, host, ready_at=NOON + seconds(900)) for host in ("delayed.example", "refused.example")
+    )
+    Bin.objects.filter(name="delayed.example").update(interval=900.0)
+    Bin.objects.filter(name="refused.example").update(back_off_until=NOON + seconds(900))
+    sweep, groups = Sweep(), [running.group.id]
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+
+    Bin.objects.update(interval=0.0, back_off_until=None)
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 2
+    assert {ready_at(lane) for lane in (delayed, refused)} == {NOON + seconds(62)}
+
+
+def test_a_lane_goes_on_when_the_job_that_brought_the_strict_policy_is_over(connection, slow, running):
+    lane = make_held(running, "a.example", ready_at=NOON + seconds(3600))
+    BinLimit.objects.create(bin=lane.bin, job=slow.job, policy=slow.seed.policy)
+    sweep, groups = Sweep(), [running.group.id]
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+
+    Job.objects.filter(pk=slow.job.pk).update(phase="inactive")
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
+    assert ready_at(lane) == NOON + seconds(62)
+
+
+def test_a_lane_still_waits_while_its_address_does(connection, running):
+    lane = make_held(running, "a.example", ready_at=NOON + seconds(900))
+    address = make_bin("10.0.0.1", namespace=Bin.ADDRESS, interval=0.0, back_off_until=NOON + seconds(900))
+    Bin.objects.filter(pk=lane.bin_id).update(parent=address)
+    sweep, groups = Sweep(), [running.group.id]
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+    Bin.objects.filter(pk=address.pk).update(back_off_until=None)
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
+
+
+def test_a_lane_that_waits_for_its_documents_sleeps_on(connection, running):
+    lane = make_held(running, "a.example", ready_at=NOON + seconds(900), documents=0)
+    make_documents(lane, ["later"], seq=None, check_time=NOON + seconds(900))
+
+    assert Sweep().look(connection, groups=[running.group.id], now=NOON + seconds(60)) == 0
+    assert ready_at(lane) == NOON + seconds(900)

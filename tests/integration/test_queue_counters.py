@@ -12,7 +12,7 @@ from jobs.connectors.repository.web.kind import WEB
 from jobs.lifecycle.document import Stage
 from jobs.loops.outputs import JobOutputs
 from jobs.models import Bin, Job, LaneState
-from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.close import ClosedTurn, Pace, close_turns
 from jobs.queue.counters import RunCounts, fold, forget, read_run
 from jobs.queue.discover import discover_seeds
 from jobs.queue.drop import drop
@@ -167,7 +167,7 @@ class Walk:
         flush(self.connection, worker=worker.id, results=results, outputs=JobOutputs(), now=self.now)
         if not self.claims[worker.id]:
             turns, self.open_turns[worker.id] = self.open_turns[worker.id], []
-            close_turns(self.connection, turns=[ClosedTurn(turn, 0.0) for turn in turns], now=self.now)
+            close_turns(self.connection, turns=[ClosedTurn(turn, Pace(0.0)) for turn in turns], now=self.now)
 
     def _result(self, claimed):
         ending = dict(self.draw.choice(ENDINGS))

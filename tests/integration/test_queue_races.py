@@ -29,7 +29,7 @@ from jobs.models import (
     QueueItem,
     Turn,
 )
-from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.close import ClosedTurn, Pace, close_turns
 from jobs.queue.drop import drop
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers
@@ -228,7 +228,7 @@ def test_a_turn_that_closes_wakes_who_waits_for_its_place_and_not_who_waits_for_
     waits = make_lane(make_running_job(manager).seed, ready_at=now + LOST_PLACE)
     ripens = make_lane(make_running_job(manager).seed, ready_at=now + seconds(60))
 
-    close_turns(connection, turns=[ClosedTurn(Turn.objects.get().pk, 0.0)], now=now)
+    close_turns(connection, turns=[ClosedTurn(Turn.objects.get().pk, Pace(0.0))], now=now)
 
     assert state_of(waits).ready_at < now + LOST_PLACE
     assert state_of(ripens).ready_at == now + seconds(60)

@@ -5,7 +5,7 @@ import pytest
 from jobs.duties.housekeep import forget_scope
 from jobs.lifecycle.document import Stage
 from jobs.models import Batch, BinState, IndexedDocument, LaneState, QueueItem, Turn
-from jobs.queue.close import ClosedTurn, close_turns
+from jobs.queue.close import ClosedTurn, Pace, close_turns
 from jobs.queue.flush import flush
 from jobs.queue.release import give_back, release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.stuff import stuff
@@ -205,7 +205,7 @@ def withdraw_in(connection, after):
 
 def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, running, kept):
     turn, batch = kept
-    close_turns(connection, turns=[ClosedTurn(turn.id, 0.0)], now=NOON)
+    close_turns(connection, turns=[ClosedTurn(turn.id, Pace(0.0))], now=NOON)
 
     assert withdraw_in(connection, after=10) == 0
     assert withdraw_in(connection, after=20) == 8

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs import policies
-from jobs.models import Bin, BinLimit, BinState, Lane, ThrottlePolicy, ThrottleRule, Turn
+from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, ThrottlePolicy, ThrottleRule, Turn
 from jobs.models.policy import BinPlacing
 from jobs.queue import addresses, close
-from jobs.queue.close import ClosedTurn, Use, close_turns
+from jobs.queue.close import ClosedTurn, Pace, Use, close_turns
 from jobs.queue.limits import read_limits, rebind_bins
 from jobs.queue.release import release_of_lost_workers
 from jobs.queue.stuff import stuff
@@ -50,6 +50,13 @@ def everywhere(**facts):
     return make_policy(holds_everywhere=True, **{"open_requests": 1000, "min_gap": 0.0, **facts})
 
 
+def opens_again(connection, running):
+    """Until when the lane sleeps of which nothing is handed out now; None if something is."""
+    LaneState.objects.update(ready_at=NOON)
+    offered = stuff_all(connection, running).documents
+    return None if offered else LaneState.objects.get().ready_at
+
+
 def in_force(connection, bin_):
     return read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].limits
 
@@ -86,6 +93,36 @@ def test_an_edit_holds_from_the_next_look_on(connection, manager):
     )
 
     assert in_force(connection, Bin.objects.get()).requests == 1
+
+
+def test_a_gap_that_becomes_shorter_or_longer_counts_from_the_last_start(connection, manager):
+    running = crawl(manager, "a.example", min_gap=3600.0)
+    BinState.objects.update(last_start_at=NOON - seconds(60))
+
+    assert opens_again(connection, running) == NOON + seconds(3540 - 1)
+    ThrottlePolicy.objects.update(min_gap=7200.0)
+    assert opens_again(connection, running) == NOON + seconds(7140 - 1)
+    ThrottlePolicy.objects.update(min_gap=10.0)
+    assert opens_again(connection, running) is None
+
+
+def test_who_takes_a_turn_is_told_what_is_left_of_its_gap(connection, manager, worker):
+    running = crawl(manager, "a.example", min_gap=30.0)
+    stuff_all(connection, running)
+    connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '10 seconds'")
+
+    (turn,) = take_turns(connection, worker)
+
+    assert 15 < turn.pace.wait <= 20
+
+
+def test_what_was_read_is_waited_for_only_while_bytes_are_limited(connection, manager):
+    running = crawl(manager, "a.example", bytes_per_second=1000)
+    BinState.objects.update(last_start_at=NOON - seconds(60), not_before=NOON + seconds(600))
+
+    assert opens_again(connection, running) == NOON + seconds(600 - 1)
+    ThrottlePolicy.objects.update(bytes_per_second=None)
+    assert opens_again(connection, running) is None
 
 
 def test_hosts_with_gaps_of_whole_and_of_broken_seconds_are_handed_out_together(connection, manager, worker):
@@ -158,16 +195,16 @@ def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manag
     total = Bin.objects.get(namespace=Bin.POLICY)
     assert state_of(total).open_requests == 2
 
-    soon = time.monotonic() + 5
-    closed = [ClosedTurn(turn.id, None, parents={turn.parents[0].bin_id: soon}) for turn in turns]
+    asked = Pace(time.monotonic() - 5)
+    closed = [ClosedTurn(turn.id, None, parents={turn.parents[0].bin_id: asked}) for turn in turns]
     close_turns(connection, turns=closed, now=NOON)
 
     state = state_of(total)
     assert (state.open_requests, state.open_turns) == (0, 0)
-    left = connection.execute(
-        "SELECT extract(epoch FROM not_before - clock_timestamp()) FROM jobs_binstate WHERE bin_id = %s", [total.pk]
+    ago = connection.execute(
+        "SELECT extract(epoch FROM clock_timestamp() - last_start_at) FROM jobs_binstate WHERE bin_id = %s", [total.pk]
     ).fetchone()[0]
-    assert 4 < left <= 5
+    assert 5 <= ago < 10
 
 
 def test_a_turn_that_closes_counts_what_was_asked_of_its_bin_and_of_those_above(connection, manager, worker):
@@ -365,7 +402,7 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
     total = BinState.objects.get(bin__namespace=Bin.POLICY)
     assert (total.open_requests, total.open_turns, open_requests()) == (0, 0, 0)
     # A request may have gone out just now.
-    assert total.not_before is not None
+    assert total.last_start_at is not None
     assert not Turn.objects.filter(closed_at=None).exists()
 
 

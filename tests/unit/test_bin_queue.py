@@ -2,12 +2,15 @@
 
 from itertools import count
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jobs.loops.bin_queue import BinQueue, PacedBin
+from jobs.queue.close import Pace
 from jobs.queue.take import PaceTaken, TurnTaken
+from jobs.throttling.limits import Limits
 
 
 def make_turn(turn_id, documents, *, gap=0.0, wait=0.0, bytes_per_second=None, **facts):
@@ -94,7 +97,7 @@ def test_a_turn_is_closed_when_its_last_document_has_ended():
     queue.end(second)
     (closed,) = queue.close_ended()
 
-    assert (closed.id, closed.opens_at) == (1, 1.0)
+    assert (closed.id, closed.pace) == (1, Pace(last_start=1.0))
     assert queue.turns == []
 
 
@@ -105,7 +108,7 @@ def test_a_turn_that_made_no_request_says_so():
     assert queue.drop_waiting(lambda name: True) == ["a", "b"]
 
     (closed,) = queue.close_ended()
-    assert closed.opens_at is None
+    assert closed.pace is None
 
 
 def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
@@ -182,7 +185,7 @@ def test_the_pace_of_a_parent_holds_for_all_its_bins_together():
     assert one.next_start == other.next_start == 11.0
 
 
-def test_a_turn_that_closes_says_when_each_of_its_bins_may_be_asked_again():
+def test_a_turn_that_closes_says_when_each_of_its_bins_was_asked_last():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 3.0, None, 0.0), now=0.0)
     queue = make_queue()
@@ -192,7 +195,36 @@ def test_a_turn_that_closes_says_when_each_of_its_bins_may_be_asked_again():
 
     (closed,) = queue.close_ended()
 
-    assert (closed.opens_at, closed.parents) == (11.0, {9: 13.0})
+    assert (closed.pace, closed.parents) == (Pace(10.0), {9: Pace(10.0)})
+
+
+def test_looser_limits_are_used_at_once_and_are_not_called_stricter():
+    queue = make_queue()
+    queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)
+    queue.begin(now=10.0)
+
+    assert not queue.paced.heed(Limits(2, 1.0))
+
+    assert queue.next_start == 11.0
+
+
+def test_what_a_source_has_just_asked_for_is_kept_under_looser_limits():
+    queue = make_queue()
+    queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)
+    queue.begin(now=10.0)
+    queue.paced.heed_source(5.0)
+
+    queue.paced.heed(Limits(2, 1.0))
+
+    assert queue.next_start == 15.0
+
+
+@pytest.mark.parametrize("limits", [Limits(2, 2.0, 500.0), Limits(2, 1.0, 100.0)])
+def test_stricter_limits_are_called_so(limits):
+    queue = make_queue()
+    queue.add(make_turn(1, "ab", gap=1.0, bytes_per_second=500.0), now=0.0)
+
+    assert queue.paced.heed(limits)
 
 
 class BinAtWork(RuleBasedStateMachine):

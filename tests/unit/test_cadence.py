@@ -73,6 +73,43 @@ def test_a_limit_that_becomes_stricter_counts_from_the_last_start():
     assert cadence.next_start == 14.0
 
 
+def test_a_limit_that_becomes_looser_counts_from_the_last_start_too():
+    cadence = Cadence(gap=3600.0)
+    cadence.start(now=10.0)
+
+    cadence.change(gap=2.0, bytes_per_second=None)
+
+    assert cadence.next_start == 12.0
+
+
+@pytest.mark.parametrize(("rate", "opens_at"), [(RATE, 30.0), (10 * RATE, 12.0), (RATE / 10, 210.0), (None, 10.0)])
+def test_what_is_not_paid_for_yet_is_paid_at_the_rate_of_today(rate, opens_at):
+    cadence = Cadence(bytes_per_second=RATE)
+    cadence.start(now=10.0)
+    cadence.read(RATE * 10, paid=cadence.price, now=10.0)
+    assert cadence.next_start == 30.0
+
+    cadence.change(gap=0.0, bytes_per_second=rate)
+
+    assert cadence.next_start == pytest.approx(opens_at)
+
+
+@pytest.mark.parametrize("rate", [RATE / 4, RATE, 4 * RATE])
+def test_a_page_that_was_on_its_way_when_the_rate_changed_is_paid_for_once(rate):
+    edited, always = Cadence(bytes_per_second=RATE), Cadence(bytes_per_second=rate)
+    for cadence in (edited, always):
+        cadence.read(1000, paid=0.0, now=0.0)
+    paid = [cadence.price for cadence in (edited, always)]
+    edited.start(now=10.0)
+    always.start(now=10.0)
+
+    edited.change(gap=0.0, bytes_per_second=rate)
+    edited.read(1000, paid=paid[0], now=10.0)
+    always.read(1000, paid=paid[1], now=10.0)
+
+    assert edited.next_start == pytest.approx(always.next_start, rel=0.02)
+
+
 def test_without_limits_requests_start_when_they_like():
     cadence = Cadence()
     cadence.start(now=5.0)
