@@ -9,6 +9,7 @@ import uuid
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.db import transaction
 from django.db.models import F
 
 from jobs import control
@@ -126,9 +127,11 @@ def make_group(seed, *, owner, scope=CLUSTER_SCOPE):
 
 def make_bin(name="a.example", *, namespace="web", is_known=True, state=None, **facts):
     """The bin of this name, with what is said of its state."""
-    bin_, is_new = Bin.objects.get_or_create(namespace=namespace, name=name, defaults={"is_known": is_known, **facts})
-    if is_new:
-        BinState.objects.create(bin=bin_, **state or {})
+    usual = {"is_known": is_known, **facts}
+    with transaction.atomic():
+        bin_, is_new = Bin.objects.get_or_create(namespace=namespace, name=name, defaults=usual)
+        if is_new:
+            BinState.objects.create(bin=bin_, **state or {})
     return bin_
 
 
@@ -137,9 +140,10 @@ def make_lane(seed, host="a.example", *, ready_at=NOON, **state):
     bin_ = make_bin(host)
     if seed.policy:
         BinLimit.objects.get_or_create(bin=bin_, policy=seed.policy, job=seed.job)
-    lane, is_new = Lane.objects.get_or_create(seed=seed, bin=bin_)
-    if is_new:
-        LaneState.objects.create(lane=lane, seed=seed, bin=bin_, ready_at=ready_at, **state)
+    with transaction.atomic():
+        lane, is_new = Lane.objects.get_or_create(seed=seed, bin=bin_)
+        if is_new:
+            LaneState.objects.create(lane=lane, seed=seed, bin=bin_, ready_at=ready_at, **state)
     return lane
 
 

@@ -3,15 +3,16 @@
 import psycopg
 import pytest
 from django.contrib.auth.models import Permission
+from django.db import transaction
 from rest_framework.test import APIClient
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs import channels
 from jobs.lifecycle.job import Phase
-from jobs.models import Bin, BinLimit, ThrottlePolicy
+from jobs.models import Bin, BinLimit, BinState, ThrottlePolicy
 from jobs.throttling.windows import EVERY_DAY
 from tests.api import assert_problem, client_of, make_job, make_user, set_phase
-from tests.factories import make_rule
+from tests.factories import make_bin, make_rule
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +64,7 @@ def address_of(policy):
 def bind(policy, *names):
     """Bins that a job's seed of this policy has reached."""
     job = make_job(policy=policy)
-    bins = [Bin.objects.get_or_create(namespace="web", name=name)[0] for name in names]
+    bins = [make_bin(name) for name in names]
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
     return job
 
@@ -380,7 +381,7 @@ def test_a_policy_in_use_is_not_deleted_and_names_its_users(administrator):
 def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
     policy = ThrottlePolicy.objects.create(name="gently")
     bind(policy, "a.example", "b.example", "c.test")
-    Bin.objects.create(namespace="web", name="other.example")
+    make_bin("other.example")
     rules = [{"pattern": "*.example", "starts": 30, "period": "minute"}]
 
     seen = administrator.post(f"{address_of(policy)}preview/", {"rules": rules}).json()
@@ -442,7 +443,7 @@ def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_bins(administrato
 
 
 def test_a_preview_of_a_new_policy_touches_nothing_yet_and_says_what_its_patterns_mean(administrator):
-    Bin.objects.create(namespace="web", name="a.example")
+    make_bin("a.example")
 
     seen = administrator.post(
         f"{POLICIES}preview/", {"name": "x", "rules": [{"pattern": "a.*", "denies": True}]}
@@ -455,7 +456,9 @@ def test_a_preview_of_a_new_policy_touches_nothing_yet_and_says_what_its_pattern
 def test_a_preview_counts_to_a_thousand_and_names_a_few(administrator):
     policy = ThrottlePolicy.objects.create(name="gently")
     job = bind(policy)
-    bins = Bin.objects.bulk_create(Bin(namespace="web", name=f"{number}.example") for number in range(1_200))
+    with transaction.atomic():
+        bins = Bin.objects.bulk_create(Bin(namespace="web", name=f"{number}.example") for number in range(1_200))
+        BinState.objects.bulk_create(BinState(bin=bin_) for bin_ in bins)
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
 
     seen = administrator.post(f"{address_of(policy)}preview/", {"min_gap": 7}).json()

@@ -39,19 +39,20 @@ def hosts_of(running):
 @pytest.fixture
 def sleepers(connection, running):
     """Very many hosts that were done with an hour ago."""
-    connection.execute(
-        """
-        INSERT INTO jobs_bin (namespace, name, "interval", is_known)
-        SELECT 'web', 'asleep' || n || '.example', 0, true FROM generate_series(1, %s) AS n
-        """,
-        [MANY],
-    )
-    connection.execute("INSERT INTO jobs_binstate (bin_id) SELECT id FROM jobs_bin")
-    connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
-    connection.execute(
-        "INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at) SELECT id, seed_id, bin_id, %s FROM jobs_lane",
-        [NOON - seconds(3600)],
-    )
+    with connection.transaction():
+        connection.execute(
+            """
+            INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+            SELECT 'web', 'asleep' || n || '.example', 0, true FROM generate_series(1, %s) AS n
+            """,
+            [MANY],
+        )
+        connection.execute("INSERT INTO jobs_binstate (bin_id) SELECT id FROM jobs_bin")
+        connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
+        connection.execute(
+            "INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at) SELECT id, seed_id, bin_id, %s FROM jobs_lane",
+            [NOON - seconds(3600)],
+        )
     connection.execute(
         """
         INSERT INTO jobs_counter (job_id, lane_id, run_no, measure, stage, outcome, code, amount)

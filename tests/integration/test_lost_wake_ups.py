@@ -144,21 +144,23 @@ def test_all_lanes_are_looked_at_when_that_is_asked(connection, running, monkeyp
 
 
 def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
-    connection.execute(
-        """
-        INSERT INTO jobs_bin (namespace, name, "interval", is_known)
-        SELECT 'web', 'h' || n || '.example', 0, true FROM generate_series(1, 50000) AS n
-        """
-    )
-    connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
-    connection.execute(
-        # A few at the same moment, as one pass serves them.
-        """
-        INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at)
-        SELECT id, seed_id, bin_id, %s - interval '2 s' - (bin_id / 10) * interval '1 ms' FROM jobs_lane
-        """,
-        [NOON],
-    )
+    with connection.transaction():
+        connection.execute(
+            """
+            INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+            SELECT 'web', 'h' || n || '.example', 0, true FROM generate_series(1, 50000) AS n
+            """
+        )
+        connection.execute("INSERT INTO jobs_binstate (bin_id) SELECT id FROM jobs_bin")
+        connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
+        connection.execute(
+            # A few at the same moment, as one pass serves them.
+            """
+            INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at)
+            SELECT id, seed_id, bin_id, %s - interval '2 s' - (bin_id / 10) * interval '1 ms' FROM jobs_lane
+            """,
+            [NOON],
+        )
     # So many that nobody would read all of them for a few lanes.
     lanes = list(Lane.objects.order_by("pk")[:500])
     for lane in lanes:

@@ -1,0 +1,91 @@
+"""A lane and a bin have exactly one row of state: the database refuses to end a transaction that left another number."""
+
+import psycopg
+import pytest
+
+from jobs.models import Bin, BinState, Lane, LaneState
+from tests.factories import make_bin, make_job, make_lane
+
+refused = pytest.raises(psycopg.errors.IntegrityConstraintViolation)
+
+ANOTHER_OF_LANE = """
+INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, version)
+SELECT lane_id, seed_id, bin_id, version + 7 FROM jobs_lanestate WHERE lane_id = %s
+"""
+ANOTHER_OF_BIN = (
+    "INSERT INTO jobs_binstate (bin_id, version) SELECT bin_id, version + 7 FROM jobs_binstate WHERE bin_id = %s"
+)
+
+REPLACE = """
+WITH gone AS (DELETE FROM jobs_lanestate WHERE lane_id = %s)
+INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, version)
+SELECT id, seed_id, bin_id, nextval('jobs_document_number') FROM jobs_lane WHERE id = %s
+"""
+
+
+@pytest.fixture
+def lane(connection):
+    return make_lane(make_job().seeds.get())
+
+
+def test_nobody_makes_a_lane_without_a_state(connection, lane):
+    bin_ = make_bin("b.example")
+
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state"):
+        connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) VALUES (%s, %s)", [lane.seed_id, bin_.pk])
+
+    assert Lane.objects.count() == 1
+
+
+def test_nobody_makes_a_bin_without_a_state(connection):
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state"):
+        connection.execute(
+            """INSERT INTO jobs_bin (namespace, name, "interval", is_known) VALUES ('web', 'a.example', 0, true)"""
+        )
+
+    assert not Bin.objects.exists()
+
+
+def test_nobody_makes_a_second_state(connection, lane):
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has a state already"):
+        connection.execute(ANOTHER_OF_LANE, [lane.pk])
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has a state already"):
+        connection.execute(ANOTHER_OF_BIN, [lane.bin_id])
+
+    assert (LaneState.objects.count(), BinState.objects.count()) == (1, 1)
+
+
+def test_of_two_who_replace_a_state_at_once_the_second_is_refused(connection, other_connection, rival, lane):
+    with connection.transaction():
+        replace_state(connection, lane)
+        rival.waits_in(replace_state, other_connection, lane)
+
+    with refused:
+        rival.result()
+    assert LaneState.objects.count() == 1
+
+
+def replace_state(connection, lane):
+    connection.execute(REPLACE, [lane.pk, lane.pk])
+
+
+def test_nobody_takes_a_state_from_its_lane_or_its_bin(connection, lane):
+    other = make_lane(lane.seed, "b.example")
+
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state any more"):
+        connection.execute("DELETE FROM jobs_lanestate WHERE lane_id = %s", [lane.pk])
+    with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has no state any more"):
+        connection.execute("DELETE FROM jobs_binstate WHERE bin_id = %s", [lane.bin_id])
+    with refused:
+        connection.execute(
+            "UPDATE jobs_lanestate SET lane_id = %s, version = version + 1 WHERE lane_id = %s", [other.pk, lane.pk]
+        )
+
+    assert (LaneState.objects.count(), BinState.objects.count()) == (2, 2)
+
+
+def test_what_goes_with_its_job_takes_its_states_along(lane):
+    lane.seed.job.delete()
+
+    assert not Lane.objects.exists()
+    assert not LaneState.objects.exists()
