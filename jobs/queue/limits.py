@@ -168,7 +168,8 @@ SELECT {FACTS}, state.open_requests,
                    WHERE turn.closed_at IS NULL AND turn.bin_id = bin.id) END AS workers
   FROM jobs_bin AS bin
  CROSS JOIN LATERAL {newest("open_requests", of="bin", number="bin.id")} AS state {BOUND}
- WHERE bin.id = ANY(%(bins)s)
+ -- If the planner saw how few there are, it would hope for a better plan each time that it is asked, and make one.
+ WHERE bin.id = ANY((SELECT %(bins)s::bigint[])::bigint[])
 """
 
 

@@ -148,6 +148,17 @@ def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connectio
     assert not read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].is_kept
 
 
+def test_the_limits_of_one_bin_are_planned_once_however_often_they_are_asked_for(connection, manager):
+    crawl(manager, "a.example")
+
+    for _ in range(20):
+        in_force(connection, Bin.objects.get())
+
+    planned = "SELECT custom_plans FROM pg_prepared_statements WHERE strpos(statement, 'open_requests') > 0 AND generic_plans > 0"
+    # PostgreSQL tries five times before it keeps a plan.
+    assert connection.execute(planned).fetchall() == [(5,)]
+
+
 # --- Denials --------------------------------------------------------------------------------------
 
 
