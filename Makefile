@@ -2,7 +2,7 @@
 # what the requirements files pin. Paths are relative, since make cannot quote the clone's own.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
+.PHONY: help demo run test test-again check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
@@ -24,6 +24,9 @@ run: set-up ## start managers, workers and the web server on the configured data
 
 test: set-up-dev ## run all tests that this machine can run
 	$(PYTHON) -m pytest -n logical --maxprocesses 2 --dist worksteal $(PYTEST_ARGS) tests/unit tests/simulation tests/integration tests/acceptance
+
+test-again: set-up-dev ## run those tests that failed last time once more, one after another
+	$(PYTHON) -m pytest -n0 --last-failed --last-failed-no-failures none --maxfail 3 $(PYTEST_ARGS) tests
 
 check: set-up-dev ## look at format, types, import rules, templates, migrations
 	$(PYTHON) -m ruff format --check .
