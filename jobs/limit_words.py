@@ -9,7 +9,7 @@ def limits_in_words(limits: Limits | None) -> str:
     """Such as “2 at a time, one every 1.5 s, 100,000 bytes a second”; nothing is said where nothing limits."""
     if limits is None:
         return str(_("not limited"))
-    if limits.denied:
+    if limits.denied or limits.closed_until is not None:
         return str(_("nothing is fetched"))
     parts = []
     if limits.requests != UNLIMITED_REQUESTS:

@@ -153,6 +153,7 @@ class LimitsSerializer(serializers.Serializer[Limits]):
     """What may be asked for at this moment; null is any number."""
 
     denied = serializers.BooleanField()
+    closed_until = serializers.DateTimeField(allow_null=True, help_text="Denied by rules with times: until then.")
     open_requests = serializers.IntegerField(source="requests", allow_null=True)
     gap = serializers.FloatField(help_text="Seconds between two starts.")
     bytes_per_second = serializers.FloatField(allow_null=True)

@@ -830,6 +830,12 @@ class Worker:
                     task.cancel()
                 self._dispatch(queue)
                 continue
+            if queue.bin_id in in_force and in_force[queue.bin_id].limits.closed_until is not None:
+                # What it had goes back, and waits as long as it is denied.
+                self._give_back_waiting_of(queue, lambda _claimed: True)
+                for task in [task for task, at in self._tasks.items() if at is queue]:
+                    task.cancel()
+                continue
             if given_back & queue.paces:
                 self._give_back_waiting_of(queue, lambda _claimed: True)
             elif (timer := self._timers.pop(queue.bin_id, None)) is not None:

@@ -148,7 +148,7 @@ class BinLine:
     @property
     def allowed_starts_per_second(self) -> float | None:
         """None is as many as the host answers."""
-        if self.limits.denied:
+        if self.limits.denied or self.limits.closed_until is not None:
             return 0.0
         return 1 / self.limits.gap if self.limits.gap else None
 
@@ -321,7 +321,7 @@ def _next_start(row: Any, waiting: Mapping[str, Any], limits: Limits, *, now: dt
 
 
 def _opens_at(row: Any, limits: Limits) -> dt.datetime | None:
-    moments = [moment for moment in (opens_at(row, limits), row.back_off_until) if moment]
+    moments = [moment for moment in (opens_at(row, limits), row.back_off_until, limits.closed_until) if moment]
     latest: dt.datetime | None = max(moments, default=None)
     return latest
 
@@ -341,7 +341,7 @@ def said_by_of(line: BinLine) -> SourceLine | None:
     """Who says the limit that keeps a bin waiting, if a limit does."""
     limits = line.parent.said_by if line.parent else line.said_by
     match line.verdict.cause:
-        case Cause.DENIED | Cause.STOPPED:
+        case Cause.DENIED | Cause.STOPPED | Cause.CLOSED:
             return limits.denied
         case Cause.GAP:
             return limits.gap

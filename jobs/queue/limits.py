@@ -193,7 +193,7 @@ def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now
 
 
 def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:
-    moments = (opens_at(row, limits), row.back_off_until)
+    moments = (opens_at(row, limits), row.back_off_until, limits.closed_until)
     return all(moment is None or moment <= now for moment in moments)
 
 

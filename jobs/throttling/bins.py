@@ -346,8 +346,8 @@ def _opens_at(seen: BinSeen | ParentSeen) -> dt.datetime | None:
 
     The turn's worker keeps `not_before` to the millisecond, so a turn may leave a little ahead of it.
     """
-    moments = [moment for moment in (seen.back_off_until, seen.not_before and seen.not_before - _LEAD) if moment]
-    return max(moments, default=None)
+    ahead = seen.not_before and seen.not_before - _LEAD
+    return max((moment for moment in (seen.back_off_until, ahead, seen.limits.closed_until) if moment), default=None)
 
 
 def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> bool:

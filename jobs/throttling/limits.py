@@ -5,6 +5,7 @@ A rate is a gap (docs/decisions/0015): of `starts` in a `period` each keeps `per
 so no window of any length and place holds more than the rate allows.
 """
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -20,13 +21,15 @@ class Limits:
     """
     At most so many open `requests`, `gap` seconds between two starts, and bytes a second (None: any number).
 
-    What is `denied` is not asked for at all, whatever else stands here.
+    What is `denied` is not asked for at all, whatever else stands here; nor is anything until it is no longer
+    `closed_until`, where it is denied at times.
     """
 
     requests: int
     gap: float
     bytes_per_second: float | None = None
     denied: bool = False
+    closed_until: dt.datetime | None = None
 
 
 def strictest(limits: Iterable[Limits]) -> Limits | None:
@@ -40,6 +43,7 @@ def strictest(limits: Iterable[Limits]) -> Limits | None:
         gap=max(one.gap for one in found),
         bytes_per_second=min(bytes_limits, default=None),
         denied=any(one.denied for one in found),
+        closed_until=max((one.closed_until for one in found if one.closed_until is not None), default=None),
     )
 
 

@@ -6,13 +6,17 @@ policy says. The longer of a least gap and of the gap that a rate comes to is th
 """
 
 import datetime as dt
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.windows import ALWAYS, Window
 
+# A denial that lasts for so long lasts for ever; clocks may be set meanwhile.
+_LOOKED_AHEAD: Final = dt.timedelta(days=15)
+_ENDS_KEPT: Final = 1_000
 _LOOPBACK: Final = ("localhost", "127.", "[::1]")
 
 
@@ -40,12 +44,11 @@ class Numbers:
             bytes_per_second=others.bytes_per_second if self.bytes_per_second is None else self.bytes_per_second,
         )
 
-    def as_limits(self, *, denied: bool = False) -> Limits:
+    def as_limits(self) -> Limits:
         return Limits(
             requests=UNLIMITED_REQUESTS if self.requests is None else self.requests,
             gap=max(self.min_gap or 0.0, self.rate_gap or 0.0),
             bytes_per_second=self.bytes_per_second,
-            denied=denied,
         )
 
 
@@ -55,7 +58,8 @@ _NOTHING: Final = Numbers()
 @dataclass(frozen=True, slots=True)
 class RuleTerms:
     """
-    Other numbers for the bins of a pattern while a window is open; or nothing at all is fetched of them.
+    Other numbers for the bins of a pattern while a window is open; or nothing at all is fetched of them: until it
+    closes, or ever.
 
     `total` is for all bins of the policy together, and said only by rules whose pattern is every bin.
     """
@@ -85,21 +89,24 @@ class PolicyTerms:
     per_address: bool = False
     spares_loopback: bool = False
     _patterns: Patterns = field(init=False, repr=False, compare=False)
+    # By the places of the rules that match a name: since when it is known, and until when they deny.
+    _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_patterns", Patterns(rule.pattern for rule in self.rules))
 
     def for_bin(self, name: str, at: dt.datetime) -> Limits:
         """What the bin of this name may be asked for at a moment."""
-        place = self.place_for(name, at)
+        places = self._patterns.places_of(name)
+        place = self._first_open(places, at)
         rule = None if place is None else self.rules[place]
-        if rule is None:
-            limits = self.numbers.as_limits()
-        else:
-            limits = rule.numbers.over(self.numbers).as_limits(denied=rule.denies)
-        if self.spares(name):
-            return Limits(limits.requests, 0.0, limits.bytes_per_second, limits.denied)
-        return limits
+        limits = self.numbers.as_limits() if rule is None else rule.numbers.over(self.numbers).as_limits()
+        if rule is not None and rule.denies:
+            opens_at = self._end_of_denial(tuple(places), at)
+            limits = replace(limits, denied=opens_at is None, closed_until=opens_at)
+        return replace(limits, gap=0.0) if self.spares(name) else limits
 
     def spares(self, name: str) -> bool:
         """Whether it lets this bin go without a gap."""
@@ -107,8 +114,31 @@ class PolicyTerms:
 
     def place_for(self, name: str, at: dt.datetime) -> int | None:
         """Which of the rules, from 0, holds for a name at a moment; None if the policy's own numbers do."""
-        places = self._patterns.places_of(name)
+        return self._first_open(self._patterns.places_of(name), at)
+
+    def _first_open(self, places: Iterable[int], at: dt.datetime) -> int | None:
         return next((place for place in places if self.rules[place].window.is_open(at)), None)
+
+    def _end_of_denial(self, places: tuple[int, ...], at: dt.datetime) -> dt.datetime | None:
+        """When, of the rules at these places, it is no longer one that denies that holds; None if that never comes."""
+        known = self._ends.get(places)
+        if known is not None and known[0] <= at and (known[1] is None or at < known[1]):
+            return known[1]
+        windows = {self.rules[place].window for place in places}
+        end: dt.datetime | None = at
+        while end is not None and self._denies(places, end):
+            end = min((moment for window in windows if (moment := window.next_change(end)) is not None), default=None)
+            if end is not None and end > at + _LOOKED_AHEAD:
+                # Windows are those of a week.
+                end = None
+        if len(self._ends) > _ENDS_KEPT:
+            self._ends.clear()
+        self._ends[places] = at, end
+        return end
+
+    def _denies(self, places: Iterable[int], at: dt.datetime) -> bool:
+        place = self._first_open(places, at)
+        return place is not None and self.rules[place].denies
 
     def in_total(self, at: dt.datetime) -> Limits | None:
         """What all bins of the policy together may be asked for at a moment; None where that is not limited."""

@@ -82,8 +82,15 @@ def decisive(sources: Sequence[Source]) -> Decisive:
         requests=requests if requests and requests.limits.requests < UNLIMITED_REQUESTS else None,
         gap=gap if gap and gap.limits.gap > 0 else None,
         bytes_per_second=_least_bytes(sources),
-        denied=next((source for source in sources if source.limits.denied), None),
+        denied=next((source for source in sources if source.limits.denied), None) or _longest_closed(sources),
     )
+
+
+def _longest_closed(sources: Iterable[Source]) -> Source | None:
+    """The one that denies its bin for longest, of those that do so at times."""
+    moments = [(source.limits.closed_until, source) for source in sources]
+    said = [(moment, source) for moment, source in moments if moment is not None]
+    return max(said, key=lambda pair: pair[0])[1] if said else None
 
 
 def _least_bytes(sources: Iterable[Source]) -> Source | None:
@@ -95,4 +102,4 @@ def _least_bytes(sources: Iterable[Source]) -> Source | None:
 def _said(terms: PolicyTerms, limits: Limits, place: int | None, at: dt.datetime) -> Source:
     since = None if place is None else terms.rules[place].window.last_change(at)
     rule = None if place is None else place + 1
-    return Source(Origin.POLICY, limits, terms.id, rule, since, terms.next_change(at))
+    return Source(Origin.POLICY, limits, terms.id, rule, since, limits.closed_until or terms.next_change(at))

@@ -22,6 +22,8 @@ class Cause(enum.StrEnum):
 
     STOPPED = "stopped"
     DENIED = "denied"
+    # At this time of the week.
+    CLOSED = "closed"
     BACK_OFF = "back_off"
     NOTHING_WAITS = "nothing_waits"
     NO_WORKER = "no_worker"
@@ -92,6 +94,8 @@ def judge(known: Known, *, now: dt.datetime) -> Verdict:
     """Say what keeps a bin from being asked for more."""
     if known.limits.denied:
         return Verdict(Cause.STOPPED if known.is_stopped else Cause.DENIED)
+    if known.limits.closed_until is not None and known.limits.closed_until > now:
+        return Verdict(Cause.CLOSED, known.limits.closed_until)
     if known.back_off_until is not None and known.back_off_until > now:
         return Verdict(Cause.BACK_OFF, known.back_off_until)
     if not known.open_turns:

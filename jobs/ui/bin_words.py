@@ -16,6 +16,7 @@ from jobs.ui import words
 _TONES = {
     Cause.STOPPED: "failed",
     Cause.DENIED: "failed",
+    Cause.CLOSED: "waiting",
     Cause.NO_WORKER: "failed",
     Cause.NO_OWNER: "failed",
     Cause.BACK_OFF: "excluded",
@@ -35,6 +36,7 @@ def cause(line: BinLine) -> str:
     return {
         Cause.STOPPED: _("stopped"),
         Cause.DENIED: _("denied"),
+        Cause.CLOSED: _("denied now"),
         Cause.BACK_OFF: _("backs off"),
         Cause.NOTHING_WAITS: _("nothing waits"),
         Cause.NO_WORKER: _("no worker"),
@@ -88,6 +90,11 @@ def sentence(line: BinLine, *, now: dt.datetime) -> str:
             }
         case Cause.DENIED:
             return _("Nothing is fetched from it: %(by)s denies it.") % {"by": by}
+        case Cause.CLOSED:
+            return _("Nothing is fetched from it now: %(by)s denies it at this time. What waits goes on %(when)s.") % {
+                "by": by,
+                "when": when,
+            }
         case Cause.BACK_OFF:
             return _("It said that it is asked too much (level %(level)d), so it is left alone; next try %(when)s.") % {
                 "level": line.back_off_level,

@@ -5,8 +5,11 @@ import time
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
-from jobs import bins
+from jobs import bins, policies
 from jobs.models import BinState
+from jobs.policy_checks import RuleWanted
+from jobs.queries.bin_lines import read_bin_lines
+from jobs.throttling.verdict import Cause
 from tests.chaos.checkers import fetches
 from tests.factories import make_bin, make_job, make_policy
 from tests.processes import held_by, wait_for
@@ -73,3 +76,30 @@ def test_outputs_keep_what_they_hold_of_a_stopped_host_and_it_is_read_again_when
     assert cluster.run(job) == "finished"
     assert len(site.requests(since=asked)) >= 30
     assert held_by(cluster.output) == site.documents
+
+
+def test_what_is_denied_at_this_time_is_closed_and_waits_until_it_may_be_fetched(cluster, serve, tmp_path):
+    starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
+    site = serve(pages=60, traps=0, latency_ms=300, ends=ends)
+    cluster.start("runmanager", "runworker", "runworker")
+    urls = [site.plan.url(page) for page in range(60)]
+    policy = make_policy(open_requests=OPEN, min_gap=0.0)
+    job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
+    make_bin(host_of(site))
+    cluster.start_job(job)
+    wait_for(lambda: site.count_requests() > OPEN, saying="the site is served")
+
+    # Always but on a day that is not near.
+    days = tuple(day for day in range(1, 8) if day != (timezone.now().isoweekday() + 2) % 7 + 1)
+    policies.change(policy.pk, rules=[RuleWanted(denies=True, days=days)], everywhere=True)
+    denied_at = time.monotonic()
+    wait_for(lambda: not BinState.objects.filter(open_turns__gt=0).exists(), saying="nothing is in work")
+    asked = site.count_requests()
+    line = read_bin_lines([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
+
+    assert max(fetch.start for fetch in fetches(read_log(starts), read_log(ends))) < denied_at + EFFECTIVE
+    assert line.verdict.cause == Cause.CLOSED
+    policies.change(policy.pk, rules=[], everywhere=True)
+    assert cluster.wait_for_end(job) == "finished"
+    assert site.count_requests() > asked
+    assert not [code for (_, code), amount in cluster.counted(job).items() if code == "DENIED" and amount]

@@ -16,6 +16,7 @@ from jobs.queue.limits import read_limits, rebind_bins
 from jobs.queue.release import release_of_lost_workers
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
+from jobs.queue.wake import Sweep
 from jobs.throttling.back_off import CURVE
 from nodes import membership
 from nodes.fences import FenceRefused
@@ -173,6 +174,31 @@ def test_documents_of_a_denied_host_are_handed_out_as_such_and_take_no_place_of_
     assert turns["x.denied.example"].is_denied
     assert not turns["a.example"].is_denied
     assert turns["a.example"].requests == 1
+
+
+def test_documents_of_a_host_that_is_denied_at_times_wait_for_the_end_of_them(connection, manager, worker):
+    running = crawl(manager, "a.example", min_gap=0.0)
+    make_rule(running.seed.policy, "*.example", denies=True, from_time=dt.time(9), to_time=dt.time(17))
+
+    assert opens_again(connection, running) == NOON.replace(hour=17)
+
+    over = NOON.replace(hour=17)
+    facts = {"manager": running.manager.id, "group": running.group, "room": 1000, "workers": 1}
+    assert stuff(connection, **facts, now=over).documents == 20
+    (turn,) = take_turns(connection, worker)
+    assert not turn.is_denied
+
+
+def test_who_waits_for_the_end_of_a_denial_goes_on_when_its_rule_is_gone(connection, manager):
+    running = crawl(manager, "a.example", min_gap=0.0)
+    make_rule(running.seed.policy, "*.example", denies=True, from_time=dt.time(9), to_time=dt.time(17))
+    assert opens_again(connection, running) == NOON.replace(hour=17)
+    sweep, groups = Sweep(), [running.group.id]
+    assert sweep.look(connection, groups=groups, now=NOON) == 0
+
+    ThrottleRule.objects.all().delete()
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 1
 
 
 def test_a_host_that_was_stopped_is_denied_until_it_may_go_on(connection, manager):

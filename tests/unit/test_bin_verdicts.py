@@ -40,6 +40,7 @@ def parent(**facts):
     ("cause", "seen"),
     [
         (Cause.STOPPED, make_bin(limits=Limits(2, 1.0, denied=True), is_stopped=True)),
+        (Cause.CLOSED, make_bin(limits=Limits(2, 1.0, closed_until=LATER), back_off_until=SOON)),
         (Cause.DENIED, make_bin(limits=Limits(2, 1.0, denied=True), back_off_until=SOON)),
         (Cause.BACK_OFF, make_bin(back_off_until=SOON, back_off_level=2)),
         (Cause.TRIAL, make_bin(back_off_until=NOON, back_off_level=2)),

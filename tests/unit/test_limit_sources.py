@@ -99,4 +99,4 @@ def test_the_strictest_of_all_sources_is_what_is_in_force(policies, namespace, i
     assert limits.requests == (found.requests.limits.requests if found.requests else UNLIMITED_REQUESTS)
     assert limits.gap == (found.gap.limits.gap if found.gap else 0.0)
     assert limits.bytes_per_second == (found.bytes_per_second and found.bytes_per_second.limits.bytes_per_second)
-    assert limits.denied == (found.denied is not None)
+    assert (limits.denied or limits.closed_until is not None) == (found.denied is not None)

@@ -118,6 +118,52 @@ def test_a_rule_that_is_shut_leaves_the_place_to_the_next():
     assert policy(by_night, always).for_bin("a.example", NOON).requests == 5
 
 
+def test_what_is_denied_at_times_is_closed_until_they_are_over():
+    working = policy(RuleTerms("*.example", Window((1, 2, 3, 4, 5), dt.time(9), dt.time(17)), denies=True))
+    friday = dt.datetime(2030, 1, 4, 12, tzinfo=dt.UTC)
+
+    closed = working.for_bin("www.example", friday)
+
+    assert (closed.denied, closed.closed_until) == (False, friday.replace(hour=17))
+    assert working.for_bin("www.example", friday.replace(hour=17)) == Limits(2, 1.0)
+    assert working.for_bin("www.example", friday.replace(day=7)).closed_until == friday.replace(day=7, hour=17)
+    assert working.for_bin("www.test", friday) == Limits(2, 1.0)
+
+
+def test_denials_that_follow_each_other_are_one_and_what_goes_before_them_interrupts_them():
+    morning = RuleTerms("", Window(opens=dt.time(6), closes=dt.time(13)), denies=True)
+    afternoon = RuleTerms("", Window(opens=dt.time(12), closes=dt.time(18)), denies=True)
+    lunch = RuleTerms("", Window(opens=dt.time(11), closes=dt.time(11, 30)), Numbers(min_gap=9.0))
+    at = NOON.replace(hour=7)
+
+    assert policy(morning, afternoon).for_bin("a.example", at).closed_until == NOON.replace(hour=18)
+    assert policy(lunch, morning, afternoon).for_bin("a.example", at).closed_until == NOON.replace(hour=11)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [RuleTerms(denies=True)],
+        [RuleTerms(window=BY_NIGHT, denies=True), RuleTerms(denies=True)],
+        [
+            RuleTerms(window=BY_NIGHT, denies=True),
+            RuleTerms(window=Window(opens=dt.time(6), closes=dt.time(22)), denies=True),
+        ],
+    ],
+)
+def test_what_is_denied_at_all_times_is_denied_for_good(rules):
+    limits = policy(*rules).for_bin("a.example", NIGHT)
+
+    assert (limits.denied, limits.closed_until) == (True, None)
+
+
+def test_of_a_denial_for_good_and_one_at_times_the_first_holds_and_of_two_at_times_the_longer():
+    earlier, later = Limits(2, 1.0, closed_until=NOON), Limits(2, 1.0, closed_until=NIGHT)
+
+    assert strictest([earlier, Limits(2, 1.0), later]) == later
+    assert strictest([later, Limits(2, 1.0, denied=True)]).denied
+
+
 def test_what_a_rule_denies_is_denied_there_only():
     denying = policy(RuleTerms("*.example", denies=True))
 

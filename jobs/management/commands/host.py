@@ -81,5 +81,7 @@ def _how_it_stands(line: BinLine) -> str:
         )
     if line.limits.denied and line.said_by.denied is not None:
         return f"{line.name}: denied by {line.said_by.denied.policy}"
+    if line.limits.closed_until is not None and line.said_by.denied is not None:
+        return f"{line.name}: denied by {line.said_by.denied.policy} until {line.limits.closed_until:%Y-%m-%d %H:%M:%S%z}, {line.waiting} waiting"
     how = str(line.verdict.cause).replace("_", " ")
     return f"{line.name}: {how}, {line.in_work} documents in work, {line.waiting} waiting"
