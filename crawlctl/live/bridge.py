@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
 from django.db import Error as DatabaseError
 from django.db import connections
+from psycopg.abc import PQGen
 
 from crawlctl.live.changes import changes
 from crawlctl.live.judging import Judge
@@ -28,6 +29,7 @@ from jobs import channels
 from jobs.loops.database import database_dsn
 from jobs.queries.bin_lines import observe_busiest_bins
 from jobs.queries.clock import read_clock
+from jobs.queries.moment import Moment
 from jobs.queries.overview import observe_rates
 from jobs.ui.screens import Record
 from jobs.ui.topics import TopicUnknown, read_screen
@@ -44,9 +46,13 @@ _REST: Final = 4.0
 # Reading and sending screens, and looking who may go on, may take so much of one processor: the more kinds of pages are open, the rarer screens come,
 # since what they cost is taken from the crawl. What was not used is kept, up to so many seconds. Of a change of a job pages
 # are told at once all the same.
-_OF_A_PROCESSOR: Final = 0.01
+_OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0
+# What pages read so soon after each other is of one moment, and read once for all of them.
+_MOMENT: Final = 0.5
+# How often pages hear that they are connected, and it is looked who may go on.
+_BEAT: Final = 2.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 2.0
 
@@ -70,16 +76,34 @@ class _Topic:
     changed_at: float = 0.0
 
 
+class Page(Protocol):
+    """An open page of a session."""
+
+    session: str
+
+    def beat(self, refusal: int) -> None:
+        """Hear that it is connected; or, where that is not 0, the code with which it is to be sent away."""
+
+
+class _Listening(psycopg.AsyncConnection[Any]):
+    """A connection that sleeps until something comes: psycopg's own looks ten times a second whether somebody waits."""
+
+    async def wait(self, gen: PQGen[_T], interval: float = 60.0, timeout: float | None = None) -> _T:  # noqa: ASYNC109 (psycopg's own)
+        return await super().wait(gen, interval, timeout)
+
+
 class Bridge:
     """One for each event loop. To be used from that loop only."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
+        self._pages: set[Page] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
         self._woken = asyncio.Event()
         self._judge = Judge(self._run_counted)
         self._allowed = _KEPT
+        self._moment, self._moment_began = Moment(), float("-inf")
         self.is_stalled = False
 
     def start(self) -> None:
@@ -88,6 +112,7 @@ class Bridge:
             self._tasks = [
                 asyncio.create_task(self._listen(), name="listening"),
                 asyncio.create_task(self._keep_reading(), name="reading screens"),
+                asyncio.create_task(self._keep_beating(), name="beating"),
             ]
 
     async def stop(self) -> None:
@@ -107,6 +132,13 @@ class Bridge:
         done, used = await self.run(lambda: _measured(work))
         self.count_use(used)
         return done
+
+    def attach(self, page: Page) -> None:
+        """Let the page hear beats until `detach`."""
+        self._pages.add(page)
+
+    def detach(self, page: Page) -> None:
+        self._pages.discard(page)
 
     def watch(self, name: str, news: asyncio.Event) -> None:
         """Set `news` whenever there is a newer screen of the topic, until `unwatch`."""
@@ -150,13 +182,15 @@ class Bridge:
             self._allowed = min(_KEPT, self._allowed + (time.monotonic() - began) * _OF_A_PROCESSOR)
             began = time.monotonic()
             self._woken.clear()
+            self._begin_moment()
             try:
                 for topic in list(self._topics.values()):
                     if began - topic.changed_at >= _AT_MOST_EVERY * 0.95:
                         await self._read(topic)
                 if began - observed_at >= _UNWATCHED:
                     observed_at = began
-                    await self.run(_observe)
+                    _done, used = await self._read_now(_observe)
+                    self.count_use(used)
                 self.is_stalled = False
             except (DatabaseError, psycopg.Error) as error:
                 if not self.is_stalled:
@@ -170,6 +204,28 @@ class Bridge:
                 ),
             )
 
+    def _begin_moment(self) -> None:
+        self._moment, self._moment_began = Moment(), time.monotonic()
+
+    async def _read_now(self, read: Callable[[], _T]) -> tuple[_T, float]:
+        """What `read` returns, which need not read what was read at this moment; and what it took of a processor, in seconds."""
+        if time.monotonic() - self._moment_began > _MOMENT:
+            self._begin_moment()
+        return await self.run(lambda: _measured(lambda: _at(self._moment, read)))
+
+    async def _keep_beating(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT)
+            if not self._pages:
+                continue
+            try:
+                refusals = await self._judge.judge_all({page.session for page in self._pages})
+            except (DatabaseError, psycopg.Error):
+                # Nothing is sent while nothing can be read, so who is there may stay until it can.
+                refusals = {}
+            for page in list(self._pages):
+                page.beat(refusals.get(page.session, 0))
+
     async def _rest(self, least: float, most: float) -> None:
         """Sleep `least` seconds, and then until something happens, `most` in all."""
         await asyncio.sleep(least)
@@ -178,7 +234,7 @@ class Bridge:
 
     async def _read(self, topic: _Topic) -> None:
         try:
-            screen, used = await self.run(lambda: _measured(lambda: read_screen(topic.name)))
+            screen, used = await self._read_now(lambda: read_screen(topic.name))
         except TopicUnknown:
             screen, used = None, 0.0
         # The first reading has everything to learn, and is to hold up no other.
@@ -187,7 +243,11 @@ class Bridge:
         if topic.version and screen == topic.screen:
             return
         before = topic.screen
-        topic.changes = "" if before is None or screen is None else _frame(changes(before, screen))
+        if before is not None and screen is not None:
+            topic.changes, used = _measured(lambda: _frame(changes(before, screen)))
+            self.count_use(used)
+        else:
+            topic.changes = ""
         topic.screen, topic.version, topic.changed_at, topic.frame = screen, topic.version + 1, time.monotonic(), ""
         for news in topic.watchers:
             news.set()
@@ -197,7 +257,7 @@ class Bridge:
         while True:
             try:
                 dsn = await self.run(database_dsn)
-                async with await psycopg.AsyncConnection.connect(
+                async with await _Listening.connect(
                     dsn, autocommit=True, application_name="crawlctl live", keepalives_idle=5, connect_timeout=5
                 ) as connection:
                     await connection.execute(f"LISTEN {channels.CONTROL}")
@@ -233,6 +293,11 @@ def _measured(work: Callable[[], _T]) -> tuple[_T, float]:
     """What `work` returns, and what it took of a processor, in seconds."""
     began = time.thread_time()
     return work(), time.thread_time() - began
+
+
+def _at(moment: Moment, read: Callable[[], _T]) -> _T:
+    with moment.present():
+        return read()
 
 
 def _frame(cells: Record | None) -> str:

@@ -5,8 +5,8 @@ The page says `{"type": "follow", "topic": ..., "visible": true}`, later `{"type
 `{"type": "visible"}`. It is sent `{"type": "screen", "cells": {...}}` when there is something newer: the whole screen at
 first, then what changed of the one before (`changes`);
 `{"type": "gone"}` when what it shows has ended, and `{"type": "beat"}` every two seconds in which
-there was no screen, so that it knows that the connection lives; nothing while it is hidden. Whoever logs out or loses the right to see
-jobs is sent away at the next beat.
+there was no screen, so that it knows that the connection lives; nothing while it is hidden. Beats are the bridge's, one for all pages:
+whoever logs out or loses the right to see jobs is sent away at the next.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ from jobs.ui.topics import is_topic
 TOO_MUCH: Final = 4429
 TOO_BIG: Final = 1009
 
-_BEAT: Final = 2.0
+# A screen that was sent so shortly before a beat is a sign of life, too.
+_SIGN_OF_LIFE: Final = 1.0
 # What a page has to say is short, and rare.
 _LONGEST_FRAME: Final = 1024
 _FRAMES_A_BEAT: Final = 20
@@ -47,6 +48,9 @@ class LivePage(AsyncWebsocketConsumer):
         self._sent_version = 0
         self._sent_at = float("-inf")
         self._frames = 0
+        self._refusal = 0
+        self._beat_is_due = False
+        self.session = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         self._news = asyncio.Event()
         self._telling: asyncio.Task[None] | None = None
         # Accepted first, in any case: a browser learns the close code of an open socket only.
@@ -56,8 +60,10 @@ class LivePage(AsyncWebsocketConsumer):
             await self.close(refusal)
             return
         self._telling = asyncio.create_task(self._tell(), name="telling a live page")
+        self._bridge.attach(self)
 
     async def disconnect(self, code: int) -> None:
+        self._bridge.detach(self)
         self._unfollow()
         if self._telling is not None:
             self._telling.cancel()
@@ -106,6 +112,14 @@ class LivePage(AsyncWebsocketConsumer):
         if self._topic:
             self._bridge.unwatch(self._topic, self._news)
 
+    def beat(self, refusal: int) -> None:
+        """Hear that the bridge lives, and whether who looks may go on: he may, if `refusal` is 0."""
+        self._frames = 0
+        self._refusal = refusal
+        self._beat_is_due = self._is_visible and time.monotonic() - self._sent_at > _SIGN_OF_LIFE
+        if refusal or self._beat_is_due:
+            self._news.set()
+
     async def _tell(self) -> None:
         """Tell the page what there is, until it is gone."""
         # That it is gone is heard elsewhere, too.
@@ -114,25 +128,16 @@ class LivePage(AsyncWebsocketConsumer):
 
     async def _tell_news(self) -> None:
         """Send each newer screen, as soon as the one before it has gone out, and beats between them."""
-        loop = asyncio.get_running_loop()
-        beats_at = loop.time() + _BEAT
         while True:
-            waking = loop.call_at(beats_at, self._news.set)
             await self._news.wait()
-            waking.cancel()
             self._news.clear()
-            if self._is_visible:
-                await self._send_screen(now=loop.time())
-            if loop.time() < beats_at:
-                continue
-            beats_at = loop.time() + _BEAT
-            self._frames = 0
-            refusal = await self._judge()
-            if refusal:
-                await self._send_away(refusal)
+            if self._refusal:
+                await self._send_away(self._refusal)
                 return
-            # A screen is a sign of life, too.
-            if self._is_visible and loop.time() - self._sent_at > _BEAT / 2:
+            if self._is_visible:
+                await self._send_screen()
+            if self._beat_is_due and self._is_visible:
+                self._beat_is_due = False
                 await self._send({"type": "beat", "stalled": self._bridge.is_stalled})
 
     async def _send_away(self, code: int) -> None:
@@ -140,24 +145,22 @@ class LivePage(AsyncWebsocketConsumer):
         self._is_visible = False
         await self.close(code)
 
-    async def _send_screen(self, *, now: float) -> None:
+    async def _send_screen(self) -> None:
         version, frame = self._bridge.frame_of(self._topic, shown=self._sent_version)
         if version != self._sent_version:
-            self._sent_version, self._sent_at = version, now
+            self._sent_version, self._sent_at = version, time.monotonic()
             began = time.thread_time()
             await self.send(text_data=frame)
             self._bridge.count_use(time.thread_time() - began)
 
     async def _judge(self) -> int:
-        """The code with which the visitor is to be sent away, 0 when he may stay."""
-        key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
-        if not _SESSION.fullmatch(key):
+        """The code with which who comes is to be sent away, 0 when he may stay."""
+        if not _SESSION.fullmatch(self.session):
             return NOT_LOGGED_IN
         try:
-            return await self._bridge.judge(key)
+            return await self._bridge.judge(self.session)
         except DatabaseError:
-            # Nothing is sent while nothing can be read, so who is there may stay until it can.
-            return 0 if self._topic else NOT_ALLOWED
+            return NOT_ALLOWED
 
     def _is_from_our_page(self) -> bool:
         """

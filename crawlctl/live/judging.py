@@ -1,20 +1,20 @@
 """
 Who may go on looking, for all open pages at once.
 
-Each page asks with each of its beats, so what its session may is asked anew all the time. Pages that ask within a
-moment are answered by one look of two statements, however many they are; what a session says, and whether it was begun
-with a password, is worked out once as long as both stay as they are.
+It is asked when a page comes, and with each beat of all of them, so what a session may is asked anew all the time. Pages that
+come within a moment are answered by one look of two statements, as all are that have a beat; what a session says, and whether it
+was begun with a password, is worked out once as long as both stay as they are.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Any, Final
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.db.models import QuerySet
+from django.db import connection
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
@@ -23,6 +23,9 @@ NOT_LOGGED_IN: Final = 4401
 NOT_ALLOWED: Final = 4403
 
 _READ_JOBS: Final = "jobs.view_job"
+_SESSIONS: Final = (
+    "SELECT session_key, session_data FROM django_session WHERE expire_date > %s AND session_key = ANY(%s)"
+)
 # Sessions of which is known what they say.
 _REMEMBERED: Final = 1_000
 # So long who asks waits for others who ask too.
@@ -49,6 +52,10 @@ class Judge:
         self._asked.add(key)
         return (await asyncio.shield(self._next))[key]
 
+    async def judge_all(self, keys: Collection[str]) -> Mapping[str, int]:
+        """The same for many sessions, at once."""
+        return await self._run(lambda: judge_sessions(keys))
+
     async def _look(self) -> Mapping[str, int]:
         await asyncio.sleep(_TOGETHER)
         asked, self._asked, self._next = self._asked, set(), None
@@ -63,11 +70,11 @@ def judge_sessions(keys: Iterable[str]) -> dict[str, int]:
     which looks at one session at a time.
     """
     verdicts = dict.fromkeys(keys, NOT_LOGGED_IN)
-    live = Session.objects.filter(session_key__in=list(verdicts), expire_date__gt=timezone.now())
-    stored = {key: _said_by(data) for key, data in live.values_list("session_key", "session_data")}
-    allowed = _passwords(User.objects.with_perm(_READ_JOBS), {owner for owner, _held in stored.values()})
-    others = {owner for owner, _held in stored.values()} - allowed.keys()
-    not_allowed = _passwords(User.objects.filter(is_active=True), others) if others else {}
+    stored = {key: _said_by(data) for key, data in _read(_SESSIONS, timezone.now(), list(verdicts))}
+    owners = {owner for owner, _held in stored.values()}
+    allowed = _read_passwords(owners, may_read_jobs=True)
+    others = owners - allowed.keys()
+    not_allowed = _read_passwords(others, may_read_jobs=False) if others else {}
     for key, (owner, held) in stored.items():
         password = allowed.get(owner, not_allowed.get(owner))
         if password is not None and _is_of_his_password(password, held):
@@ -75,9 +82,26 @@ def judge_sessions(keys: Iterable[str]) -> dict[str, int]:
     return verdicts
 
 
-def _passwords(users: "QuerySet[User]", ids: Iterable[int]) -> dict[int, str]:
-    """The (hashed) passwords of those of these users who have one of the ids."""
-    return dict(users.filter(pk__in=list(ids)).values_list("pk", "password"))
+def _read(statement: str, *facts: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, facts)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def _read_passwords(ids: Iterable[int], *, may_read_jobs: bool) -> dict[int, str]:
+    """The (hashed) passwords of those of these users who may read jobs, or who are active at least."""
+    statement, facts = _question_for_passwords(may_read_jobs=may_read_jobs)
+    return dict(_read(statement, *facts, list(ids)))
+
+
+# Django says it best who may do what; but to word it takes longer than to look it up.
+@cache
+def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...]]:
+    users = User.objects.with_perm(_READ_JOBS) if may_read_jobs else User.objects.filter(is_active=True)
+    statement, facts = users.values_list("pk", "password").query.sql_with_params()
+    question = f"SELECT * FROM ({statement}) AS one(id, password) WHERE id = ANY(%s)"  # noqa: S608 (Django's words)
+    return question, tuple(facts)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -17,6 +17,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Bin, ThrottlePolicy
 from jobs.queries.bins import find_busiest
 from jobs.queries.meter import BYTES, STARTS
+from jobs.queries.moment import kept
 from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.limits import BOUND, FACTS, Terms
 from jobs.queue.newest import newest
@@ -169,6 +170,17 @@ _NOBODY: Final[Mapping[str, Any]] = {
 
 def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
     """Read these bins, in this order; those that are gone are left out."""
+    known: dict[int, BinLine] = kept("bins")
+    known.update((line.id, line) for line in _read([id_ for id_ in ids if id_ not in known], now=now))
+    return [known[id_] for id_ in ids if id_ in known]
+
+
+def observe_busiest_bins(*, now: dt.datetime) -> None:
+    """Remember how much was asked of the busiest bins, for the rates that a page shows next."""
+    read_bin_lines(find_busiest(), now=now)
+
+
+def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
     if not ids:
         return []
     connection.ensure_connection()
@@ -186,11 +198,6 @@ def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
         for id_ in ids
         if id_ in rows
     ]
-
-
-def observe_busiest_bins(*, now: dt.datetime) -> None:
-    """Remember how much was asked of the busiest bins, for the rates that a page shows next."""
-    read_bin_lines(find_busiest(), now=now)
 
 
 @dataclass(frozen=True, slots=True)

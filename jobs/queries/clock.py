@@ -4,7 +4,10 @@ import datetime as dt
 
 from django.db import connection
 
+from jobs.queries.moment import once_a_moment
 
+
+@once_a_moment
 def read_clock() -> dt.datetime:
     """
     Return the database's time, as of this statement.

@@ -1,6 +1,7 @@
 """What the page of the cluster shows: who is main, who holds what, what moves, and whether invariants hold."""
 
 import datetime as dt
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from django.db import connection
 from jobs.models import InvariantCheck
 from jobs.queries.cluster_requests import progress_of
 from jobs.queries.nodes_page import NodeLine, read_live_nodes
+from jobs.queries.standing import Standing
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import ClusterRequest, MainTerm, NodeEvent
 
@@ -50,6 +52,16 @@ SELECT held.id, held.owner_id, held.state, held.weight, coalesce(policy.name, se
 _CARRIED: Final = """
 SELECT owner_id, count(*), sum(weight) FROM jobs_throttlegroup WHERE node_scope = %(scope)s GROUP BY owner_id
 """
+_OF_THE_CLUSTER: Final = NodeEvent.objects.filter(scope=CLUSTER_SCOPE).order_by("-at", "-id")
+_OF_AN_EVENT: Final = ("pk", "at", "kind", "node__name", "message", "detail")
+_EVENTS: Final = Standing(lambda: _OF_THE_CLUSTER.values_list(*_OF_AN_EVENT)[:_EVENTS_SHOWN])
+_TERMS: Final = Standing(
+    lambda: _OF_THE_CLUSTER.filter(kind=NodeEvent.Kind.ELECTED).values_list(*_OF_AN_EVENT)[:_TERMS_SHOWN]
+)
+_TERM: Final = Standing(
+    lambda: MainTerm.objects.filter(scope=CLUSTER_SCOPE).values_list("term", "since", "main", "resigned")
+)
+_CHECKS: Final = Standing(lambda: InvariantCheck.objects.values_list("name", "checked_at", "found", "example"))
 
 
 class GroupTile(NamedTuple):
@@ -182,8 +194,8 @@ def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
         workers=_shown(workers, now=now),
         held={owner: found for owner, found in held.items() if owner is not None},
         free=held.get(None, Held()),
-        terms=_read_events(_TERMS_SHOWN, kind=NodeEvent.Kind.ELECTED),
-        events=_read_events(_EVENTS_SHOWN),
+        terms=[_event(*row) for row in _TERMS.rows()],
+        events=[_event(*row) for row in _EVENTS.rows()],
         requests=[
             _request(request) for request in ClusterRequest.objects.filter(scope=CLUSTER_SCOPE)[:_REQUESTS_SHOWN]
         ],
@@ -233,10 +245,9 @@ def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list
 
 
 def _read_term() -> TermLine:
-    row = MainTerm.objects.filter(scope=CLUSTER_SCOPE).first()
-    if row is None:
-        return TermLine(0, None, None)
-    return TermLine(row.term, row.since, None if row.resigned else row.main_id)
+    for term, since, main, resigned in _TERM.rows():
+        return TermLine(term, since, None if resigned else main)
+    return TermLine(0, None, None)
 
 
 def _read_groups(*, of_each: int) -> dict[uuid.UUID | None, Held]:
@@ -251,11 +262,8 @@ def _read_groups(*, of_each: int) -> dict[uuid.UUID | None, Held]:
     return held
 
 
-def _read_events(limit: int, **facts: str) -> list[EventLine]:
-    events = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, **facts).order_by("-at", "-id")
-    # No models: open pages read this all the time.
-    rows = events.values_list("pk", "at", "kind", "node__name", "message", "detail")[:limit]
-    return [EventLine(key, at, kind, node or "", message, detail) for key, at, kind, node, message, detail in rows]
+def _event(key: int, at: dt.datetime, kind: str, node: str | None, message: str, detail: str) -> EventLine:
+    return EventLine(key, at, kind, node or "", message, json.loads(detail))
 
 
 def _request(request: ClusterRequest) -> RequestLine:
@@ -272,10 +280,8 @@ def _request(request: ClusterRequest) -> RequestLine:
 
 
 def _read_checks() -> list[CheckLine]:
-    stored = {row.name: row for row in InvariantCheck.objects.all()}
-    lines = []
-    for name in InvariantCheck.Name:
-        row = stored.get(name)
-        known = (row.checked_at, row.found, row.example) if row else (None, None, "")
-        lines.append(CheckLine(name.value, str(name.label), *known))
-    return lines
+    stored = {name: known for name, *known in _CHECKS.rows()}
+    return [
+        CheckLine(name.value, str(name.label), *stored.get(name.value, (None, None, "")))
+        for name in InvariantCheck.Name
+    ]

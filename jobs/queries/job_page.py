@@ -13,7 +13,7 @@ from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent, Outcome
 from jobs.queries.bin_lines import BinLine, read_bin_lines
 from jobs.queries.meter import METER
-from jobs.queries.overview import JobLine, job_lines
+from jobs.queries.overview import JobLine, read_job_line
 from jobs.queue.floor import LOWEST_DELTA, LOWEST_TURN
 from jobs.terms import INTERVALS
 
@@ -184,16 +184,15 @@ class JobSetUp:
 
 def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     """Read the page of a job; None when there is no such job (any more)."""
-    job = Job.objects.filter(pk=job_id).first()
+    job = read_job_line(job_id)
     if job is None:
         return None
-    (line,) = job_lines([job])
     hosts = _read_hosts(job, now=now)
     known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < _HOSTS_SHOWN else _count_hosts(job)
-    events = JobEvent.objects.filter(job=job).order_by("-id").values_list("pk", "at", "made_by", "message")
+    events = JobEvent.objects.filter(job_id=job.id).order_by("-id").values_list("pk", "at", "made_by", "message")
     return JobPage(
-        job=line,
-        history=METER.history(job.pk),
+        job=job,
+        history=METER.history(job.id),
         codes=_read_codes(job),
         hosts=hosts,
         known_hosts=known_hosts,
@@ -228,17 +227,17 @@ def read_set_up(job_id: int) -> JobSetUp | None:
     )
 
 
-def _read_codes(job: Job) -> list[CodeCount]:
+def _read_codes(job: JobLine) -> list[CodeCount]:
     with connection.cursor() as cursor:
-        cursor.execute(_CODES, {"job": job.pk, "run": job.run_no, "done": Stage.DONE})
+        cursor.execute(_CODES, {"job": job.id, "run": job.run_no, "done": Stage.DONE})
         return [
             CodeCount(code=code, outcome=Outcome(outcome), count=count) for outcome, code, count in cursor.fetchall()
         ]
 
 
-def _read_hosts(job: Job, *, now: dt.datetime) -> list[HostLine]:
+def _read_hosts(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
     facts = {
-        "job": job.pk,
+        "job": job.id,
         "run": job.run_no,
         "pending": Stage.PENDING,
         "active": Stage.ACTIVE,
@@ -251,9 +250,9 @@ def _read_hosts(job: Job, *, now: dt.datetime) -> list[HostLine]:
     return [HostLine(line, *counts[line.id]) for line in read_bin_lines(list(counts), now=now)]
 
 
-def _count_hosts(job: Job) -> tuple[int, bool]:
+def _count_hosts(job: JobLine) -> tuple[int, bool]:
     with connection.cursor() as cursor:
-        cursor.execute(_KNOWN_HOSTS, {"job": job.pk})
+        cursor.execute(_KNOWN_HOSTS, {"job": job.id})
         lanes, hosts = cursor.fetchone()
     return min(hosts, _HOSTS_COUNTED), lanes > _HOSTS_COUNTED
 

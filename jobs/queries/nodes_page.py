@@ -1,29 +1,45 @@
 """What the page of nodes shows: who is there, who is main, and what each holds."""
 
 import datetime as dt
+import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
+from jobs.queries.moment import once_a_moment
+from jobs.queries.standing import Standing
 from jobs.queue.floor import LOWEST_BATCH
-from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind
+from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node, NodeEvent
 
 _ENDED_SHOWN: Final = 20
 _EVENTS_SHOWN: Final = 30
 
+# What a line tells of a node; not its settings, which are many and which nobody is shown.
+_COLUMNS: Final = """
+       node.id, node.name, node.kind, node.scope, node.status, node.reason, node.heartbeat_at, node.timeout_seconds, node.started_at,
+       node.stopped_at, node.host, node.pid, node.address, node.tags, node.capacity, node.refused_writes, node.progress
+"""
 # Sent batches have a partial index: this reads, once for all nodes, what is in work and nothing else.
-_HELD: Final = f"""
-SELECT node.id,
+_LIVE: Final = f"""
+SELECT {_COLUMNS},
        EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id AND NOT term.resigned) AS is_main,
        coalesce(sent.batches, 0) AS batches
-  FROM unnest(%(nodes)s::uuid[]) AS node(id)
+  FROM nodes_node AS node
   LEFT JOIN (SELECT worker_id, count(*) AS batches FROM jobs_batch
               WHERE state = 'sent' AND id >= {LOWEST_BATCH} GROUP BY worker_id) AS sent ON sent.worker_id = node.id
+ WHERE node.status = ANY(%(statuses)s)
 """
+_ENDED: Final = f"""
+SELECT {_COLUMNS}, false AS is_main, 0 AS batches FROM nodes_node AS node
+ WHERE node.status = ANY(%(statuses)s) ORDER BY node.stopped_at DESC, node.id LIMIT {_ENDED_SHOWN}
+"""
+_EVENTS: Final = Standing(
+    lambda: NodeEvent.objects.order_by("-id").values_list("pk", "at", "node__name", "message")[:_EVENTS_SHOWN]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +103,38 @@ class NodesPage:
     events: Sequence[NodeEventLine]
 
 
-class _Held(NamedTuple):
+class _Row(NamedTuple):
+    """A node as it is read: `_COLUMNS`, and what it holds. `progress` is JSON."""
+
+    id: uuid.UUID
+    name: str
+    kind: str
+    scope: str
+    status: str
+    reason: str
+    heartbeat_at: dt.datetime
+    timeout: float
+    started_at: dt.datetime
+    stopped_at: dt.datetime | None
+    host: str
+    pid: int
+    address: str
+    tags: Sequence[str]
+    capacity: int
+    refused_writes: int
+    progress: str
     is_main: bool
     batches: int
 
 
-_NOTHING: Final = _Held(is_main=False, batches=0)
-
-
 def read_nodes_page() -> NodesPage:
     """Read live nodes, those that ended last, and their journal."""
-    ended = Node.objects.filter(status__in=FINAL_STATUSES).order_by("-stopped_at", "id")[:_ENDED_SHOWN]
-    # No models: open pages read this all the time.
-    events = NodeEvent.objects.order_by("-id").values_list("pk", "at", "node__name", "message")[:_EVENTS_SHOWN]
     return NodesPage(
         live=read_live_nodes(),
-        ended=[_line(node, _NOTHING) for node in ended],
-        events=[NodeEventLine(id=key, at=at, node=node or "", message=message) for key, at, node, message in events],
+        ended=_read(_ENDED, FINAL_STATUSES),
+        events=[
+            NodeEventLine(id=key, at=at, node=node or "", message=message) for key, at, node, message in _EVENTS.rows()
+        ],
     )
 
 
@@ -113,49 +144,49 @@ def read_address_of_pages(node_id: uuid.UUID) -> str:
     return next(iter(found), "")
 
 
+@once_a_moment
 def read_live_nodes() -> list[NodeLine]:
     """Read the nodes that are alive and what they hold: the shared scope first, the main before others."""
-    live = list(Node.objects.filter(status__in=LIVE_STATUSES))
-    held = _read_held([node.pk for node in live])
-    lines = [_line(node, held[node.pk]) for node in live]
+    lines = _read(_LIVE, LIVE_STATUSES)
     return sorted(
         lines, key=lambda line: (line.scope != CLUSTER_SCOPE, line.scope, line.kind, not line.is_main, line.name)
     )
 
 
-def _read_held(nodes: Sequence[uuid.UUID]) -> dict[uuid.UUID, _Held]:
+def _read(question: str, statuses: Iterable[NodeStatus]) -> list[NodeLine]:
     with connection.cursor() as cursor:
-        cursor.execute(_HELD, {"nodes": list(nodes)})
-        return {node_id: _Held(*held) for node_id, *held in cursor.fetchall()}
+        cursor.execute(question, {"statuses": [str(status) for status in statuses]})
+        return [_line(_Row(*row)) for row in cursor.fetchall()]
 
 
-def _line(node: Node, held: _Held) -> NodeLine:
+def _line(node: _Row) -> NodeLine:
+    progress = json.loads(node.progress)
     return NodeLine(
-        id=node.pk,
+        id=node.id,
         name=node.name,
         kind=node.kind,
         scope=node.scope,
         status=node.status,
         reason=node.reason,
-        is_main=held.is_main,
+        is_main=node.is_main,
         is_live=node.status in LIVE_STATUSES,
         heartbeat_at=node.heartbeat_at,
-        timeout=node.timeout_seconds,
+        timeout=node.timeout,
         started_at=node.started_at,
         stopped_at=node.stopped_at,
         host=node.host,
         pid=node.pid,
         address=node.address,
         tags=node.tags,
-        batches=held.batches,
-        limit=_limit(node),
+        batches=node.batches,
+        limit=_limit(node, progress),
         refused_writes=node.refused_writes,
-        progress=node.progress,
+        progress=progress,
     )
 
 
-def _limit(node: Node) -> int:
+def _limit(node: _Row, progress: Mapping[str, Any]) -> int:
     """What the worker itself says that it may claim by now; before its first beat what it registered with."""
     if node.kind != NodeKind.WORKER:
         return 0
-    return int(node.progress.get("capacity", node.capacity))
+    return int(progress.get("capacity", node.capacity))

@@ -4,10 +4,10 @@ import datetime as dt
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from django.db import connection
-from django.db.models import Min
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
 from jobs.lifecycle.job import JobState, Phase, allowed_transitions
@@ -15,7 +15,9 @@ from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, SearchDocument
 from jobs.queries.counts import add_up, count_present_runs
 from jobs.queries.meter import METER, add_histories
+from jobs.queries.moment import kept
 from jobs.queries.nodes_page import NodeLine, read_live_nodes
+from jobs.queries.standing import Standing
 from jobs.queue.counters import RunCounts
 from nodes.lifecycle import NodeKind
 
@@ -31,7 +33,25 @@ SELECT min(lane.ready_at)
 # Jobs on the first page: those that run, then those that ran last.
 _JOBS_SHOWN: Final = 50
 _JOBS_OBSERVED: Final = 200
-_RUNNING: Final = Job.objects.exclude(phase=Phase.INACTIVE)
+# What a line tells of a job (what it crawls may be large), in the order of its fields, which `from_db` goes by.
+_COLUMNS: Final = (
+    *("id", "name", "node_scope", "phase", "pause", "window", "stop_request", "resuming", "seeding", "minimal"),
+    *("connectors_ready", "run_no", "started_at", "ended_at", "run_end", "reason"),
+)
+
+
+def _told(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
+    return jobs.order_by(*order).values_list(*_COLUMNS)
+
+
+# Those that run, the last one that was started first; then those that ran last. Each part has its index.
+_LATEST: Final = (Coalesce("started_at", "created_at").desc(), "id")
+_RUNNING: Final = Standing(lambda: _told(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
+_AT_REST: Final = Standing(lambda: _told(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
+_OBSERVED: Final = Standing(lambda: _told(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:_JOBS_OBSERVED])
+_NOT_FOUND_YET: Final = Standing(
+    lambda: SearchDocument.objects.filter(vector=None).order_by("written_at").values_list("written_at")[:1]
+)
 # Seeds of jobs that run whose lanes are looked at for what waits.
 _SEEDS: Final = 200
 
@@ -135,24 +155,41 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
 
 
 def _first_jobs() -> list[Job]:
-    """Those that run, the last one that was started first; then those that ran last. Each part has its index."""
-    latest = (Coalesce("started_at", "created_at").desc(), "id")
-    running = list(_RUNNING.order_by(*latest)[:_JOBS_SHOWN])
-    others = Job.objects.filter(phase=Phase.INACTIVE).order_by(*latest)
-    return [*running, *others[: _JOBS_SHOWN - len(running)]]
+    running = _jobs(_RUNNING)
+    if len(running) == _JOBS_SHOWN:
+        return running
+    return [*running, *_jobs(_AT_REST)][:_JOBS_SHOWN]
+
+
+def _jobs(question: Standing) -> list[Job]:
+    return [Job.from_db(DEFAULT_DB_ALIAS, _COLUMNS, row) for row in question.rows()]
 
 
 def observe_rates() -> None:
     """Remember how far running jobs are, for the rates that a page shows next: of more than are shown, the newest."""
-    job_lines(_RUNNING.order_by("-id")[:_JOBS_OBSERVED])
+    job_lines(_jobs(_OBSERVED))
+
+
+def read_job_line(job_id: int) -> JobLine | None:
+    """One job with its counts; None when there is no such job (any more)."""
+    known: JobLine | None = kept("jobs").get(job_id)
+    if known is not None:
+        return known
+    return next(iter(job_lines(Job.objects.only(*_COLUMNS).filter(pk=job_id))), None)
 
 
 def job_lines(jobs: Iterable[Job]) -> list[JobLine]:
     """Return jobs with their counts; what is counted here is remembered for the rates."""
     rows = list(jobs)
-    counts = count_present_runs(job.pk for job in rows)
+    known: dict[int, JobLine] = kept("jobs")
+    known.update((line.id, line) for line in _count([job for job in rows if job.pk not in known]))
+    return [known[job.pk] for job in rows]
+
+
+def _count(jobs: Sequence[Job]) -> list[JobLine]:
+    counts = count_present_runs(job.pk for job in jobs) if jobs else {}
     lines = []
-    for job in rows:
+    for job in jobs:
         of_run = counts[job.pk]
         METER.observe(job.pk, of_run.processed, series=job.run_no)
         runs = job.phase != Phase.INACTIVE
@@ -178,9 +215,7 @@ def job_lines(jobs: Iterable[Job]) -> list[JobLine]:
 
 def read_search_lag() -> dt.datetime | None:
     """When the oldest text was written that cannot be found yet; None when all can."""
-    behind = SearchDocument.objects.filter(vector__isnull=True).aggregate(oldest=Min("written_at"))
-    oldest: dt.datetime | None = behind["oldest"]
-    return oldest
+    return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)
 
 
 def _next_ready_at(jobs: Sequence[int]) -> dt.datetime | None:

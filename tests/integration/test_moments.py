@@ -1,0 +1,52 @@
+"""What several pages show is read once for all that are read at one moment."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from jobs.queries.moment import Moment
+from jobs.ui.topics import read_screen
+from tests.api import make_job
+
+pytestmark = pytest.mark.django_db
+
+OF_NODES = "FROM nodes_node AS node"
+OF_COUNTS = "jobs_jobcounter"
+
+
+def times(reading, *words):
+    """How often a statement with such a word is asked while it reads."""
+    with CaptureQueriesContext(connection) as asked:
+        reading()
+    return [sum(word in query["sql"] for query in asked.captured_queries) for word in words]
+
+
+@pytest.mark.parametrize(("topics", "word"), [(["overview", "cluster"], OF_NODES), (["overview", "job"], OF_COUNTS)])
+def test_pages_of_one_moment_share_what_they_read(topics, word):
+    job = make_job()
+    names = [f"job-{job.pk}" if topic == "job" else topic for topic in topics]
+
+    def read_both():
+        return [read_screen(name) for name in names]
+
+    def read_both_at_one_moment():
+        with Moment().present():
+            return read_both()
+
+    (apart,), (together,) = times(read_both, word), times(read_both_at_one_moment, word)
+
+    assert apart - together == 1
+    assert [set(screen) for screen in read_both()] == [set(screen) for screen in read_both_at_one_moment()]
+
+
+def test_the_next_moment_sees_what_has_changed():
+    job = make_job("before")
+    first, second = Moment(), Moment()
+    with first.present():
+        read_screen("overview")
+    type(job).objects.update(name="after")
+
+    with first.present():
+        assert read_screen(f"job-{job.pk}")["name"] == "before"
+    with second.present():
+        assert read_screen(f"job-{job.pk}")["name"] == "after"
