@@ -5,6 +5,8 @@
 .PHONY: help demo run test test-again check docs simulate chaos-smoke chaos chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
 
 PYTHON := .venv/bin/python
+# Where compiled modules may not be kept, each process compiles all of ours: the tests start a thousand.
+export PYTHONDONTWRITEBYTECODE :=
 # What is handed to the command: make demo ARGS="--exit --pages 2000"
 ARGS ?=
 # What is handed to pytest: make test PYTEST_ARGS="-k pause". Two processes share the tests, each with a database of its
