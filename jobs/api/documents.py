@@ -14,8 +14,8 @@ from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.document import CLAIMED, Stage
-from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Lane, Outcome, OutputConnection, QueueItem
-from jobs.queries.documents import few_lanes, keeping_to_keys, outcomes_of_code
+from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem
+from jobs.queries.documents import few_lanes, keeping_to_keys, lanes_of_host, outcomes_of_code
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 
@@ -131,7 +131,7 @@ class DocumentView(ListingView):
         if lanes is not None:
             asked["lane__in"] = lanes
         elif "host" in query:
-            asked["lane__in"] = Lane.objects.filter(bin__name=query["host"])
+            asked["lane__in"] = lanes_of_host(query["host"])
         if "stage" in asked and not _is_anything_in(asked["stage"]):
             return queryset.none()
         if asked.get("stage") in CLAIMED:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Collate
 from django.db.utils import OperationalError
 from psycopg.errors import QueryCanceled
 
@@ -15,12 +17,14 @@ from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Carried, hash_of
 from jobs.lifecycle.document import Stage
 from jobs.models import (
+    Bin,
     CarryDown,
     Gate,
     GatedDocument,
     HopCount,
     IndexedDocument,
     Job,
+    Lane,
     Outcome,
     OutLinks,
     QueueItem,
@@ -217,6 +221,12 @@ def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:
         cursor.execute(statement, {"job": job_id, "host": host, "limit": _FEW_LANES + 1})
         lanes = [row[0] for row in cursor.fetchall()]
     return lanes if len(lanes) <= _FEW_LANES else None
+
+
+def lanes_of_host(host: str) -> QuerySet[Lane]:
+    """The lanes of a host, however many: found in the index of hosts' names, which has one spelling of the condition."""
+    of_hosts = Lane.objects.exclude(bin__namespace__in=[Bin.ADDRESS, Bin.POLICY])
+    return of_hosts.alias(host=Collate("bin__name", "C")).filter(host=host)
 
 
 @contextmanager

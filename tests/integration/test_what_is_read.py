@@ -10,12 +10,14 @@ import json
 import psycopg
 import pytest
 from django.db import connection as django_connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs.duties.check import ASTRAY
 from jobs.duties.finish import JOBS_AT_REST
 from jobs.duties.pass_on import PASSING_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.queries import documents
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.addresses import addresses
 from tests.api import client_of
@@ -137,6 +139,24 @@ def test_no_page_and_no_list_reads_more_than_it_shows(queue):
 
     assert not wrong, "\n".join(wrong)
     assert len(answered) > 120
+
+
+def test_documents_of_a_host_in_very_many_lanes_are_found_by_the_index_of_names(queue, monkeypatch):
+    monkeypatch.setattr(documents, "_FEW_LANES", 0)
+    client = client_of("administrator")
+
+    with CaptureQueriesContext(django_connection) as executed:
+        answer = client.get("/api/v1/documents/?host=h7.example")
+
+    assert {document["host"] for document in answer.json()["results"]} == {"h7.example"}
+    (listing,) = [query["sql"] for query in executed if 'FROM "jobs_queueitem"' in query["sql"]]
+    assert _indexes_of("jobs_bin", explain(listing, None)) == {"bin_by_name"}
+
+
+def _indexes_of(table, plan):
+    """The names of the indexes by which a plan looks for rows of a table."""
+    mine = {plan.get("Index Name")} if plan.get("Relation Name") == table else set()
+    return mine.union(*(_indexes_of(table, below) for below in plan.get("Plans", ())))
 
 
 def _large_tables(connection):
