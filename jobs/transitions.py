@@ -74,13 +74,13 @@ def make_transition(
     with transaction.atomic():
         job = _hold(job_id, name, term=term)
         row, before = TRANSITIONS[name], job.state
-        changes = {**row.becomes_from(situation_of(before)), **(facts or {})}
+        # Where it stands now, its schedule may say something else.
+        changes = {"schedule_due_at": None, **row.becomes_from(situation_of(before)), **(facts or {})}
         if reason or not row.keeps_reason:
             changes["reason"] = reason
         for column, value in changes.items():
             setattr(job, column, value)
-        if changes:
-            job.save(update_fields=list(changes))
+        job.save(update_fields=list(changes))
         _tell(job, name, reason=reason, code=str(changes.get("run_end", "")), made_by=made_by, now=now)
     return StateChange(job=job, name=name, before=before, after=job.state)
 

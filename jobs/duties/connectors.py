@@ -12,13 +12,19 @@ from jobs.duties.context import Pass
 from jobs.duties.moves import move, say_why
 from jobs.queue.rows import named_rows
 
-JOBS_WITH_CONNECTORS: Final[LiteralString] = """
+# Jobs that run, and those that lacked a connector when they were looked at last: each by an index of its own.
+WATCHED_JOBS: Final[LiteralString] = """
+SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
+ UNION ALL
+SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'inactive' AND NOT connectors_ready
+"""
+_THEIR_CONNECTORS: Final[LiteralString] = f"""
 SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs
   FROM jobs_job AS job
   JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
   JOIN jobs_job_outputs AS link ON link.job_id = job.id
   JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
- WHERE job.node_scope = %(scope)s AND (job.phase <> 'inactive' OR NOT job.connectors_ready)
+ WHERE job.id IN ({WATCHED_JOBS})
  GROUP BY job.id, repository.connector
 """
 
@@ -26,7 +32,7 @@ SELECT job.id, job.connectors_ready, repository.connector AS repository, array_a
 def watch_connectors(at: Pass) -> int:
     """Note which jobs miss a connector, and which have theirs again; returns how many changed."""
     with named_rows(at.connection) as cursor:
-        jobs = cursor.execute(JOBS_WITH_CONNECTORS, {"scope": at.scope}).fetchall()
+        jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0
     for job in jobs:
         missing = missing_connectors(job.repository, job.outputs)

@@ -14,13 +14,28 @@ from jobs.queue.rows import named_rows
 from jobs.runs import InvalidJob
 
 logger = logging.getLogger(__name__)
-# Those that may start, those whose window is over, and those that wait for the next.
-SCHEDULED_JOBS: Final[LiteralString] = """
-SELECT job.id FROM jobs_job AS job
- WHERE job.node_scope = %(scope)s AND job.stop_request = 'none'
-   AND (job.phase = 'inactive' AND job.start_method <> 'manual'
-        OR job.phase = 'active' AND (job."window" <> 'inside' OR job.window_ends_at <= %(now)s))
+# Whoever waits for a window: to start, or to go on.
+_WAITS: Final[LiteralString] = """
+node_scope = %(scope)s AND stop_request = 'none'
+AND (phase = 'inactive' AND start_method <> 'manual' OR phase = 'active' AND "window" <> 'inside')
 """
+# Of those that wait whose schedule is due to be looked at; and those whose window is over.
+SCHEDULED_JOBS: Final[LiteralString] = f"""
+SELECT id FROM jobs_job WHERE {_WAITS} AND schedule_due_at IS NULL
+ UNION ALL
+SELECT id FROM jobs_job WHERE {_WAITS} AND schedule_due_at <= %(now)s
+ UNION ALL
+SELECT id FROM jobs_job
+ WHERE node_scope = %(scope)s AND stop_request = 'none' AND phase = 'active' AND "window" = 'inside' AND window_ends_at <= %(now)s
+"""
+# Whoever changes the schedule, or where the job stands, has it looked at again at once.
+_LOOK_AGAIN: Final[LiteralString] = """
+UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
+  FROM unnest(%(jobs)s::bigint[], %(checked)s::timestamptz[], %(due)s::timestamptz[]) AS seen(id, checked_at, due_at)
+ WHERE job.id = seen.id AND job.schedule_checked_at = seen.checked_at
+"""
+# Rules of time zones change, and clocks are set.
+_AT_MOST: Final = dt.timedelta(hours=1)
 
 
 def mind_windows(at: Pass) -> int:
@@ -28,27 +43,36 @@ def mind_windows(at: Pass) -> int:
     with named_rows(at.connection) as cursor:
         scheduled = [row.id for row in cursor.execute(SCHEDULED_JOBS, {"scope": at.scope, "now": at.now})]
     moved = 0
+    waiting: list[tuple[int, dt.datetime, dt.datetime]] = []
     for job in Job.objects.filter(pk__in=scheduled).order_by("pk").prefetch_related("windows"):
         windows = [window.times for window in job.windows.all()]
-        if job.phase == Phase.INACTIVE:
-            moved += _start(at, job, windows)
-        elif job.window == Place.INSIDE:
+        if job.phase == Phase.ACTIVE and job.window == Place.INSIDE:
             moved += _wait(at, job, windows)
+            continue
+        opening = schedule.opening_at(
+            windows, method=StartMethod(job.start_method), checked_at=job.schedule_checked_at, now=at.now
+        )
+        if opening is None:
+            waiting.append((job.pk, job.schedule_checked_at, _due_again(windows, at)))
+            if job.phase == Phase.ACTIVE:
+                say_why(job.pk, _why_it_waits(windows, at))
+        elif job.phase == Phase.ACTIVE:
+            moved += move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at})
         else:
-            moved += _go_on(at, job, windows)
+            moved += _start(at, job, opening)
+    if waiting:
+        jobs, checked, due = map(list, zip(*waiting, strict=True))
+        at.connection.execute(_LOOK_AGAIN, {"jobs": jobs, "checked": checked, "due": due})
     return moved
 
 
-def _opening(at: Pass, job: Job, windows: list[schedule.Window]) -> schedule.Opening | None:
-    return schedule.opening_at(
-        windows, method=StartMethod(job.start_method), checked_at=job.schedule_checked_at, now=at.now
-    )
+def _due_again(windows: list[schedule.Window], at: Pass) -> dt.datetime:
+    """When a schedule that lets its job wait is to be looked at next."""
+    coming = schedule.next_opening_of(windows, after=at.now)
+    return min(at.now + _AT_MOST, coming[0]) if coming else at.now + _AT_MOST
 
 
-def _start(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
-    opening = _opening(at, job, windows)
-    if opening is None:
-        return False
+def _start(at: Pass, job: Job, opening: schedule.Opening) -> bool:
     facts = {"minimal": opening.minimal, "window_ends_at": opening.ends_at, "schedule_checked_at": at.now}
     try:
         return begin_run(at, job.pk, "begin window", facts=facts)
@@ -67,14 +91,6 @@ def _wait(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
         return True
     facts = {"window_ends_at": None, "schedule_checked_at": at.now}
     return move(at, job.pk, "wait", facts=facts, reason=_why_it_waits(windows, at))
-
-
-def _go_on(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
-    opening = _opening(at, job, windows)
-    if opening is not None:
-        return move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at})
-    say_why(job.pk, _why_it_waits(windows, at))
-    return False
 
 
 def _why_it_waits(windows: list[schedule.Window], at: Pass) -> str:

@@ -19,7 +19,7 @@ from django.db import connection as django_connection
 from jobs import channels
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.check import check_invariants
-from jobs.duties.connectors import JOBS_WITH_CONNECTORS, watch_connectors
+from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.context import Pass
 from jobs.duties.failover import (
     interrupt_dead_one_shots,
@@ -96,7 +96,7 @@ _LONG_BREATH: Final = 0.2
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
 MAIN_DUTIES: Final = duties(
-    (watch_connectors, 5.0, f"EXISTS ({JOBS_WITH_CONNECTORS})"),
+    (watch_connectors, 5.0, f"EXISTS ({WATCHED_JOBS})"),
     (mind_windows, 2.0, f"EXISTS ({SCHEDULED_JOBS})"),
     (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),

@@ -17,6 +17,9 @@ class RepositoryConnection(models.Model):
 
     class Meta:
         ordering = ("name",)
+        indexes = (
+            models.Index(fields=["id"], name="source_forgets", condition=models.Q(clear_history_before__isnull=False)),
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -42,6 +45,10 @@ class OutputConnection(models.Model):
 
     class Meta:
         ordering = ("name",)
+        indexes = (
+            models.Index(fields=["id"], name="output_is_cleared", condition=models.Q(clear_before__isnull=False)),
+            models.Index(fields=["id"], name="output_is_searched", condition=models.Q(orphans_after__isnull=False)),
+        )
 
     def __str__(self) -> str:
         return self.name

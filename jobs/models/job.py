@@ -86,6 +86,8 @@ class Job(models.Model):
     window_ends_at = models.DateTimeField(null=True, blank=True)
     # Windows that began before this are over and done with.
     schedule_checked_at = models.DateTimeField(default=timezone.now)
+    # When its schedule is looked at next, while it waits for a window; null: at once, since something has changed.
+    schedule_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Attempts in a row to start, or to tell an output of the end, that came to nothing; the next one.
     failures = models.PositiveSmallIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)
@@ -109,6 +111,19 @@ class Job(models.Model):
                 name="job_latest",
                 condition=models.Q(phase=Phase.INACTIVE),
             ),
+            # What duties look for in each of their turns.
+            models.Index(
+                fields=["schedule_due_at"],
+                name="job_schedule_due",
+                condition=models.Q(phase=Phase.INACTIVE) & ~models.Q(start_method=StartMethod.MANUAL)
+                | models.Q(phase=Phase.ACTIVE) & ~models.Q(window=Window.INSIDE),
+            ),
+            models.Index(
+                fields=["window_ends_at"],
+                name="job_window_ends",
+                condition=models.Q(phase=Phase.ACTIVE, window_ends_at__isnull=False),
+            ),
+            models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
         )
         constraints = (
             models.CheckConstraint(

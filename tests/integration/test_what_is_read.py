@@ -13,10 +13,14 @@ from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.duties.check import ASTRAY
+from jobs.duties.connectors import WATCHED_JOBS
 from jobs.duties.finish import JOBS_AT_REST
+from jobs.duties.history import HISTORIES_TO_CLEAR
 from jobs.duties.pass_on import PASSING_JOBS
+from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
+from jobs.models import Job
 from jobs.queries import documents
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.addresses import addresses
@@ -182,6 +186,18 @@ def test_what_is_asked_again_and_again_of_jobs_that_run_reads_no_others(queue):
         plan = explain_on(queue.connection, question, facts)
 
         assert rows_read(plan, {"jobs_job"}) == {"jobs_job": pytest.approx(0, abs=len(queue.facts))}
+
+
+def test_duties_find_what_they_do_among_very_many_jobs_and_connections_that_they_leave_alone(queue):
+    Job.objects.filter(phase="inactive").update(start_method="window_begin", schedule_due_at="2100-01-01T00:00Z")
+    queue.connection.execute("ANALYZE jobs_job, jobs_repositoryconnection, jobs_outputconnection")
+    facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
+    of = {"jobs_job", "jobs_repositoryconnection", "jobs_outputconnection"}
+
+    for question in (SCHEDULED_JOBS, HISTORIES_TO_CLEAR, WATCHED_JOBS):
+        plan = explain_on(queue.connection, question, facts)
+
+        assert {table: rows for table, rows in rows_read(plan, of).items() if rows > len(queue.facts)} == {}, question
 
 
 def explain_on(connection, text, params):

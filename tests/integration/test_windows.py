@@ -7,10 +7,11 @@ import pytest
 from jobs import control
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
-from jobs.duties.windows import mind_windows
+from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
+from nodes.lifecycle import CLUSTER_SCOPE
 from tests.cluster import NOON
 from tests.factories import make_job
 from tests.stepping import Main
@@ -119,6 +120,41 @@ def test_a_window_that_follows_at_once_lets_the_job_go_on_without_a_rest(day):
 
     assert (status(job), job.window_ends_at, job.minimal) == ("ACTIVE", NOON.replace(hour=22), False)
     assert not JobEvent.objects.filter(job=job, kind="wait").exists()
+
+
+def test_a_schedule_is_looked_at_again_when_it_opens_next_and_once_an_hour(day):
+    scheduled = day(EVENING)
+
+    assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
+    assert not is_looked_at(scheduled.main, NOON.replace(hour=12, minute=59))
+    assert is_looked_at(scheduled.main, NOON.replace(hour=13))
+    assert scheduled.at(17, 30).schedule_due_at == NOON.replace(hour=18)
+
+
+def test_a_schedule_is_looked_at_at_once_when_it_is_changed_or_its_job_has_moved(day):
+    scheduled = day(EVENING, start_method="window_inside")
+    scheduled.at(12)
+
+    control.change_job(scheduled.job.pk, windows=[Window(hours=(11,), duration=2 * HOUR)], made_by="a test", now=NOON)
+    assert status(scheduled.at(12)) == "READYFORSTARTUP"
+    scheduled.runs()
+    scheduled.ends()
+    assert status(scheduled.at(12, 1)) == "READYFORSTARTUP"
+
+
+def test_a_job_outside_its_window_is_looked_at_when_the_next_one_opens(day):
+    scheduled = day(EVENING, Window(hours=(22,), minutes=(30,), duration=HOUR))
+    scheduled.at(18)
+    scheduled.runs()
+    scheduled.at(20)
+    scheduled.main.step(end_runs)
+
+    assert scheduled.at(21, 45).schedule_due_at == NOON.replace(hour=22, minute=30)
+    assert status(scheduled.at(22, 30)) == "RESUMING"
+
+
+def is_looked_at(main, now):
+    return bool(main.connection.execute(SCHEDULED_JOBS, {"scope": CLUSTER_SCOPE, "now": now}).fetchall())
 
 
 def test_a_window_says_that_its_runs_are_minimal(day):
