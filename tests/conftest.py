@@ -104,6 +104,12 @@ def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.settings.running._process.taken_up", None)
 
 
+@pytest.fixture(autouse=True)
+def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process knows policies by number and version, which another test's database has too, for others."""
+    monkeypatch.setattr("jobs.queue.limits.Terms._known", {})
+
+
 @pytest.fixture(scope="session", autouse=True)
 def emptying() -> Iterator[None]:
     """What Django does after a test that commits, in another way: see there."""
