@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from jobs.api.errors import sentence
 from jobs.loops.database import database_dsn
 from jobs.queries.coordination_page import read_coordination
 from nodes.api.strict import StrictSerializer
@@ -84,5 +85,5 @@ class CoordinationView(APIView):
         asked.is_valid(raise_exception=True)
         seen = read_coordination(asked.validated_data["cluster"], dsn=database_dsn())
         if seen.sight is None:
-            raise NotFound(seen.problem or "There is no cluster yet.")
+            raise NotFound(sentence(seen.problem or "There is no cluster yet."))
         return Response(CoordinationSerializer(seen).data)

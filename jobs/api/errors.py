@@ -78,6 +78,12 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
     return problem.as_response()
 
 
+def sentence(error: Exception | str) -> str:
+    """What an error says, which begins like one of Python's, as a sentence for people."""
+    said = str(error)
+    return said[:1].upper() + said[1:].removesuffix(".") + "."
+
+
 class NothingHere(APIView):
     """Every address below the API's root that is none: 404 in the shape of all errors."""
 
@@ -110,7 +116,7 @@ def _problem_of(error: Exception) -> Problem | None:
         case RequestRefused() | BinRefused() | StrategyRefused():
             return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
         case CoordinationError():
-            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "coordination_unavailable", str(error))
+            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "coordination_unavailable", sentence(error))
         case NoMain():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "no_main", str(error))
         case ConnectionInUse() | PolicyInUse():

@@ -125,6 +125,10 @@ class JobSerializer(TermsFields, StrictModelSerializer):
             for number, seed in enumerate(seeds)
             if seed.get("policy_id") is not None and seed["policy_id"] not in usable
         }
+        # Where a part of the job is changed, seeds are still given whole: nothing else asks for their addresses then.
+        for number, seed in enumerate(seeds):
+            if "urls" not in seed:
+                problems.setdefault(str(number), {})["urls"] = ["A seed needs an address to start from."]
         if problems:
             raise serializers.ValidationError(problems)
         return [

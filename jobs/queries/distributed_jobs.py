@@ -16,6 +16,7 @@ from typing import Final
 from jobs.queries.coordination_looks import Look, look_at, shared_look_at
 from nodes.assignment.names import strategy_named
 from nodes.assignment.pools import StrategyRefused, WorkItem, share_out
+from nodes.coordination.names import checked
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen, NoCluster
 from nodes.job_book import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.models import CoordinationCluster, DistributedJobOnNode, DistributedJobSwitch
@@ -223,8 +224,9 @@ def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
     Look at one job; None where nothing knows of it.
 
     Raises:
-        BadName: no cluster can be called so.
+        BadName: no cluster, or no job, can be called so.
     """
+    checked("job", job)
     sight, book = _look(cluster, dsn=dsn), _read_book(cluster, job=job)
     if job not in _names(sight, book):
         return None

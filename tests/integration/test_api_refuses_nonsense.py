@@ -1,0 +1,173 @@
+"""
+Nothing that anybody can write into a request is a defect: each address of the API, with bodies, fields, questions and ids that make no
+sense, answers in the one shape of refusals, or does what was asked where that makes sense after all.
+
+What there is to be asked is read from the API's own description.
+"""
+
+import json
+import re
+from collections import Counter
+from urllib.parse import urlencode
+
+import pytest
+from django.db import transaction
+from drf_spectacular.generators import SchemaGenerator
+
+from crawlctl.roles import ADMINISTRATOR
+from tests.api import client_of, document_id, make_world
+
+pytestmark = pytest.mark.django_db
+
+BODIES = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'"text"',
+    b"[[7]]",
+    b'{"there is no such field": 1}',
+    b'{"id": 1, "": {}}',
+    b'{"request": []}',
+]
+VALUES = [None, -1, 2**80, "", "x" * 20_000, "\u202e\n", [None], [[{}]], {"a": {"b": []}}]
+QUESTIONS = ["", "-1", "9" * 40, "x" * 2_000, "a\x00b", "\u202e", "2026-13-40"]
+IDS = [
+    "0",
+    "9223372036854775807",
+    "9" * 19,
+    "9" * 40,
+    "-1",
+    "x",
+    "%00",
+    "..%2f",
+    "00000000-0000-0000-0000-000000000000",
+    f"1-{'0' * 32}",
+]
+# What a request that makes no sense may be told: it is wrong; nothing is there; nobody asks so; it cannot be now, or not without a main
+# or a cluster of jobs, which are not here.
+REFUSALS = {400, 404, 405, 409, 503}
+NOT_HERE = {"no_main", "coordination_unavailable"}
+# Passwords are asked for there.
+BUT = ("/api/v1/token/",)
+
+
+class Asking:
+    """Asks one thing after the other, each of the same world, and notes what was not answered as it should be."""
+
+    def __init__(self):
+        self.client, self.world = client_of(ADMINISTRATOR), make_world()
+        self.client.raise_request_exception = False
+        self.seen, self.wrong = Counter(), []
+
+    def ask(self, method, address, body=b"", query=None):
+        with transaction.atomic():
+            response = self.client.generic(
+                method, address, body, content_type="application/json", QUERY_STRING=query or ""
+            )
+            transaction.set_rollback(True)
+        self.seen[response.status_code] += 1
+        if not (response.status_code < 300 or self._is_refusal(response)):
+            said = b"".join(response) if response.streaming else response.content
+            self.wrong.append((method, address, query, body[:100], response.status_code, said[:200]))
+
+    def _is_refusal(self, response):
+        if response.status_code not in REFUSALS or not response["Content-Type"].startswith("application/json"):
+            return False
+        problem = response.json()
+        if response.status_code == 503 and problem["code"] not in NOT_HERE:
+            return False
+        return set(problem) <= {"code", "detail", "fields", "allowed"} and problem["detail"].endswith((".", ")"))
+
+
+@pytest.fixture
+def asking():
+    return Asking()
+
+
+def description():
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
+def operations():
+    """All that the API does: its address, its method, its description."""
+    for address, operations in description()["paths"].items():
+        if not address.startswith(BUT):
+            for method, operation in operations.items():
+                yield address, method.upper(), operation
+
+
+def bodies_of(operation, schemas, value):
+    """A body for each field of what may be sent, and for each field of the objects in it, that has just this value there."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    for name, field in properties(content.get("schema", {}), schemas).items():
+        yield {name: value}
+        for inner in properties(field.get("items", {}), schemas):
+            yield {name: [{inner: value}]}
+
+
+def properties(schema, schemas):
+    return schemas.get(schema.get("$ref", "").rpartition("/")[2], {}).get("properties", {})
+
+
+def filled(address, world, *, value=None):
+    """The address of something of the world, or with a value in the place of each variable."""
+    here = {
+        "bins": world.document.lane.bin_id,
+        "documents": document_id(world.document),
+        "jobs": world.job.pk,
+        "policies": world.policy.pk,
+        "repositories": world.repository.pk,
+        "outputs": world.output.pk,
+        "nodes": world.node.pk,
+        "groups": world.group.pk,
+        "requests": world.request.pk,
+        "queue": "csv",
+        "versions": 1,
+    }
+    return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{here[one[1]] if value is None else value}", address)
+
+
+def test_bodies_that_make_no_sense(asking):
+    for address, method, _operation in operations():
+        if method != "GET":
+            for body in BODIES:
+                asking.ask(method, filled(address, asking.world), body)
+
+    assert asking.wrong == []
+    assert asking.seen[400] > 100
+
+
+def test_fields_with_values_that_make_no_sense(asking):
+    schemas = description()["components"]["schemas"]
+    for address, method, operation in operations():
+        # What is put is read as what is posted is.
+        for value in VALUES if method != "PUT" else ():
+            for body in bodies_of(operation, schemas, value):
+                asking.ask(method, filled(address, asking.world), json.dumps(body).encode())
+
+    assert asking.wrong == []
+    assert asking.seen[400] > 100
+
+
+def test_questions_that_make_no_sense(asking):
+    for address, method, operation in operations():
+        asked = (
+            [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"] if method == "GET" else []
+        )
+        for name in [*asked, "there is no such question"]:
+            for value in QUESTIONS:
+                asking.ask(method, filled(address, asking.world), query=urlencode({name: value}))
+
+    assert asking.wrong == []
+    assert asking.seen[400] > 100
+
+
+def test_ids_of_nothing(asking):
+    for address, method, _operation in operations():
+        if "{" in address:
+            for value in IDS:
+                asking.ask(method, filled(address, asking.world, value=value), b"{}")
+
+    assert asking.wrong == []
+    assert asking.seen[404] > 100
