@@ -52,5 +52,7 @@ def _schedule(job_id, zone):
             ScheduleWindow.objects.update_or_create(
                 job_id=job_id, position=position, defaults={"hours": [hour], "minutes": [minute], "time_zone": zone}
             )
-        Job.objects.filter(pk=job_id).update(start_method=StartMethod.WINDOW_BEGIN, schedule_checked_at=now)
+        Job.objects.filter(pk=job_id).update(
+            start_method=StartMethod.WINDOW_BEGIN, schedule_checked_at=now, schedule_due_at=None
+        )
     return now.timestamp()
