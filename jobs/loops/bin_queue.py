@@ -33,6 +33,9 @@ class PacedBin:
     # When the last request was let go or left, and how many have been let go that have not left.
     asked_at: float = float("-inf")
     leaving: int = 0
+    # Documents that are begun and have not ended, over all bins and turns here, and how many may be.
+    open: int = 0
+    most_open: float = math.inf
     # What the source asked for since the last turn came.
     asked_gap: float = 0.0
     # Requests and bytes that no closed turn has told of.
@@ -42,12 +45,14 @@ class PacedBin:
     def take_up(self, pace: PaceTaken, *, now: float) -> None:
         """Go on with the pace that a turn came with."""
         self.asked_gap = 0.0
+        self.most_open = pace.requests or math.inf
         self.cadence.change(gap=pace.gap, bytes_per_second=pace.bytes_per_second)
         self.cadence.hold_until(now + pace.wait)
 
     def heed(self, limits: Limits) -> bool:
         """Go on under these limits, and what the source asked for; returns whether they are stricter than before."""
         gap, rate = self.cadence.gap, self.cadence.bytes_per_second
+        self.most_open = limits.requests
         self.cadence.change(gap=max(limits.gap, self.asked_gap), bytes_per_second=limits.bytes_per_second)
         return self.cadence.gap > gap or (limits.bytes_per_second or math.inf) < (rate or math.inf)
 
@@ -55,6 +60,11 @@ class PacedBin:
         """Its source asks for this gap, which may not be among the limits of the turn yet."""
         self.asked_gap = gap
         self.cadence.tighten(gap=gap)
+
+    @property
+    def has_pace(self) -> bool:
+        """Whether others may have to wait for what is asked of it here."""
+        return self.cadence.gap > 0 or self.cadence.bytes_per_second is not None
 
     @property
     def is_held(self) -> bool:
@@ -175,7 +185,7 @@ class BinQueue:
         """Whether a document waits and one more request may be open; behind one that is leaving its gap has not begun."""
         return (
             bool(self.waiting)
-            and not any(paced.is_held for paced in self._next_paces)
+            and not any(paced.is_held or paced.open >= paced.most_open for paced in self._next_paces)
             and self.in_flight < sum(turn.requests for turn in self.turns)
         )
 
@@ -216,6 +226,7 @@ class BinQueue:
         turn, claimed = self.waiting.popleft()
         for paced in self.paces_of(turn):
             paced.cadence.start(now=now)
+            paced.open += 1
         turn.left -= 1
         turn.open += 1
         self.in_flight += 1
@@ -224,6 +235,8 @@ class BinQueue:
     def end(self, turn: OpenTurn) -> None:
         """A document that was begun in this turn has ended."""
         self.in_flight -= 1
+        for paced in self.paces_of(turn):
+            paced.open -= 1
         while turn.heir is not None:
             turn = turn.heir
         turn.open -= 1

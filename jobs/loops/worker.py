@@ -591,17 +591,18 @@ class Worker:
         )
 
     def _pace_of(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork) -> _Pace:
-        left = partial(self._on_left, queue, turn.parents) if turn.parents else partial(self._dispatch, queue)
         return _Pace(
             queue.paces_of(turn),
             delay=partial(_delay, claimed, job),
-            left=left,
+            left=partial(self._let_others, queue, turn.parents),
             may_begin=lambda: self._heart.trust.may_begin,
         )
 
-    def _on_left(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
-        """A request has left: others of the bin, and of its parents, were held back by it."""
+    def _let_others(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
+        """A request has left, or is over: others of the bin, and of its parents, may have been held back by it."""
         self._dispatch(queue)
+        if not any(paced.has_pace for paced in parents):
+            return
         for other in self._bins.at_work:
             if other is not queue and other.waiting and any(paced in parents for paced in other.waiting[0][0].parents):
                 self._dispatch(other)
@@ -635,11 +636,13 @@ class Worker:
             self._flush_due.now()
         else:
             self._flush_due.within(self._settings.flush_after.total_seconds())
-        self._dispatch(queue)
+        self._let_others(queue, turn.parents)
 
     def _give_back_begun(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed) -> None:
         queue.end(turn)
         self._close_turns(queue)
+        if turn.parents:
+            self._let_others(queue, turn.parents)
         self._given_back.append(claimed)
         self._flush_due.now()
 

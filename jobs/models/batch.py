@@ -61,7 +61,7 @@ class Turn(models.Model):
 
     `requests` of the bin's open requests are this turn's. A turn that follows another has none until
     that one closes and leaves it its own. `gap` is seconds between two starts. `parents` are the bins above
-    that it takes its requests of, too: by id, each with its gap and its bytes a second. A `denied` turn's documents
+    that it takes its requests of, too: by id, each with its gap, its bytes a second and the requests that may be open. A `denied` turn's documents
     are asked for nothing. A `trial` is the turn of a bin that was asked too much of: a good answer brings it back.
     """
 

@@ -24,6 +24,7 @@ from jobs.queue.newest import newest
 from jobs.queue.opening import OPENING, opens_at
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
+from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import Limits
 from jobs.throttling.sources import Source, decisive
 from jobs.throttling.verdict import Above, Cause, Known, Verdict, judge
@@ -266,7 +267,8 @@ def _parent_line(row: Any, terms: Terms, policies: _Policies) -> ParentLine:
         name=known[0] if known else row.name,
         limits=limits,
         said_by=policies.lines(terms.sources_of(row)),
-        open_requests=row.open_requests,
+        # Of a limited one each turn may have them: its worker counts.
+        open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
         is_everywhere=bool(known and known[2]),
         starts_per_second=STARTS.rate(row.id),

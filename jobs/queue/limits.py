@@ -206,5 +206,8 @@ def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now
     for row in rows:
         limits = terms.of_bin(row)
         fits = row.open_requests <= limits.requests and (row.workers <= 1 or not is_limited(limits))
+        if row.namespace in {Bin.ADDRESS, Bin.POLICY} and is_limited(limits):
+            # Its one worker counts what is open.
+            fits = row.workers <= 1
         found[row.id] = InForce(limits, is_kept=fits)
     return found

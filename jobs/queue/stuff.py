@@ -524,10 +524,15 @@ def _opened(plans: list[TurnPlan]) -> dict[int, tuple[int, int]]:
 
 
 def _paces_above(plan: TurnPlan) -> str | None:
-    """A turn's parents as they are stored: by id, the gap and the bytes a second."""
+    """A turn's parents as they are stored: by id, the gap, the bytes a second, and the requests that may be open."""
     if not plan.parents:
         return None
-    return json.dumps({parent.id: [parent.limits.gap, parent.limits.bytes_per_second] for parent in plan.parents})
+    return json.dumps(
+        {
+            parent.id: [parent.limits.gap, parent.limits.bytes_per_second, parent.limits.requests]
+            for parent in plan.parents
+        }
+    )
 
 
 def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:

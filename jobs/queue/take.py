@@ -128,7 +128,7 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                    'parents', (SELECT json_agg(json_build_array(
                                       above.id, pace -> 0, pace -> 1,
                                       extract(epoch FROM greatest({opening(gap="(pace ->> 0)::float", rate="(pace ->> 1)::float")},
-                                                                  above.back_off_until) - clock_timestamp())::float))
+                                                                  above.back_off_until) - clock_timestamp())::float, pace -> 2))
                                  FROM jsonb_each(turn.parents) AS given(id, pace)
                                  JOIN jobs_bin AS above ON above.id = given.id::bigint
                                 CROSS JOIN LATERAL {newest(OPENING, of="bin", number="above.id")} AS state)
@@ -161,13 +161,15 @@ class Claimed:
 class PaceTaken:
     """
     The pace of a bin: `wait` is seconds until the first request may start, `gap` those between two starts, and
-    so many bytes may be read a second (None: as many as come).
+    so many bytes may be read a second (None: as many as come). Of a parent also how many `requests` may be open,
+    over all its turns.
     """
 
     bin_id: int
     gap: float
     bytes_per_second: float | None
     wait: float
+    requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +286,10 @@ def take(
     return taken
 
 
-def _pace(bin_id: int, gap: float, bytes_per_second: float | None, wait: float | None) -> PaceTaken:
-    return PaceTaken(bin_id, gap, bytes_per_second, max(0.0, wait or 0.0))
+def _pace(
+    bin_id: int, gap: float, bytes_per_second: float | None, wait: float | None, requests: int | None = None
+) -> PaceTaken:
+    return PaceTaken(bin_id, gap, bytes_per_second, max(0.0, wait or 0.0), requests)
 
 
 def _claimed(row: Any) -> Claimed:

@@ -8,8 +8,8 @@ no requests until the turn that it follows closes and leaves it its own.
 
 A bin may have *parents*, whose limits hold too: the address of its host, all bins of a policy together, all
 bins of the cluster. What a turn takes of its own bin it takes of each parent. Turns of a limited parent are
-all at one worker, who keeps its pace. They have no successors: when a turn ends, its place goes to whoever
-waits longest under the parent.
+all at one worker, who keeps its pace and counts its open requests over all of them. They have no successors: when a
+turn ends, its place goes to whoever waits longest under the parent.
 """
 
 import datetime as dt
@@ -159,7 +159,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Room:
-    """What a parent still has to give in this pass."""
+    """What a parent still has to give in this pass: requests to each turn if it is limited, and else to all together."""
 
     seen: ParentSeen
     requests: int
@@ -177,6 +177,7 @@ class _Room:
     def of(cls, seen: ParentSeen) -> "_Room":
         room = cls(seen, seen.limits.requests - seen.open_requests, DOCUMENTS_A_TURN * seen.limits.requests)
         if is_limited(seen.limits):
+            room.requests = seen.limits.requests
             room.documents = 2 * _documents_a_turn(seen.limits) - seen.open_documents
             room.holder = next(iter(seen.workers), None)
             room.is_taken = None in seen.workers or len(seen.workers) > 1
@@ -326,7 +327,8 @@ def _plan_under_parents(
         )
         given.add(lane.id)
         for room in above:
-            room.requests -= requests
+            if not is_limited(room.seen.limits):
+                room.requests -= requests
             room.documents -= documents
             room.tag = lane.tag if room.holder is None else None
     left = [lane for lane in queue if lane.id not in given]

@@ -83,8 +83,8 @@ def test_no_ten_seconds_hold_more_bytes_than_all_hosts_are_to_send_together(mach
 
 def test_hosts_at_one_address_are_asked_as_one_from_their_first_request_on(machine, serve_logged):
     everywhere(open_requests=1, min_gap=0.1, per_address=True)
-    # One address, and a port for each.
-    sites = [serve_logged(name, pages=12, latency_ms=10) for name in ("one", "other", "third")]
+    # One address, and a port for each; a page takes longer than the gap, so that the worker has to count.
+    sites = [serve_logged(name, pages=12, latency_ms=150) for name in ("one", "other", "third")]
 
     crawl = machine.crawl(*(site.url for site in sites), "--delay", 0, "--workers", 2)
 

@@ -4,35 +4,45 @@ How much of the rate that a policy allows is used: `python -m tests.benchmarks.p
 Two managers and four workers crawl hosts of different paces, each host for itself; of each pace there is one host with
 one job, and one that two jobs of two policies share. What is told is, for each pace, the share of the starts that its gap
 allows in a minute while documents wait, by the site's log, and how often the least gap was not kept.
+
+With `--address GAP` it is told of hosts at one address instead, of which a policy allows one request at a time and a
+start each so many seconds, all together; with `--total GAP` of many hosts of one page, of all of which a policy allows that.
 """
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import django
 
-from tests.benchmarks import databases
+from tests.benchmarks import databases, many_hosts
 from tests.benchmarks.daemons import running_daemons
 from tests.benchmarks.databases import ROOT
 from tests.chaos.checkers import Fetch, fetches
-from tests.pace.rules import LeastGap, broken, share_of_rate
+from tests.pace.rules import LeastGap, MostOpen, broken, share_of_rate
 from tests.waiting import wait_until
 
 _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 # Seconds until a new crawl goes evenly, and more than the longest round lasts.
 _WARM_UP = 15.0
 _ENOUGH = 1.3
+_HOSTS_AT_ONE = 8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="pace", description="Measure how much of an allowed rate is used.")
     parser.add_argument("--seconds", type=int, default=60, help="how long it is measured (%(default)s)")
+    parser.add_argument("--address", type=float, metavar="GAP", help="measure hosts at one address with this gap")
+    parser.add_argument("--total", type=float, metavar="GAP", help="measure many hosts of one page with this gap")
     options = parser.parse_args(arguments)
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
@@ -40,7 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.update(database.environment)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
-        _measure(Path(name), environment=database.environment, seconds=options.seconds)
+        facts = {"environment": database.environment, "seconds": options.seconds}
+        if options.address:
+            _measure_an_address(Path(name), gap=options.address, **facts)
+        elif options.total:
+            _measure_a_total(Path(name), gap=options.total, **facts)
+        else:
+            _measure(Path(name), **facts)
     return 0
 
 
@@ -81,6 +97,90 @@ def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -
                 sys.stdout.write(f"{alone[1]:5.2f} s: {', '.join(told)}\n")
         finally:
             connection.close()
+
+
+def _measure_an_address(directory: Path, *, gap: float, environment: Mapping[str, str], seconds: int) -> None:
+    from django.db import connection
+    from django.utils import timezone
+
+    from crawlctl.demo.log import read_log
+    from jobs import control
+    from jobs.models import Job
+    from tests.factories import make_job, make_policy
+    from tests.processes import serve_site
+
+    logs = [(directory / f"{number}.log", directory / f"{number}.ends") for number in range(_HOSTS_AT_ONE)]
+    pages = int((seconds + _WARM_UP) * _ENOUGH / gap)
+    with ExitStack() as opened:
+        # One address, and a port for each.
+        sites = [
+            opened.enter_context(serve_site(starts, pages=pages, traps=0, latency_ms=20, ends=ends))
+            for starts, ends in logs
+        ]
+        opened.enter_context(running_daemons(environment, "runmanager", "runmanager", *4 * ["runworker"]))
+        opened.callback(connection.close)
+        policy = make_policy("of an address", open_requests=1, min_gap=gap, per_address=True)
+        urls = [site.plan.url(page) for page in range(pages) for site in sites]
+        job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
+        control.start(job.pk, made_by="a benchmark", now=timezone.now())
+        wait_until(lambda: not Job.objects.exclude(phase="active").exists())
+        time.sleep(_WARM_UP)
+        since = time.monotonic()
+        until = since + seconds
+        time.sleep(seconds + 1.5 * gap)
+        made: list[Fetch] = []
+        for site, (starts, ends) in zip(sites, logs, strict=True):
+            _ = site.lines
+            made += fetches(read_log(starts), read_log(ends))
+        hosts = frozenset(fetch.host for fetch in made)
+        rules = [LeastGap(seconds=gap, hosts=hosts), MostOpen(most=1, hosts=hosts)]
+        share = share_of_rate(made, gap=gap, since=since, until=until)
+        sys.stdout.write(
+            f"{_HOSTS_AT_ONE} hosts at one address, {gap:g} s: {100 * share:.1f} % of the allowed rate"
+            f" ({len(broken(made, rules))} gaps or open requests that were not kept)\n"
+        )
+
+
+def _measure_a_total(directory: Path, *, gap: float, environment: Mapping[str, str], seconds: int) -> None:
+    from django.db import connection
+    from django.utils import timezone
+
+    from crawlctl.demo.log import read_log
+    from jobs import control
+    from jobs.models import Job
+    from tests.factories import make_job, make_policy
+
+    log = directory / "site.log"
+    hosts = int((seconds + _WARM_UP) * _ENOUGH / gap)
+    command = [sys.executable, "-m", "tests.benchmarks.many_hosts", str(log)]
+    with (
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as site,
+        running_daemons(environment, "runmanager", "runmanager", *4 * ["runworker"]),
+    ):
+        try:
+            assert site.stdout is not None
+            port = int(site.stdout.readline())
+            facts: dict[str, Any] = {"total_starts": round(60 / gap), "total_period": "minute"}
+            policy = make_policy("of all", open_requests=1, min_gap=0.0, total_open_requests=1, **facts)
+            urls = [f"http://{many_hosts.host(number)}:{port}/" for number in range(hosts)]
+            job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
+            control.start(job.pk, made_by="a benchmark", now=timezone.now())
+            wait_until(lambda: not Job.objects.exclude(phase="active").exists())
+            time.sleep(_WARM_UP)
+            since = time.monotonic()
+            time.sleep(seconds)
+            until = time.monotonic()
+            time.sleep(1)
+            starts = sorted(line.time / 1e9 for line in read_log(log))
+            share = sum(since < start <= until for start in starts) * gap / (until - since)
+            closest = min(later - earlier for earlier, later in pairwise(starts))
+            sys.stdout.write(
+                f"{hosts} hosts of one page, one open request and one start every {gap:g} s of all:"
+                f" {100 * share:.1f} % of the allowed rate, the closest starts {closest:.3f} s apart\n"
+            )
+        finally:
+            connection.close()
+            site.terminate()
 
 
 def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> None:

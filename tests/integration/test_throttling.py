@@ -230,7 +230,10 @@ def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manag
     stuff_all(connection, running, workers=1)
     turns = take_turns(connection, worker)
     total = Bin.objects.get(namespace=Bin.POLICY)
-    assert state_of(total).open_requests == 2
+    # Each of the two: their worker counts.
+    assert [pace.requests for turn in turns for pace in turn.parents] == [2, 2]
+    assert state_of(total).open_requests == 4
+    assert read_limits(connection, bins=[total.pk], now=NOON)[total.pk].is_kept
 
     asked = Pace(time.monotonic() - 5)
     closed = [ClosedTurn(turn.id, None, parents={turn.parents[0].bin_id: asked}) for turn in turns]

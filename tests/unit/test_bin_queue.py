@@ -198,6 +198,33 @@ def test_a_turn_that_closes_says_when_each_of_its_bins_was_asked_last():
     assert (closed.pace, closed.parents) == (Pace(10.0), {9: Pace(10.0)})
 
 
+def test_no_more_is_open_of_a_parent_than_may_be_whatever_its_turns_have():
+    address = PacedBin(9)
+    address.take_up(PaceTaken(9, 0.5, None, 0.0, requests=1), now=0.0)
+    one, other = make_queue(), BinQueue(PacedBin(2))
+    one.add(make_turn(1, "ab"), parents=(address,), now=0.0)
+    other.add(make_turn(2, "cd"), parents=(address,), now=0.0)
+
+    turn, _ = one.begin(now=0.0)
+
+    assert not one.may_begin
+    assert not other.may_begin
+    one.end(turn)
+    assert other.may_begin
+
+
+def test_how_much_of_a_parent_may_be_open_is_as_its_limits_are_now():
+    address = PacedBin(9)
+    address.take_up(PaceTaken(9, 0.5, None, 0.0, requests=1), now=0.0)
+    queue = make_queue()
+    queue.add(make_turn(1, "abc"), parents=(address,), now=0.0)
+    queue.begin(now=0.0)
+
+    address.heed(Limits(2, 0.5))
+
+    assert [name for _, name in begin_all(queue, now=1.0)] == ["b"]
+
+
 def test_looser_limits_are_used_at_once_and_are_not_called_stricter():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)

@@ -324,6 +324,14 @@ def test_all_turns_of_a_limited_parent_go_to_one_worker():
     assert {(turn.worker, turn.together) for turn in plan_under(held, *below(1, 2, 3, gap=1.0))[0]} == {(WORKER, None)}
 
 
+def test_each_turn_of_a_limited_parent_has_its_requests_since_its_worker_counts_what_is_open():
+    held = seen_parent(requests=1, gap=0.5, workers=frozenset({WORKER}), open_documents=3, open_requests=3)
+
+    turns, _ = plan_under(held, *below(1, 2, 3, gap=1.0))
+
+    assert [(turn.requests, turn.worker) for turn in turns] == 3 * [(1, WORKER)]
+
+
 @pytest.mark.parametrize("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
 def test_nothing_more_of_a_limited_parent_is_given_while_it_is_not_known_who_keeps_its_pace(workers):
     turns, _ = plan_under(seen_parent(gap=0.5, workers=frozenset(workers), open_requests=1), *below(1, 2))
