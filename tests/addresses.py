@@ -32,6 +32,7 @@ _VALUES: Final = {
     "api/v1/outputs/": "SELECT min(id) FROM jobs_outputconnection",
     "api/v1/policies/": "SELECT min(id) FROM jobs_throttlepolicy",
     "api/v1/repositories/": "SELECT min(id) FROM jobs_repositoryconnection",
+    "api/v1/seeds/": "SELECT min(id) FROM jobs_seed",
     "api/v1/settings/versions/": "SELECT max(version) FROM nodes_settingsversion",
     "cluster/groups/": "SELECT min(id) FROM jobs_throttlegroup",
     "cluster/jobs/job/": "SELECT min(job) FROM nodes_distributedjobonnode",

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status
 from rest_framework.decorators import action
@@ -12,7 +13,7 @@ from rest_framework.response import Response
 from jobs import policies
 from jobs.api.serializers import StrictModelSerializer
 from jobs.lifecycle.period import Period
-from jobs.models import ThrottlePolicy
+from jobs.models import ThrottlePolicy, ThrottleRule
 from jobs.policies import EVERYWHERE
 from jobs.policy_checks import RuleWanted
 from jobs.queries.clock import read_clock
@@ -23,6 +24,8 @@ from nodes.api.paging import ListingView
 from nodes.api.strict import StrictSerializer
 
 _ID: Final = "[0-9]{1,19}"
+# Of each policy in a list; there may be two thousand.
+_RULES_SHOWN: Final = 10
 _FACTS: Final = (
     "name",
     "open_requests",
@@ -135,6 +138,18 @@ class PolicySerializer(StrictModelSerializer):
         return [RuleWanted(**{**rule, "days": tuple(rule.get("days", EVERY_DAY))}) for rule in rules]
 
 
+class PolicyInListSerializer(PolicySerializer):
+    """A policy in a list: with the first of its rules, so under another name, lest they be taken for all and sent back."""
+
+    rules_in_all = serializers.IntegerField(read_only=True)
+    first_rules = RuleSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = ThrottlePolicy
+        fields = ("id", *_FACTS, "rules_in_all", "first_rules", "version", "private_to")
+        read_only_fields = fields
+
+
 class PolicySavedSerializer(PolicySerializer):
     """A policy as it was just stored, and what is legal about it and probably not meant."""
 
@@ -231,9 +246,19 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
         "preview": "jobs.add_throttlepolicy",
         "preview_change": "jobs.change_throttlepolicy",
     }
-    queryset = ThrottlePolicy.objects.prefetch_related("rules")
-    serializer_class = PolicySerializer
     lookup_value_regex = _ID
+
+    def get_queryset(self) -> QuerySet[ThrottlePolicy]:
+        if self.action != "list":
+            return ThrottlePolicy.objects.prefetch_related("rules")
+        last = ThrottleRule.objects.filter(policy=OuterRef("pk")).order_by("-position").values("position")[:1]
+        first = ThrottleRule.objects.filter(position__lt=_RULES_SHOWN)
+        return ThrottlePolicy.objects.annotate(rules_in_all=Coalesce(Subquery(last) + 1, 0)).prefetch_related(
+            Prefetch("rules", first, to_attr="first_rules")
+        )
+
+    def get_serializer_class(self) -> type[PolicySerializer]:
+        return PolicyInListSerializer if self.action == "list" else PolicySerializer
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         return queryset.filter(private_to=None)

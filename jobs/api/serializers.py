@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from jobs import connections
@@ -38,12 +41,29 @@ class SeedSerializer(StrictModelSerializer):
 
 
 class SeedOfJobSerializer(SeedSerializer):
-    """A starting point in a list over jobs."""
+    """A starting point with its job."""
 
     class Meta:
         model = Seed
         fields = ("id", "job", "urls", "policy", "tag")
         read_only_fields = fields
+
+
+class FirstSeedSerializer(serializers.Serializer[Any]):
+    """A starting point in a row of a list, with the first of its addresses."""
+
+    id = serializers.IntegerField()
+    first_urls = serializers.ListField(child=AddressField())
+    urls_in_all = serializers.IntegerField()
+    policy = serializers.IntegerField(allow_null=True, help_text="Its id.")
+    tag = serializers.CharField()
+
+
+class SeedInListSerializer(FirstSeedSerializer):
+    """A starting point in a list over jobs, with the first of its addresses."""
+
+    job = serializers.IntegerField(source="job_id")
+    policy = serializers.IntegerField(source="policy_id", allow_null=True, help_text="Its id.")
 
 
 class JobSerializer(TermsFields, StrictModelSerializer):
@@ -135,6 +155,33 @@ class JobSerializer(TermsFields, StrictModelSerializer):
             SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed.get("policy_id")), tag=seed.get("tag", ""))
             for seed in seeds
         ]
+
+
+class JobInListSerializer(JobSerializer):
+    """A job in a list: with a few of its seeds, so with other names, lest it be taken for all that there is and sent back."""
+
+    seeds_in_all = serializers.IntegerField(
+        source="seeds_found.in_all", read_only=True, help_text="Counted up to 1,001."
+    )
+    first_seeds = FirstSeedSerializer(source="seeds_found.first", many=True, read_only=True)
+    all_seeds = serializers.SerializerMethodField(
+        help_text="Where the list of its seeds is; its own address has all, too."
+    )
+
+    class Meta:
+        model = Job
+        fields = (
+            *(name for name in JobSerializer.Meta.fields if name != "seeds"),
+            "seeds_in_all",
+            "first_seeds",
+            "all_seeds",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.URI)
+    def get_all_seeds(self, job: Job) -> str:
+        address: str = self.context["request"].build_absolute_uri(f"{reverse('api:seed-list')}?job={job.pk}")
+        return address
 
 
 class JobSavedSerializer(JobSerializer):

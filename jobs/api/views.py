@@ -1,10 +1,10 @@
 """Jobs, their seeds and journal, and connections. Each view calls one function that decides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -12,35 +12,41 @@ from rest_framework import mixins, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
 
 from jobs import connections, control
 from jobs.api.serializers import (
     CountsSerializer,
     JobEventSerializer,
+    JobInListSerializer,
     JobQuery,
     JobSavedSerializer,
     JobSerializer,
     OfJobQuery,
     OutputSerializer,
     RepositorySerializer,
+    SeedInListSerializer,
     SeedOfJobSerializer,
     SendBackSerializer,
     SentBackSerializer,
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
 from jobs.queries.clock import read_clock
+from jobs.queries.seeds import read_first_seeds
 from jobs.queue.counters import read_run
 from jobs.transitions import StateChange
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing
 
 _ID = "[0-9]{1,19}"
+# Of each seed in a list over jobs; there may be a thousand.
+_ADDRESSES_SHOWN = 20
 _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
 
 
 @extend_schema_view(
-    list=extend_schema(description="All jobs, oldest first."),
-    retrieve=extend_schema(description="One job."),
+    list=extend_schema(description="All jobs, oldest first, each with the first of its seeds."),
+    retrieve=extend_schema(description="One job, with all of its seeds: what can be sent back."),
 )
 class JobView(mixins.RetrieveModelMixin, ListingView):
     permissions_needed = {
@@ -62,10 +68,23 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "send_back": "jobs.control_job",
         "delete_job": "jobs.delete_job",
     }
-    queryset = Job.objects.prefetch_related("outputs", "windows", _LIVE_SEEDS)
     serializer_class = JobSerializer
     query_class = JobQuery
     lookup_value_regex = _ID
+
+    def get_queryset(self) -> QuerySet[Job]:
+        jobs = Job.objects.prefetch_related("outputs", "windows")
+        return jobs if self.action == "list" else jobs.prefetch_related(_LIVE_SEEDS)
+
+    def get_serializer_class(self) -> type[JobSerializer]:
+        return JobInListSerializer if self.action == "list" else JobSerializer
+
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
+        page = super().paginate_queryset(queryset)
+        found = read_first_seeds(job.pk for job in page or [])
+        for job in page or []:
+            job.seeds_found = found[job.pk]
+        return page
 
     @extend_schema(description="Store a new job. It is not started.", responses={201: JobSavedSerializer})
     def create(self, request: Request) -> Response:
@@ -204,13 +223,26 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         return Response({**shown, "warnings": saved.warnings}, status=status)
 
 
-@extend_schema_view(list=extend_schema(description="The seeds of all jobs; they are changed with their job."))
-class SeedView(ListingView):
+@extend_schema_view(
+    list=extend_schema(
+        description="The seeds of all jobs, each with the first of its addresses; they are changed with their job."
+    ),
+    retrieve=extend_schema(description="One seed, with all of its addresses."),
+)
+class SeedView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head"]
-    permissions_needed = {"list": "jobs.view_seed"}
-    queryset = Seed.objects.filter(removed_at=None)
-    serializer_class = SeedOfJobSerializer
+    permissions_needed = {"list": "jobs.view_seed", "retrieve": "jobs.view_seed"}
     query_class = OfJobQuery
+    lookup_value_regex = _ID
+
+    def get_queryset(self) -> QuerySet[Seed]:
+        seeds = Seed.objects.filter(removed_at=None)
+        if self.action != "list":
+            return seeds
+        return seeds.defer("urls").annotate(first_urls=F(f"urls__0_{_ADDRESSES_SHOWN}"), urls_in_all=F("urls__len"))
+
+    def get_serializer_class(self) -> type[BaseSerializer[Any]]:
+        return SeedInListSerializer if self.action == "list" else SeedOfJobSerializer
 
 
 @extend_schema_view(list=extend_schema(description="What happened to jobs, newest first."))

@@ -299,6 +299,22 @@ def test_a_thousand_seeds_are_checked_in_few_queries(administrator, wanted, djan
     assert Seed.objects.count() == 1000
 
 
+def test_a_list_of_jobs_shows_the_first_seeds_and_where_all_are(administrator, wanted):
+    urls = [f"http://docs.test/{number}" for number in range(30)]
+    wanted["seeds"] = [{"urls": urls}, *({"urls": [url]} for url in urls)]
+    job_id = administrator.post(JOBS, wanted).json()["id"]
+
+    (row,) = administrator.get(JOBS).json()["results"]
+    seeds = administrator.get(row["all_seeds"]).json()["results"]
+    whole = administrator.get(f"/api/v1/seeds/{seeds[0]['id']}/").json()
+
+    assert "seeds" not in row
+    assert (row["id"], row["seeds_in_all"], len(row["first_seeds"])) == (job_id, 31, 3)
+    assert (row["first_seeds"][0]["first_urls"], row["first_seeds"][0]["urls_in_all"]) == (urls[:3], 30)
+    assert (len(seeds), seeds[0]["first_urls"], seeds[0]["urls_in_all"]) == (31, urls[:20], 30)
+    assert whole["urls"] == urls
+
+
 def test_seeds_and_events_are_listed_by_job():
     world = make_world()
     make_job("other", urls=("http://other.test/",))
@@ -307,7 +323,7 @@ def test_seeds_and_events_are_listed_by_job():
     seeds = client.get(f"/api/v1/seeds/?job={world.job.pk}").json()["results"]
     events = client.get(f"/api/v1/job-events/?job={world.job.pk}").json()["results"]
 
-    assert [seed["urls"] for seed in seeds] == [["http://docs.test/"]]
+    assert [seed["first_urls"] for seed in seeds] == [["http://docs.test/"]]
     assert [(event["kind"], event["job_name"], event["made_by"]) for event in events] == [
         ("created", "manual", "a test")
     ]

@@ -154,6 +154,20 @@ def test_running_nodes_are_told_of_each_change(administrator, dsn):
 
 # --- Whom it is for --------------------------------------------------------------------------------
 
+
+def test_a_list_of_policies_shows_the_first_rules_and_one_shows_all(administrator):
+    rules = [{"pattern": f"h{number}.example", "denies": True} for number in range(12)]
+    made = administrator.post(POLICIES, {"name": "many", "rules": rules}).json()
+    administrator.post(POLICIES, {"name": "none"})
+
+    many, none = administrator.get(POLICIES).json()["results"]
+
+    assert "rules" not in many
+    assert (many["rules_in_all"], many["first_rules"]) == (12, made["rules"][:10])
+    assert (none["rules_in_all"], none["first_rules"]) == (0, [])
+    assert administrator.get(f"{POLICIES}{made['id']}/").json()["rules"] == made["rules"]
+
+
 DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
 
 

@@ -123,6 +123,7 @@ def filled(address, world, *, value=None):
         "groups": world.group.pk,
         "requests": world.request.pk,
         "queue": "csv",
+        "seeds": world.job.seeds.get().pk,
         "versions": 1,
     }
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{here[one[1]] if value is None else value}", address)

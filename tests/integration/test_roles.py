@@ -96,6 +96,7 @@ LEAST_ROLE = {
     "schema_retrieve": VIEWER,
     "search": VIEWER,
     "seeds_list": VIEWER,
+    "seeds_retrieve": VIEWER,
     "settings_retrieve": VIEWER,
     "settings_update": ADMINISTRATOR,
     "settings_versions_list": VIEWER,
@@ -134,6 +135,7 @@ def address(path, world):
         "repositories": world.repository.pk,
         "outputs": world.output.pk,
         "bins": world.document.lane.bin_id,
+        "seeds": world.document.lane.seed_id,
     }
     return path.replace("{id}", str(ids.get(kind))).replace("{kind}", "csv").replace("{version}", "1")
 
