@@ -25,7 +25,13 @@ def test_a_host_tells_what_limits_it_and_who_says_so(busy):
     shown = client_of("viewer").get(f"/api/v1/bins/{busy.pk}/").json()
 
     assert (shown["name"], shown["kind"], shown["waiting"]) == ("news.example", "web", 7)
-    assert shown["limits"] == {"denied": False, "open_requests": 8, "gap": 4.0, "bytes_per_second": None}
+    assert shown["limits"] == {
+        "denied": False,
+        "closed_until": None,
+        "open_requests": 8,
+        "gap": 4.0,
+        "bytes_per_second": None,
+    }
     assert shown["allowed_starts_per_second"] == 0.25
     gap = shown["said_by"]["gap"]
     assert (gap["origin"], gap["policy_name"], gap["rule"]) == ("policy", "newspapers", 1)

@@ -401,7 +401,7 @@ def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):
     seen = administrator.post(f"{address_of(policy)}preview/", {"rules": rules}).json()
 
     assert seen["bins"] == {"number": 2, "is_more": False, "names": ["a.example", "b.example"]}
-    before = {"denied": False, "open_requests": 2, "gap": 1.0, "bytes_per_second": None}
+    before = {"denied": False, "closed_until": None, "open_requests": 2, "gap": 1.0, "bytes_per_second": None}
     assert seen["changes"][0] == {
         "name": "a.example",
         "before": before,
@@ -452,7 +452,13 @@ def test_a_preview_of_a_policy_that_holds_everywhere_is_of_all_bins(administrato
     assert (seen["bins"]["number"], seen["seeds"]["number"], seen["of_all_bins"]) == (2, 1, True)
     assert seen["changes"][0]["before"] is None
     assert seen["total_before"] is None
-    assert seen["total_after"] == {"denied": False, "open_requests": None, "gap": 0.02, "bytes_per_second": None}
+    assert seen["total_after"] == {
+        "denied": False,
+        "closed_until": None,
+        "open_requests": None,
+        "gap": 0.02,
+        "bytes_per_second": None,
+    }
     assert not ThrottlePolicy.objects.filter(name="x").exists()
 
 
