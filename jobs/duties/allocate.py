@@ -61,15 +61,32 @@ SELECT DISTINCT batch.id
    AND lane.seed_id = ANY(%(seeds)s)
 """
 
+# Each owner once, however many groups are his: the next one is found behind the last in the index of owners. (Joined, or asked
+# with EXISTS, all groups and all nodes may be read.)
+_OWNERS: Final[LiteralString] = """
+WITH RECURSIVE owner AS (
+    (SELECT owner_id FROM jobs_throttlegroup WHERE owner_id IS NOT NULL ORDER BY owner_id LIMIT 1)
+     UNION ALL
+    SELECT (SELECT held.owner_id FROM jobs_throttlegroup AS held
+             WHERE held.owner_id > owner.owner_id ORDER BY held.owner_id LIMIT 1)
+      FROM owner WHERE owner.owner_id IS NOT NULL
+)
+SELECT owner_id AS id, (SELECT status FROM nodes_node WHERE id = owner_id) AS status FROM owner WHERE owner_id IS NOT NULL
+"""
+_OWNERS_LEAVE: Final[LiteralString] = f"""
+EXISTS (SELECT FROM ({_OWNERS}) AS owner
+         WHERE owner.status <> 'running'
+           AND coalesce((SELECT true FROM jobs_throttlegroup AS held
+                          WHERE held.owner_id = owner.id AND held.node_scope = %(scope)s
+                            AND (held.state = 'owned' OR owner.status IN ('stopped', 'failed')) LIMIT 1), false))
+"""
 # Groups that are to be looked at: those that nobody owns, those of owners that leave or are gone, those on their way.
 # And where a manager owns nothing, whether another one has something to spare.
 GROUPS_TO_GIVE: Final[LiteralString] = f"""
 EXISTS ({_STRAYS})
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND state <> 'owned')
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND owner_id IS NULL AND state = 'owned')
-OR EXISTS (SELECT FROM nodes_node AS node JOIN jobs_throttlegroup AS held ON held.owner_id = node.id
-            WHERE held.node_scope = %(scope)s AND node.status <> 'running'
-              AND (held.state = 'owned' OR node.status IN ('stopped', 'failed')))
+OR {_OWNERS_LEAVE}
 OR (EXISTS (SELECT FROM nodes_node AS node
              WHERE node.scope = %(scope)s AND node.kind = 'manager' AND node.status = 'running'
                AND NOT EXISTS (SELECT FROM jobs_throttlegroup AS held

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
+from jobs.duties import allocate
 from jobs.duties.check import ASTRAY
 from jobs.duties.connectors import WATCHED_JOBS
 from jobs.duties.finish import JOBS_AT_REST
@@ -199,6 +200,14 @@ def test_duties_find_what_they_do_among_very_many_jobs_and_connections_that_they
         plan = explain_on(queue.connection, question, facts)
 
         assert {table: rows for table, rows in rows_read(plan, of).items() if rows > len(queue.facts)} == {}, question
+
+
+def test_whether_an_owner_of_groups_leaves_is_asked_without_a_look_at_each_group(queue):
+    plan = explain_on(queue.connection, f"SELECT {allocate._OWNERS_LEAVE}", {"scope": CLUSTER_SCOPE})
+
+    read = rows_read(plan, {"jobs_throttlegroup", "nodes_node"})
+    assert read["jobs_throttlegroup"] <= 10
+    assert read["nodes_node"] <= 10
 
 
 def explain_on(connection, text, params):
