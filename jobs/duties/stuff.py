@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, LiteralString
 
+import psycopg
+
 from jobs import channels
 from jobs.duties.context import Pass
 from jobs.metrics import crawl
@@ -47,12 +49,26 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,
        (SELECT coalesce(sum(documents), 0) FROM jobs_batch
          WHERE node_scope = %(scope)s AND state = 'available' AND tag = '' AND id >= {LOWEST_BATCH})::bigint AS offered,
-       (SELECT coalesce(json_agg(json_build_array(group_id, seed_id)), '[]') FROM seen WHERE is_whole AND NOT is_ready) AS idle
+       (SELECT coalesce(json_agg(json_build_array(group_id, seed_id)), '[]') FROM seen WHERE is_whole AND NOT is_ready) AS idle,
+       (SELECT coalesce(array_agg(id), '{{}}') FROM jobs_throttlegroup WHERE failing_since IS NOT NULL AND id = ANY(%(groups)s)) AS failing
 """
+# What the pages say of a group that cannot be stuffed, until it is again. Locks: ThrottleGroup.
+_FAILS: Final[LiteralString] = """
+UPDATE jobs_throttlegroup SET failing_since = coalesce(failing_since, clock_timestamp()), failing_why = %(why)s
+ WHERE id = %(group)s AND owner_id = %(me)s AND (failing_since IS NULL OR failing_why <> %(why)s)
+"""
+_WORKS: Final[LiteralString] = """
+UPDATE jobs_throttlegroup SET failing_since = NULL, failing_why = '' WHERE id = ANY(%(groups)s) AND owner_id = %(me)s
+"""
+_LONGEST_WHY: Final = 300
 
 
 def stuff_groups(at: Pass) -> int:
-    """Offer due documents of every group of this manager; returns how many."""
+    """
+    Offer due documents of every group of this manager; returns how many.
+
+    A group that fails says so on the pages, and keeps no other from being stuffed: its error is raised at the end.
+    """
     if not at.groups:
         return 0
     groups = [group.id for group in at.groups]
@@ -68,29 +84,43 @@ def stuff_groups(at: Pass) -> int:
     # Each group with ready lanes may always hold its share of the backlog.
     share = max(work.capacity - work.offered, 0) // max(1, len(work.to_process) + len(work.to_remove))
     room = max(share, 1)
+    process = partial(stuff, workers=len(work.workers), keepers=work.workers, front=at.front)
+    wanted: list[tuple[int, Callable[..., Stuffed]]] = [
+        *((group, stuff_expired) for group in work.may_expire),
+        *((group, stuff_outside) for group in work.may_leave),
+        *((group, process) for group in work.to_process),
+        *((group, stuff_removals) for group in work.to_remove),
+    ]
     offered = 0
-    for group in work.may_expire:
-        offered += _unless_lost(partial(stuff_expired, group=held[group], room=room), at)
-    for group in work.may_leave:
-        offered += _unless_lost(partial(stuff_outside, group=held[group], room=room), at)
-    for group in work.to_process:
-        offered += _unless_lost(
-            partial(
-                stuff,
-                group=held[group],
-                room=room,
-                workers=len(work.workers),
-                keepers=work.workers,
-                front=at.front,
-            ),
-            at,
-        )
-    for group in work.to_remove:
-        offered += _unless_lost(partial(stuff_removals, group=held[group], room=room), at)
+    failed: dict[int, Exception] = {}
+    for group, stuffing in wanted:
+        try:
+            offered += _unless_lost(partial(stuffing, group=held[group], room=room), at)
+        except FenceRefused:
+            raise
+        except psycopg.OperationalError as error:
+            # It was broken off, and the pass with it; where the connection is gone, that is no matter of the group.
+            if not at.connection.closed:
+                _say_that_it_fails(at, group, error)
+            raise
+        except Exception as error:  # noqa: BLE001 (raised below)
+            failed.setdefault(group, error)
+            _say_that_it_fails(at, group, error)
+    if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
+        at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
     # Workers that are busy come by themselves when they have room; those out of work have taken all there was.
     if offered and not work.offered:
         notify(at.connection, channels.TAKE, at.scope)
+    if failed:
+        raise next(iter(failed.values()))
     return offered
+
+
+def _say_that_it_fails(at: Pass, group: int, error: Exception) -> None:
+    """The error in a line: what a database adds to it may be of documents."""
+    said = (error.diag.message_primary if isinstance(error, psycopg.Error) else None) or str(error)
+    why = f"{type(error).__name__}: {said.strip().partition(chr(10))[0]}"[:_LONGEST_WHY]
+    at.connection.execute(_FAILS, {"group": group, "why": why, "me": at.me})
 
 
 def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:

@@ -28,6 +28,9 @@ class ThrottleGroup(models.Model):
     # While it is releasing: where to, and since when.
     destination = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     releasing_since = models.DateTimeField(null=True, blank=True)
+    # Since when its owner has failed to stuff it, each time; null while that works. The error in short.
+    failing_since = models.DateTimeField(null=True, blank=True)
+    failing_why = models.CharField(max_length=300, default="", db_default="", blank=True)
 
     class Meta:
         constraints = (
@@ -45,4 +48,7 @@ class ThrottleGroup(models.Model):
             ),
         )
         # The few that the main has to look at.
-        indexes = (models.Index(fields=["node_scope"], name="group_under_way", condition=~models.Q(state=_OWNED)),)
+        indexes = (
+            models.Index(fields=["node_scope"], name="group_under_way", condition=~models.Q(state=_OWNED)),
+            models.Index(fields=["id"], name="group_failing", condition=models.Q(failing_since__isnull=False)),
+        )

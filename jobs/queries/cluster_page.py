@@ -11,6 +11,7 @@ from django.db import connection
 
 from jobs.models import InvariantCheck
 from jobs.queries.cluster_requests import progress_of
+from jobs.queries.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.nodes_page import NodeLine, read_live_nodes
 from jobs.queries.standing import Standing
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
@@ -153,6 +154,7 @@ class ClusterPage:
     events: Sequence[EventLine]
     requests: Sequence[RequestLine]
     checks: Sequence[CheckLine]
+    failing: Sequence[FailingGroup]
 
 
 class Carrier(NamedTuple):
@@ -200,6 +202,7 @@ def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
             _request(request) for request in ClusterRequest.objects.filter(scope=CLUSTER_SCOPE)[:_REQUESTS_SHOWN]
         ],
         checks=_read_checks(),
+        failing=read_failing_groups(),
     )
 
 

@@ -12,6 +12,7 @@ from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent, Outcome
 from jobs.queries.bin_lines import BinLine, read_bin_lines
+from jobs.queries.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.meter import METER
 from jobs.queries.overview import JobLine, read_job_line
 from jobs.queue.floor import LOWEST_DELTA, LOWEST_TURN
@@ -160,6 +161,7 @@ class JobPage:
     known_hosts: int
     are_more_hosts: bool
     events: Sequence[EventLine]
+    failing: Sequence[FailingGroup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         known_hosts=known_hosts,
         are_more_hosts=are_more_hosts,
         events=[EventLine(*event) for event in events[:_EVENTS_SHOWN]],
+        failing=read_failing_groups(job_id=job.id),
     )
 
 

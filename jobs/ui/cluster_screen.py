@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from jobs.queries.cluster_page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
 from jobs.queries.coordination_looks import uses_zookeeper
 from jobs.queries.nodes_page import NodeLine
-from jobs.ui import words
+from jobs.ui import failing_words, words
 from jobs.ui.screens import Record, node_row
 
 # Tiles come in so many sizes, the largest for the heaviest group of all.
@@ -44,6 +44,7 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
         "groups_count": words.number(page.totals.groups),
         "batches_count": words.number(page.totals.batches),
         "in_flight_count": words.number(page.totals.in_flight),
+        "troubles": [failing_words.row(group, now=now) for group in page.failing],
         "managers": [
             _manager(node, page.held.get(node.id, Held()), heaviest=heaviest, now=now) for node in page.managers
         ],

@@ -24,7 +24,7 @@ from jobs.queries.meter import STEP, STEPS
 from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
 from jobs.queries.overview import JobLine, Movement, OverviewPage
 from jobs.queue.counters import RunCounts
-from jobs.ui import bin_words, words
+from jobs.ui import bin_words, failing_words, words
 from jobs.ui.explain import explain_code, explain_end
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
@@ -67,6 +67,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **_job_row(job, now=now),
         **_picture(page.history),
         **_counts(job.counts),
+        "troubles": [failing_words.row(group, now=now) for group in page.failing],
         "actions": [_button(row) for row in job.allowed if row.verb != "delete"],
         "removals": [_button(row) for row in job.allowed if row.verb == "delete"],
         "rate": words.rate(job.rate if job.runs else job.average),

@@ -1,0 +1,115 @@
+"""A group that its manager cannot stuff: others are stuffed, and pages say so until it works again."""
+
+import psycopg
+import pytest
+from django.utils import timezone
+
+from jobs.duties import stuff as duty
+from jobs.duties.stuff import stuff_groups
+from jobs.models import Batch, ThrottleGroup
+from jobs.queries.cluster_page import read_cluster_page
+from jobs.queries.job_page import read_job_page
+from jobs.ui.cluster_screen import cluster_screen
+from jobs.ui.screens import job_screen
+from tests.cluster import register_node
+from tests.factories import make_documents, make_lane, make_policy, make_running_job
+from tests.stepping import Manager
+
+
+class Crawl:
+    """Two jobs of one manager, in a group each, with something to hand out."""
+
+    def __init__(self, connection):
+        register_node(connection, "worker")
+        self.manager = Manager(connection)
+        self.broken, self.sound = (
+            make_running_job(self.manager.node, policy=make_policy(name)) for name in ("newspapers", "archives")
+        )
+        for running in (self.broken, self.sound):
+            make_documents(make_lane(running.seed, f"h{running.job.pk}.example"), [f"page {running.job.pk}"])
+
+    def stuff(self):
+        return self.manager.step(stuff_groups)
+
+    def offered(self, running):
+        return Batch.objects.filter(group_id=running.group.id).exists()
+
+
+@pytest.fixture
+def crawl(connection):
+    return Crawl(connection)
+
+
+@pytest.fixture
+def break_stuffing(crawl, monkeypatch):
+    """Let stuffing of the one group fail with an error, until it is None."""
+    stuff = duty.stuff
+
+    def by(error):
+        def stuff_or_fail(connection, *, group, **facts):
+            if group == crawl.broken.group and error is not None:
+                raise error
+            return stuff(connection, group=group, **facts)
+
+        monkeypatch.setattr(duty, "stuff", stuff_or_fail)
+
+    return by
+
+
+def said_of_the_cluster():
+    now = timezone.now()
+    return [row["says"] for row in cluster_screen(read_cluster_page(now=now), now=now)["troubles"]]
+
+
+def said_of(running):
+    now = timezone.now()
+    return [row["says"] for row in job_screen(read_job_page(running.job.pk, now=now), now=now)["troubles"]]
+
+
+def test_a_group_that_cannot_be_stuffed_says_so_in_a_line_and_keeps_no_other_back(crawl, break_stuffing):
+    break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
+
+    with pytest.raises(ValueError, match="no such thing"):
+        crawl.stuff()
+
+    assert (crawl.offered(crawl.broken), crawl.offered(crawl.sound)) == (False, True)
+    (said,) = said_of_the_cluster()
+    assert f"group {crawl.broken.group.id} (newspapers)" in said
+    assert "ValueError: no such thing. " in said
+    assert "secret" not in said
+    assert (said_of(crawl.broken), said_of(crawl.sound)) == ([said], [])
+
+
+def test_what_is_broken_off_by_the_database_is_said_too_and_ends_the_pass(crawl, break_stuffing):
+    break_stuffing(psycopg.errors.QueryCanceled("canceling statement due to statement timeout"))
+
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        crawl.stuff()
+
+    (said,) = said_of(crawl.broken)
+    assert "QueryCanceled: canceling statement due to statement timeout" in said
+
+
+def test_since_when_it_fails_stays_while_its_reason_changes(crawl, break_stuffing):
+    def fail(error):
+        break_stuffing(error)
+        with pytest.raises(type(error)):
+            crawl.stuff()
+        return ThrottleGroup.objects.get(pk=crawl.broken.group.id)
+
+    first, later = fail(ValueError("one")), fail(KeyError("other"))
+
+    assert first.failing_since == later.failing_since
+    assert (first.failing_why, later.failing_why) == ("ValueError: one", "KeyError: 'other'")
+
+
+def test_nothing_is_said_any_more_when_it_works_again(crawl, break_stuffing):
+    break_stuffing(ValueError("no such thing"))
+    with pytest.raises(ValueError, match="no such thing"):
+        crawl.stuff()
+
+    break_stuffing(None)
+    crawl.stuff()
+
+    assert crawl.offered(crawl.broken)
+    assert (said_of_the_cluster(), said_of(crawl.broken)) == ([], [])
