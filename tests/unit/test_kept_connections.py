@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import pairwise
+from types import SimpleNamespace
 
 from jobs.connectors.repository.web.kept import KeptConnections
 
@@ -11,6 +12,7 @@ ORIGIN, OTHER = "https://a.example", "https://b.example"
 class FakeConnection:
     def __init__(self):
         self.closed = False
+        self.protocol = SimpleNamespace(should_close=False)
 
     def close(self):
         self.closed = True
@@ -42,6 +44,16 @@ def test_one_that_the_server_has_closed_is_not_used():
         return kept.take(ORIGIN) is open_, len(kept)
 
     assert on_a_loop(lose_one) == (True, 0)
+
+
+def test_one_over_which_the_server_has_said_something_unasked_is_closed():
+    async def hear_unasked(loop):
+        kept, spoken = KeptConnections(loop), FakeConnection()
+        kept.keep(ORIGIN, spoken)
+        spoken.protocol.should_close = True
+        return kept.take(ORIGIN), spoken.closed
+
+    assert on_a_loop(hear_unasked) == (None, True)
 
 
 def test_where_there_are_too_many_the_one_that_was_not_used_for_the_longest_is_closed():

@@ -38,12 +38,14 @@ class KeptConnections:
         return len(self._idle)
 
     def take(self, origin: str) -> Connection | None:
-        """One that leads to this origin and is open as far as is known: the one that was used last."""
+        """One that leads to this origin and can be used as far as is known: the one that was used last."""
         kept = self._by_origin.get(origin)
         while kept:
             connection = kept[-1]
             self._forget(connection)
-            if not connection.closed:
+            protocol = connection.protocol
+            # A server may have said something while nothing was asked, as it does before it closes: that is no answer.
+            if not connection.closed and protocol is not None and not protocol.should_close:
                 return connection
             connection.close()
         return None
