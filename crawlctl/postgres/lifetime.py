@@ -155,9 +155,10 @@ def _hold_for_ourselves() -> None:
         lock.close()
 
 
-def _let_go() -> None:
+def let_go() -> None:
     """
-    At the end of the process: let go, and if nobody else uses the server, wait until it has stopped.
+    At the end of the process, or of what it used a database for: let go, and if nobody else uses the server, wait until
+    it has stopped.
 
     So a command that returns leaves nothing behind. Trying to take the lock alone tells whether we are the
     last; that drops it, which is what we are here for.
@@ -183,4 +184,4 @@ def _wait_until_stopped(home: Home) -> None:
 
 
 os.register_at_fork(after_in_child=_hold_for_ourselves)
-atexit.register(_let_go)
+atexit.register(let_go)

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
+from crawlctl.postgres import lifetime
 from tests.debian import debian_server, newest_debian
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +28,8 @@ from crawlctl.postgres.lifetime import ensure_running
 print(ensure_running(Path(sys.argv[1]), announce=lambda line: print(line, file=sys.stderr)), flush=True)
 sys.stdin.read()
 """
+# Seconds.
+_STOPPED_WITHIN = 30.0
 _MODULE = "pg_stat_statements"
 
 
@@ -59,8 +62,16 @@ def embedded(var: Path) -> Iterator[Database]:
         if not address:
             raise RuntimeError(f"the embedded database below {var} did not start")
         _make_tables(environment)
-        yield Database(environment=environment, address=address, server=_guardian_of(directory))
-        # The end of its input ends the holder, which waits until the server has stopped.
+        guardian = _guardian_of(directory)
+        try:
+            yield Database(environment=environment, address=address, server=guardian)
+        finally:
+            # The end of its input ends the holder, and this process may have become a user, too. Who stops the server then is
+            # the guardian: whoever removes the directory before that is done meets files that come and go.
+            lifetime.let_go()
+            assert holder.stdin is not None
+            holder.stdin.close()
+            guardian.wait(_STOPPED_WITHIN)
 
 
 @contextlib.contextmanager
