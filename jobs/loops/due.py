@@ -28,6 +28,11 @@ class Due:
             self._timer.cancel()
         self._timer = self._loop.call_at(at, self.now)
 
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether its moment is known, or has come."""
+        return self.is_over or self._timer is not None
+
     def comes_within(self, seconds: float) -> bool:
         """Whether its moment is known, and so near."""
         return self._timer is not None and self._timer.when() <= self._loop.time() + seconds

@@ -23,6 +23,11 @@ class ServedBins:
         """Those with turns or open requests, as of now: what is done with one may let it rest."""
         return list(self._at_work.values())
 
+    @property
+    def waiting(self) -> int:
+        """How many documents wait in all of them."""
+        return sum(len(queue.waiting) for queue in self._at_work.values())
+
     def find(self, bin_id: int) -> BinQueue | None:
         """The bin if it is at work."""
         return self._at_work.get(bin_id)

@@ -53,6 +53,10 @@ logger = logging.getLogger(__name__)
 
 # A flush is begun by so many results, or when the oldest has waited long enough.
 _RESULTS_A_FLUSH: Final = 150
+# So many times as long as is set the first result waits where so many documents are in hand: of several workers on a
+# machine each has little to write, and a flush of few costs nearly as much as one of many.
+_PATIENCE: Final = 2
+_PLENTY: Final = 64
 # What a worker asks for when nobody tells it that something is there.
 _POLL: Final = 0.5
 # Turns that are followed here already are closed with the next flush, or after so long.
@@ -634,8 +638,8 @@ class Worker:
         self._hosts_spoke = self._hosts_spoke or is_news
         if len(self._ended) >= _RESULTS_A_FLUSH or not self._is_busy:
             self._flush_due.now()
-        else:
-            self._flush_due.within(self._settings.flush_after.total_seconds())
+        elif not self._flush_due.is_asked_for:
+            self._flush_due.within(results_wait(self._settings.flush_after, in_hand=self._bins.waiting))
         self._let_others(queue, turn.parents)
 
     def _give_back_begun(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed) -> None:
@@ -923,6 +927,11 @@ class Worker:
         while self._indexes and self._loop.time() < deadline:
             indexed = await self._database.run(partial(index_waiting_texts, most=MORE_TEXTS_AT_ONCE))
             self._indexes = indexed.texts > 0
+
+
+def results_wait(flush_after: dt.timedelta, *, in_hand: int) -> float:
+    """Seconds that results wait to be written together: longer where what they name is not needed soon."""
+    return flush_after.total_seconds() * (_PATIENCE if in_hand >= _PLENTY else 1)
 
 
 def _stopped(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:

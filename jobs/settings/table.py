@@ -141,7 +141,7 @@ FLUSH_AFTER: Final = Setting(
     environment="CRAWLCTL_FLUSH_AFTER",
     kind=Seconds(most=60),
     default=dt.timedelta(seconds=0.2),
-    meaning="Results wait at most so long before they are written.",
+    meaning="Results wait at most so long before they are written; twice as long where a worker has plenty in hand.",
     applies=Applies.AT_ONCE,
 )
 DRAIN_TIMEOUT: Final = Setting(

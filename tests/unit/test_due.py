@@ -52,3 +52,17 @@ def test_it_tells_whether_its_moment_is_near() -> None:
         return [before, *near, due.comes_within(100.0)]
 
     assert asyncio.run(look()) == [False, True, False, False]
+
+
+def test_whether_anybody_asked_for_it_is_known_until_it_is_done() -> None:
+    async def look() -> list[bool]:
+        due = Due(asyncio.get_running_loop(), asyncio.Event())
+        seen = [due.is_asked_for]
+        for ask in (lambda: due.within(60.0), due.now):
+            ask()
+            seen.append(due.is_asked_for)
+            due.clear()
+            seen.append(due.is_asked_for)
+        return seen
+
+    assert asyncio.run(look()) == [False, True, False, True, False]

@@ -31,6 +31,18 @@ def test_a_worker_that_has_emptied_thousands_of_hosts_looks_only_at_those_at_wor
     assert len(bins) == 1001
 
 
+def test_the_documents_that_wait_in_all_bins_are_counted():
+    bins = ServedBins()
+    serve_one_document(bins, 1)
+    for bin_id in (2, 3):
+        pace = PaceTaken(bin_id, 0.0, None, 0.0)
+        bins.serve(bin_id).add(
+            TurnTaken(bin_id, 1, "a.example", None, 1, pace, is_known=True, documents=("a", "b")), now=0.0
+        )
+
+    assert bins.waiting == 4
+
+
 def test_a_bin_with_an_open_request_does_not_rest():
     bins = ServedBins()
     serve_one_document(bins)

@@ -1,13 +1,14 @@
 """A worker's pace between requests, on a loop that does not always come in time."""
 
 import asyncio
+import datetime as dt
 import time
 
 import pytest
 import uvloop
 
 from jobs.loops.bin_queue import BinQueue, PacedBin
-from jobs.loops.worker import _Pace
+from jobs.loops.worker import _Pace, results_wait
 from jobs.queue.take import PaceTaken, TurnTaken
 
 GAP, BUSY = 0.4, 0.1
@@ -127,3 +128,10 @@ def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, 
     pace_of(queue).request_leaves()
 
     assert queue.may_begin == may_begin
+
+
+def test_results_wait_longer_for_each_other_while_much_is_in_hand():
+    set_for_it = dt.timedelta(seconds=0.2)
+
+    assert results_wait(set_for_it, in_hand=0) == 0.2
+    assert results_wait(set_for_it, in_hand=200) == 0.4
