@@ -77,7 +77,8 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
 def _picture(line: BinLine) -> Record:
     """The rate of the last minutes, and below which line it is to stay."""
     width, height = _PICTURE
-    allowed = line.allowed_starts_per_second
+    # What was asked of it while a job ran was allowed by that job's policy, which no longer limits it.
+    allowed = line.allowed_starts_per_second if line.waiting or line.in_work else None
     points, top = _points(line.history, width, height, least_top=1.1 * allowed if allowed else 0.0)
     at = height - 1 - allowed * (height - 2) / top if allowed and top else None
     minutes = round(STEPS * STEP / 60)

@@ -282,7 +282,7 @@ def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
         "failed": words.number(host.failed),
         "failed_tone": "failed" if host.failed else "quiet",
         "open": words.number(line.open_requests),
-        "pace": bin_words.allowed(line),
+        "pace": bin_words.allowed(line) if job.runs else "",
         "waits": bin_words.sentence(line, now=now) if is_asked else "",
         "tone": bin_words.tone_of(line) if is_asked else "quiet",
     }

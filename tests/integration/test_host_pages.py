@@ -5,13 +5,14 @@ import re
 import pytest
 from django.test import Client
 
-from jobs.models import Activity, Bin, BinState, CounterDelta, QueueItem, ThrottlePolicy
+from jobs.lifecycle.job import Phase
+from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, ThrottlePolicy
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bin_page import read_bin_page
 from jobs.ui.bins_screen import host_row
 from jobs.ui.topics import TopicUnknown, host_topic, is_topic, read_screen
 from nodes.models import NodeEvent
-from tests.api import make_user
+from tests.api import make_user, set_phase
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
 
@@ -111,6 +112,15 @@ def test_a_host_tells_who_says_each_of_its_limits_since_when(connection, busy):
     assert (limits["Starts a second"]["most"], limits["Starts a second"]["by"]) == ("one every 9 s", "its robots.txt")
     assert limits["Open requests"]["since"]
     assert limits["Bytes a second"]["most"] == "any number"
+
+
+def test_a_picture_shows_what_is_allowed_only_while_jobs_ask_for_the_host(busy):
+    while_it_runs = screen(busy)["picture"]
+    set_phase(Job.objects.get(), phase=Phase.INACTIVE)
+
+    assert "allowed" in while_it_runs
+    # What was allowed while the jobs ran that the picture shows, nobody can say any more.
+    assert "allowed" not in screen(busy)["picture"]
 
 
 def test_a_host_shows_who_waits_for_it_next_in_line_first(connection, manager, busy):

@@ -1,0 +1,20 @@
+"""What holds of each template by itself."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+TEMPLATES = Path(__file__).parents[2] / "templates" / "ui"
+
+
+@pytest.mark.parametrize("name", sorted(str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.html")))
+def test_each_table_says_what_it_is_of_to_who_cannot_see_its_place(name):
+    text = (TEMPLATES / name).read_text()
+
+    unnamed = [table for table in re.findall(r"<table[^>]*>", text) if "aria-label" not in table]
+
+    assert unnamed == []
+    assert "<th></th>" not in text
+    # What a table or section is named by is there.
+    assert set(re.findall(r'aria-labelledby="([^"{]+)"', text)) <= set(re.findall(r'id="([^"{]+)"', text))
