@@ -79,7 +79,8 @@ class PolicyForm(_DecidedElsewhere):
     denied = Lines(
         label=_("Fetch nothing from"),
         help_text=_(
-            "Hosts, one a line, such as www.example.com or *.example.com. They go before the rules. For administrators."
+            "Hosts, one a line, such as www.example.com or *.example.com; their documents end as DENIED. They go before "
+            "the rules. For administrators."
         ),
         required=False,
     )
@@ -169,6 +170,7 @@ class RuleForm(_DecidedElsewhere):
             "from_time": _("Empty, both: the whole day."),
             "to_time": _("Before the beginning: on the next day."),
             "open_requests": _("Empty: as the policy says."),
+            "denies": _("With times, documents wait until these are over; without, they end as DENIED."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
