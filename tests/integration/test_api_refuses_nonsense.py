@@ -19,19 +19,9 @@ from tests.api import client_of, document_id, make_world
 
 pytestmark = pytest.mark.django_db
 
-BODIES = [
-    b"",
-    b"{",
-    b"[]",
-    b"null",
-    b'"text"',
-    b"[[7]]",
-    b'{"there is no such field": 1}',
-    b'{"id": 1, "": {}}',
-    b'{"request": []}',
-]
+BODIES = [b"{", b"[[7]]", b'"text"', b'{"there is no such field": 1}', b'{"id": 1, "": {}, "request": []}']
 VALUES = [None, -1, 2**80, "", "x" * 20_000, "\u202e\n", [None], [[{}]], {"a": {"b": []}}]
-QUESTIONS = ["", "-1", "9" * 40, "x" * 2_000, "a\x00b", "\u202e", "2026-13-40"]
+QUESTIONS = ["", "-1", "9" * 40, "a\x00b", "\u202e"]
 IDS = [
     "0",
     "9223372036854775807",
@@ -99,11 +89,15 @@ def operations():
 
 def bodies_of(operation, schemas, value):
     """A body for each field of what may be sent, and for each field of the objects in it, that has just this value there."""
-    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    for name, field in properties(content.get("schema", {}), schemas).items():
+    for name, field in fields_of(operation, schemas).items():
         yield {name: value}
         for inner in properties(field.get("items", {}), schemas):
             yield {name: [{inner: value}]}
+
+
+def fields_of(operation, schemas):
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    return properties(content.get("schema", {}), schemas)
 
 
 def properties(schema, schemas):
@@ -142,9 +136,14 @@ def test_bodies_that_make_no_sense(asking):
 def test_fields_with_values_that_make_no_sense(asking):
     schemas = description()["components"]["schemas"]
     for address, method, operation in operations():
-        # What is put is read as what is posted is.
-        for value in VALUES if method != "PUT" else ():
-            for body in bodies_of(operation, schemas, value):
+        for value in VALUES:
+            # Where a part is changed one value alone may come far; elsewhere what else is missing is found first.
+            bodies = (
+                bodies_of(operation, schemas, value)
+                if method == "PATCH"
+                else [dict.fromkeys(fields_of(operation, schemas), value)]
+            )
+            for body in filter(None, bodies):
                 asking.ask(method, filled(address, asking.world), json.dumps(body).encode())
 
     assert asking.wrong == []
@@ -153,12 +152,11 @@ def test_fields_with_values_that_make_no_sense(asking):
 
 def test_questions_that_make_no_sense(asking):
     for address, method, operation in operations():
-        asked = (
-            [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"] if method == "GET" else []
-        )
-        for name in [*asked, "there is no such question"]:
-            for value in QUESTIONS:
-                asking.ask(method, filled(address, asking.world), query=urlencode({name: value}))
+        if method == "GET":
+            asking.ask(method, filled(address, asking.world), query="no such question=7")
+            for one in operation.get("parameters", ()):
+                for value in QUESTIONS if one["in"] == "query" else ():
+                    asking.ask(method, filled(address, asking.world), query=urlencode({one["name"]: value}))
 
     assert asking.wrong == []
     assert asking.seen[400] > 100
