@@ -9,7 +9,7 @@ and a new version is held against no other in a unique index.
 The state is the row that is locked for a lane or a bin. Who writes one that he has not locked before names the version
 that he has seen, and all later ones (`since`): if somebody has changed the row between the snapshot of the statement and
 its lock, PostgreSQL goes on to what he wrote.
-There is always one row, which the database holds when a transaction ends (decision 0028); a version that does not grow with a
+There is always one row, which the database holds when a transaction ends (decision 0029); a version that does not grow with a
 change is not wrong, only dear.
 """
 

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0047_duties_find_what_is_due")]
+    dependencies = [("jobs", "0045_duties_find_what_is_due")]
 
     operations = [
         migrations.AddField("throttlegroup", "failing_since", models.DateTimeField(blank=True, null=True)),

@@ -64,6 +64,6 @@ def _of(text: LiteralString, of: LiteralString) -> str:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0045_bins_keep_their_last_start")]
+    dependencies = [("jobs", "0043_bins_keep_their_last_start")]
 
     operations = [migrations.RunSQL(_of(_HOLD, of), _of(_LET_GO, of)) for of in ("lane", "bin")]

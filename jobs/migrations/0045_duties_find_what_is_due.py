@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0046_one_state_a_lane_and_bin'),
+        ('jobs', '0044_one_state_a_lane_and_bin'),
     ]
 
     operations = [
