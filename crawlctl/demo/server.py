@@ -307,9 +307,10 @@ class Connection(asyncio.Protocol):
     def _finish(self, asked: Asked, *, is_last: bool) -> None:
         if self._transport.is_closing():
             return
-        self._send(asked.answer, is_last=is_last)
+        # Noted before it is sent: whoever has the answer may ask for more before this process is heard again.
         self._unanswered.remove(asked)
         self._site.end(asked, host=self._host, is_answered=True)
+        self._send(asked.answer, is_last=is_last)
 
     def _send(self, answer: Answer, *, is_last: bool) -> None:
         self._transport.write(answer.head + answer.body)

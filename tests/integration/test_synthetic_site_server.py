@@ -1,5 +1,6 @@
 """The synthetic site as a process, asked over real sockets; no database."""
 
+import asyncio
 import http.client
 import json
 import re
@@ -18,7 +19,7 @@ import pytest
 from crawlctl.demo.expectation import compare, expect_first_crawl, expect_next_crawl
 from crawlctl.demo.log import RequestLog, read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
-from crawlctl.demo.server import Behaviour, Site
+from crawlctl.demo.server import Behaviour, Connection, Site
 
 PATIENCE = 10  # seconds
 
@@ -305,6 +306,26 @@ def test_a_request_is_logged_as_of_before_its_answer_was_worked_out(tmp_path):
 
     (request,) = read_log(tmp_path / "log")
     assert request.time <= worked_out[0]
+
+
+def test_a_request_is_noted_to_be_over_before_its_answer_can_be_had(tmp_path):
+    sent = []
+
+    class NotingTransport(asyncio.Transport):
+        def write(self, data):
+            sent.append(time.monotonic_ns())
+
+        def is_closing(self):
+            return False
+
+    with closing(RequestLog(tmp_path / "log")) as log, closing(RequestLog(tmp_path / "ends")) as ends:
+        plan = SitePlan(seed=3, pages=9, origins=("http://127.0.0.1:1",))
+        connection = Connection(site=Site(plan=plan, behaviour=Behaviour(), log=log, ends=ends), host=0)
+        connection.connection_made(NotingTransport())
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+
+    (end,) = read_log(tmp_path / "ends")
+    assert end.time <= sent[0]
 
 
 def test_each_request_is_logged_with_who_asked_and_when_it_was_over(start_site, tmp_path):
