@@ -8,17 +8,21 @@ process' life, such as the planning of statements, is no cost of a page. The fir
 the rounds. The exit code is 1 if a page costs more than is allowed on top of what it costs with one of each.
 
 How many references a page came with that a worker had not met yet is told too: that is what other work on the machine
-does not bend.
+does not bend. So is what the machine makes of it alone: the CPU-ms in which a process reads one page over and over, beside
+others that do the same and share nothing with it. Processors that share a cache or a core are slower together, and
+a share of the rise is theirs.
 """
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +43,9 @@ _LONGEST = 600.0
 _LOOK = 0.05
 # Pages of the site that daemons have crawled before they are measured.
 _CRAWLED_BEFORE = 500
+# Processes that read a page over and over at once, for so many seconds.
+_READERS = (1, 2, 4)
+_READ_FOR = 5.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for (managers, workers), done in costs.items():
                 done.append(_crawl(database, managers=managers, workers=workers, pages=options.pages))
                 sys.stderr.write(f"{managers} managers, {workers} workers: {done[-1]}\n")
+    reading = {readers: _cost_of_reading(readers) for readers in _READERS}
+    for readers, cost in reading.items():
+        sys.stdout.write(
+            f"the machine alone, {readers} processes: {cost:.3f} CPU-ms to read a page, {cost / reading[1]:.2f} times that of one\n"
+        )
     usual = _median_cpu(costs[_SHAPES[0]])
     most = 0.0
     for (managers, workers), done in costs.items():
@@ -143,6 +155,28 @@ def _references_offered(job: int) -> int:
         kind.objects.filter(**of_job).aggregate(amount=Sum("amount"))["amount"] or 0 for kind in (Counter, CounterDelta)
     )
     return int(folded + waiting)
+
+
+def _cost_of_reading(readers: int) -> float:
+    """CPU-ms in which a process reads a page while so many read."""
+    apart = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(readers, mp_context=apart) as pool:
+        return statistics.median(pool.map(_read_over_and_over, [1] * readers))
+
+
+def _read_over_and_over(page: int) -> float:
+    from crawlctl.demo.page import PageWriter
+    from crawlctl.demo.plan import SitePlan
+    from jobs.connectors.repository.web.page import read_page
+
+    plan = SitePlan(seed=1, origins=("http://a.example",), pages=1_000)
+    html = PageWriter(plan).page(page, plan.outline(page)).decode()
+    done, until = 0, time.monotonic() + _READ_FOR
+    began = time.process_time()
+    while time.monotonic() < until:
+        read_page(html, token="crawlctl")
+        done += 1
+    return 1000 * (time.process_time() - began) / done
 
 
 def _lines(site: Site) -> int:
