@@ -112,7 +112,9 @@ class _Half:
 
     def put(self, run: _Run, hash_: str, depth: int) -> None:
         """Hold a hash with this depth, or the smaller one that it has."""
-        number = self._runs.setdefault(run, len(self._runs).to_bytes(_RUN_BYTES))
+        number = self._runs.get(run)
+        if number is None:
+            number = self._runs[run] = len(self._runs).to_bytes(_RUN_BYTES)
         key = _rest_of(hash_) + number
         place = int(hash_[:_SHARED_DIGITS], 16)
         bucket = self._buckets[place]

@@ -19,6 +19,7 @@ import psycopg
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
 from jobs.queue import carrying, gates, hop_limits
+from jobs.queue.arrays import Hashes
 from jobs.queue.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.hop_limits import Reach
 from jobs.queue.order import AGAIN, FRESH
@@ -66,30 +67,39 @@ SELECT link.hash, link.job_id, link.is_redirect, link.targets
 """
 
 # Own rows, and references that may have to change: those of an older run, and all where depth matters or a
-# chain of redirects is followed. Of the others it is enough to know that they are there (`stage` is null).
+# chain of redirects is followed. Of the others, nearly all where many workers crawl one site, it is enough to
+# know that they are there: their hashes come as one value for each job, sixteen bytes each.
 # Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job).
 _LOCK: Final[LiteralString] = """
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
-), wanted AS (
-    SELECT * FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS wanted(hash, job_id, older_than)
+), there AS MATERIALIZED (
+    SELECT item.hash, item.job_id, item.run_no < wanted.older_than AS may_change
+      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS wanted(hash, job_id, older_than)
+      JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
+     WHERE EXISTS (SELECT FROM node)
 ), locked AS MATERIALIZED (
     SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
            item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run, item.changed_at,
            item.originated_at
-      FROM wanted JOIN jobs_queueitem AS item
-        ON item.hash = wanted.hash AND item.job_id = wanted.job_id AND item.run_no < wanted.older_than
-     WHERE EXISTS (SELECT FROM node)
+      FROM there JOIN jobs_queueitem AS item ON item.hash = there.hash AND item.job_id = there.job_id
+     WHERE there.may_change
      ORDER BY item.hash, item.job_id
        FOR NO KEY UPDATE OF item
 )
-SELECT * FROM locked
+SELECT *, NULL::bytea AS unchanging FROM locked
  UNION ALL
-SELECT item.hash, item.job_id, item.lane_id, NULL, NULL, item.run_no, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL
-  FROM wanted JOIN jobs_queueitem AS item
-    ON item.hash = wanted.hash AND item.job_id = wanted.job_id AND item.run_no >= wanted.older_than
- WHERE EXISTS (SELECT FROM node)
+SELECT NULL, job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       string_agg(uuid_send(hash), '')
+  FROM there
+ WHERE NOT may_change
+ GROUP BY job_id
+"""
+
+_LANES: Final[LiteralString] = """
+SELECT DISTINCT item.lane_id
+  FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
+  JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
 """
 
 # The redirects that lead on from each target, step by step. Read after the lock. What redirected in an older
@@ -185,6 +195,8 @@ SELECT hash, job_id FROM planted
 
 # What is counted of a run as a whole.
 _NO_LANE: Final = 0
+# Of a hash.
+_DIGITS: Final = 32
 # No run is as high: the row is locked whatever its run.
 _ANY_RUN: Final = 2**31 - 1
 
@@ -236,8 +248,9 @@ def flush(
         references = _references(cursor, results, is_known)
         own = {(r.claimed.document.hash, r.job.id) for r in results}
         whatever_their_run = dict.fromkeys(own | children, _ANY_RUN)
-        rows = _lock(cursor, {**_changing(references), **whatever_their_run}, worker=worker)
-        if not rows:
+        found = _lock(cursor, {**_changing(references), **whatever_their_run}, worker=worker)
+        rows = found.rows
+        if not (rows or found.unchanging):
             # Nothing was found: either because the fence is shut, or because nothing is there any more.
             hold_node(connection, worker)
         counted = [r for r in results if _claim_holds(r, rows)]
@@ -257,6 +270,8 @@ def flush(
             plan.end(result, rows[key], loops=key in looping, is_outside=reach.is_outside(key, result.job))
         ended = {(r.claimed.document.hash, r.job.id): r for r in counted}
         for key, named in references.items():
+            if key in found.unchanging:
+                continue
             plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
         # Before the rows forget that a claim was lost: a removal must know of it.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
@@ -279,7 +294,7 @@ def flush(
         lanes |= set(passing.requeue(cursor, changed))
         if len(counted) < len(results):
             # Perhaps this very flush has been committed before, and its answer was lost before it woke anybody.
-            lanes |= {row.lane_id for row in rows.values()}
+            lanes |= _lanes_of(cursor, rows.keys() | found.unchanging)
     return Flushed(
         written=len(counted),
         refused=len(results) - len(counted),
@@ -317,7 +332,7 @@ def _measure_hops(
     hold_node(connection, worker)
     hop_limits.hold(cursor, {result.job for result in limited})
     own = {(result.claimed.document.hash, result.job.id): _ANY_RUN for result in limited}
-    rows = _lock(cursor, own, worker=worker)
+    rows = _lock(cursor, own, worker=worker).rows
     return hop_limits.measure(cursor, [result for result in limited if _claim_holds(result, rows)])
 
 
@@ -412,16 +427,36 @@ def _changing(references: dict[Key, Named]) -> dict[Key, int]:
     }
 
 
-def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> dict[Key, Any]:
-    """Lock the rows of `keys` that are older than the run named with each; returns those and what else is there."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is there: rows that are held now, and documents of which nothing can change."""
+
+    rows: dict[Key, Any]
+    unchanging: set[Key]
+
+
+def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> _Found:
+    """Lock the rows of `keys` that are older than the run named with each, and see which others are there."""
     ordered = sorted(keys)
     facts = {
         "worker": worker,
-        "hashes": [key for key, _ in ordered],
+        "hashes": Hashes(key for key, _ in ordered),
         "jobs": [job for _, job in ordered],
         "runs": [keys[key] for key in ordered],
     }
-    return {(row.hash.hex, row.job_id): row for row in cursor.execute(_LOCK, facts)}
+    found = _Found({}, set())
+    for row in cursor.execute(_LOCK, facts):
+        if row.unchanging is None:
+            found.rows[row.hash.hex, row.job_id] = row
+        else:
+            packed = row.unchanging.hex()
+            found.unchanging.update((packed[at : at + _DIGITS], row.job_id) for at in range(0, len(packed), _DIGITS))
+    return found
+
+
+def _lanes_of(cursor: psycopg.Cursor[Any], keys: Set[Key]) -> set[int]:
+    facts = {"hashes": Hashes(key for key, _ in keys), "jobs": [job for _, job in keys]}
+    return {row.lane_id for row in cursor.execute(_LANES, facts)}
 
 
 def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[Key]:
@@ -472,7 +507,7 @@ def _meet_the_others(
 ) -> None:
     """Another flush inserted these first: a smaller depth of ours must still count."""
     theirs = {key: references[key] for key in ((named.hash, named.job_id) for named in beaten)}
-    rows = _lock(cursor, _changing(theirs), worker=worker)
+    rows = _lock(cursor, _changing(theirs), worker=worker).rows
     plan = FlushPlan(now=now)
     for key, row in rows.items():
         plan.reference(key, references[key], row, ended=None)

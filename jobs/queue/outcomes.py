@@ -55,8 +55,7 @@ class Result:
     lanes: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """A reference, as near as any of this flush's documents brings it; perhaps the target of a redirect."""
 
     job: JobFacts
@@ -347,9 +346,6 @@ class FlushPlan:
                 )
                 if stage == Stage.PENDING:
                     self.woken.add(named.lane_id)
-            return
-        if row.stage is None:
-            # It is part of this run already, and nothing of it can change.
             return
         if ended is not None:
             # It names itself, or ended in this same flush: only a shorter path matters.

@@ -21,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +51,12 @@ _READ_FOR = 5.0
 @dataclass(frozen=True)
 class _Cost:
     pages_a_second: float
-    cpu_ms_a_page: float
+    by_kind: dict[str, float]
     offered_a_page: float
+
+    @property
+    def cpu_ms_a_page(self) -> float:
+        return sum(self.by_kind.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,9 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for (managers, workers), done in costs.items():
         times = _median_cpu(done) / usual
         most = max(most, times)
+        shares = ", ".join(f"{kind} {_median_of(kind, done):.2f}" for kind in done[0].by_kind)
         sys.stdout.write(
             f"{managers} managers, {workers} workers: {statistics.median(cost.pages_a_second for cost in done):.0f} pages a"
-            f" second, {_median_cpu(done):.2f} CPU-ms a page, {times:.2f} times that of one of each,"
+            f" second, {_median_cpu(done):.2f} CPU-ms a page ({shares}), {times:.2f} times that of one of each,"
             f" {statistics.median(cost.offered_a_page for cost in done):.1f} references offered a page\n"
         )
     return 0 if most <= _ALLOWED else 1
@@ -92,6 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _median_cpu(done: Sequence[_Cost]) -> float:
     return statistics.median(cost.cpu_ms_a_page for cost in done)
+
+
+def _median_of(kind: str, done: Sequence[_Cost]) -> float:
+    return statistics.median(cost.by_kind[kind] for cost in done)
 
 
 def _crawl(database: databases.Database, *, managers: int, workers: int, pages: int) -> _Cost:
@@ -107,7 +116,12 @@ def _crawl(database: databases.Database, *, managers: int, workers: int, pages: 
         contextlib.closing(connection),
     ):
         wait_until(lambda: Node.objects.filter(status="running").count() == len(kinds), within=_LONGEST)
-        measured = [*(psutil.Process(daemon.pid) for daemon in daemons), database.server]
+        processes = [psutil.Process(daemon.pid) for daemon in daemons]
+        measured = {
+            "managers": processes[:managers],
+            "workers": processes[managers:],
+            "PostgreSQL": [database.server],
+        }
         for size in (_CRAWLED_BEFORE, pages):
             # Until groups have found their managers and nobody imports, or folds, anything more.
             time.sleep(2.0)
@@ -118,7 +132,7 @@ def _crawl(database: databases.Database, *, managers: int, workers: int, pages: 
     return cost
 
 
-def _watch(site: Site, measured: Sequence[psutil.Process]) -> _Cost:
+def _watch(site: Site, measured: Mapping[str, Sequence[psutil.Process]]) -> _Cost:
     """Start the crawl, and see what it costs from its start to the last request."""
     from django.utils import timezone
 
@@ -129,10 +143,10 @@ def _watch(site: Site, measured: Sequence[psutil.Process]) -> _Cost:
 
     policy = make_policy(site.start_url, open_requests=CONNECTIONS // HOSTS, min_gap=0.0)
     job = make_job(urls=[site.start_url], policy=policy, specification={"scope": "any"})
-    before = sum(map(cpu_seconds_of_tree, measured))
+    before = _cpu_seconds(measured)
     control.start(job.pk, made_by="a benchmark", now=timezone.now())
     wait_until(lambda: _lines(site) >= site.pages + HOSTS, within=_LONGEST)
-    used = sum(map(cpu_seconds_of_tree, measured)) - before
+    after = _cpu_seconds(measured)
     wait_until(lambda: Job.objects.get(pk=job.pk).phase == "inactive")
     requests = [request for request in read_log(site.log) if request.path != "/robots.txt"]
     fetched = len({request.url for request in requests})
@@ -141,9 +155,13 @@ def _watch(site: Site, measured: Sequence[psutil.Process]) -> _Cost:
     took = (requests[-1].time - requests[0].time) / 1e9
     return _Cost(
         pages_a_second=fetched / took,
-        cpu_ms_a_page=1000 * used / fetched,
+        by_kind={kind: 1000 * (after[kind] - before[kind]) / fetched for kind in measured},
         offered_a_page=_references_offered(job.pk) / fetched,
     )
+
+
+def _cpu_seconds(measured: Mapping[str, Sequence[psutil.Process]]) -> dict[str, float]:
+    return {kind: sum(map(cpu_seconds_of_tree, processes)) for kind, processes in measured.items()}
 
 
 def _references_offered(job: int) -> int:

@@ -1,10 +1,14 @@
 """The canonical form of web addresses."""
 
+import re
+from unittest.mock import patch
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.web import urls
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.urls import (
     BadUrl,
@@ -184,3 +188,46 @@ def test_every_reference_is_read_or_refused(href, base):
         return
 
     assert canonical(form) == form
+
+
+_HOSTS = st.text(alphabet="abxnz-019.", max_size=12) | st.sampled_from(
+    ["a.example", "xn--a", "a.xn--b-.c", "0x1", "a.1", "A"]
+)
+_PORTS = st.sampled_from(["", ":80", ":443", ":8080", ":08080", ":59999", ":65536", ":1", ":0", ":"])
+_PATHS = st.text(alphabet="ab/.~_-:;@!$&'()*+,=%2e?^|{} \\#", max_size=20)
+_ADDRESSES = st.builds("{}://{}{}/{}".format, st.sampled_from(["http", "https", "ftp", "HTTP"]), _HOSTS, _PORTS, _PATHS)
+
+
+def read_or_refused(href, base):
+    try:
+        return canonical(href, base, limits=Limits(path_segments=6))
+    except BadUrl as refused:
+        return refused.reason
+
+
+@given(
+    href=_ADDRESSES | _PATHS | st.builds("{}{}".format, st.text(alphabet="./", max_size=12), _PATHS), base=_ADDRESSES
+)
+@example(href="../../page", base="http://a.example/b/")
+@example(href="../page", base="http://a.example/")
+@example(href="../page", base="http://a.example//")
+@example(href="a:b", base="http://a.example/")
+@example(href="page", base="http://a.example/b?c/d")
+@example(href="/page", base="http://user:word@a.example/b")
+@example(href="http:page", base="http://a.example/b/c")
+@example(href="//b.example/", base="http://a.example/")
+def test_what_is_read_without_a_parser_is_what_the_parser_reads(href, base):
+    try:
+        base = canonical(base)
+    except BadUrl:
+        reject()
+    quickly = read_or_refused(href, base)
+
+    with patch.object(urls, "_PLAIN", re.compile("(?!)")):
+        assert read_or_refused(href, base) == quickly
+
+
+@pytest.mark.parametrize("href", ["http://b.example:8080/p/1.html?q=2", "/p/1.html", "1.html", "../1.html", "q/1.html"])
+def test_a_plain_link_needs_no_parser(href):
+    with patch.object(urls, "join_url", side_effect=AssertionError("a parser was asked")):
+        assert canonical(href, "http://a.example/p/").endswith("/1.html" if "?" not in href else "?q=2")

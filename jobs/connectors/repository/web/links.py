@@ -47,14 +47,14 @@ class LinkTable:
         """
         The documents that these spellings name, by hash, each once.
 
-        `base` is canonical or at least absolute; what is bad or outside of the scope is left out.
+        `base` is canonical; what is bad or outside of the scope is left out.
         """
         if self._young.size >= self._capacity:
             self._young, self._old = _Generation(), self._young
         addresses = self._young.addresses
         try:
             origin, directory = origin_of(base), directory_of(base)
-        except ValueError:  # a base that is no web address: nothing relative leads anywhere
+        except ValueError:  # a base that is no web address, as that of a file: nothing relative leads anywhere
             origin = directory = base
         found: dict[str, Reference] = {}
         for href in hrefs:

@@ -12,6 +12,9 @@ backslashes, international names, odd spellings of IPv4, dot segments. On top of
 - nothing else: the query stays in its order, and no parameter is guessed to be idle.
 
 Refused with a reason: other schemes, an empty host label, port 0, more than the limits allow.
+
+Most links need no parser: what is plainly in its canonical form already, or is once its path is put behind that of the
+page, is seen to be so by one expression (`_PLAIN`) that lets nothing through of which the parser would change anything.
 """
 
 import re
@@ -30,6 +33,21 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _PARTS: Final = re.compile(r"([/\\?#])")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
+# A host of lower-case names, the last no number; no port that could be a default; a path without escapes whose segments
+# do not begin with a dot; a query that is not empty, of characters that stand for themselves.
+_PLAIN: Final = re.compile(
+    r"""https?://
+        (?: (?!xn--) [a-z0-9] [a-z0-9-]* \. )* (?!xn--) [a-z] [a-z0-9-]*
+        (?: : (?: [1-9][0-9]{3} | [1-5][0-9]{4} ) )?
+        (?: / (?: [A-Za-z0-9_~!$&()*+,;=:@-] [A-Za-z0-9_~!$&()*+,;=:@.-]* )? )+
+        (?: \? [A-Za-z0-9_~!$&()*+,;=:@./-]+ )?""",
+    re.VERBOSE | re.ASCII,
+)
+# A path that is read from the page's directory, or from one above it: nothing that could be a scheme.
+_PLAIN_PATH: Final = re.compile(r"(?P<up>(?:\.\./)*)(?P<path>[A-Za-z0-9_~-][A-Za-z0-9_~./-]*)", re.ASCII)
+_UP: Final = len("../")
+_SLASHES_OF_A_ROOT: Final = "http://host/".count("/")
+
 
 class BadUrl(BadIdentifier):
     """An address that names no web document; `reason` is a phrase, and neither tells a password."""
@@ -41,13 +59,16 @@ class BadUrl(BadIdentifier):
 
 def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str:
     """
-    Return the one form of this address, read against `base` if given.
+    Return the one form of this address, read against `base` if given, which is in that form itself.
 
     Raises:
         BadUrl: it cannot be read, is not of the web, or is over a limit.
     """
     if len(url) > _MOST_CHARACTERS_PARSED:
         raise BadUrl(url, f"longer than {limits.url_characters} characters")
+    plain = url if base is None else _joined_plainly(url, base)
+    if _PLAIN.fullmatch(plain) and len(plain) <= limits.url_characters and plain.count("/") <= limits.path_segments:
+        return plain
     try:
         read = normalize_url(url) if base is None else join_url(base, url)
     except ValueError:
@@ -115,6 +136,27 @@ def typed_without_userinfo(typed: str) -> str:
 def without_userinfo(url: str) -> str:
     """The text of an address, well-formed or not, without what stands before an @ between two slashes."""
     return "".join(piece.rpartition("@")[2] for piece in _PARTS.split(url[:_MOST_CHARACTERS_PARSED]))
+
+
+def _joined_plainly(url: str, base: str) -> str:
+    """An address behind what it stands for of its base, text behind text; empty where a parser has to do it."""
+    if url.startswith("http"):
+        return url
+    try:
+        if url[:1] == "/":
+            return origin_of(base) + url if url[:2] != "//" else ""
+        read = _PLAIN_PATH.fullmatch(url)
+        if read is None:
+            return ""
+        directory = directory_of(base)
+        steps_up = len(read["up"]) // _UP
+        if directory.count("/") < _SLASHES_OF_A_ROOT + steps_up:
+            return ""
+        for _ in range(steps_up):
+            directory = directory[: directory.rindex("/", 0, -1) + 1]
+    except ValueError:
+        return ""
+    return directory + read["path"]
 
 
 def _is_unicode(text: str) -> bool:
