@@ -13,6 +13,7 @@ from django.urls import reverse_lazy
 from crawlctl import logs
 from crawlctl.database import database_from_url
 from crawlctl.secret import key_of_this_machine
+from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
 from jobs.settings import table
 from nodes.settings.declaration import read_environment
@@ -234,7 +235,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {"PeriodEnum": list(Period)},
+    "ENUM_NAME_OVERRIDES": {"JobKindEnum": list(Kind), "PeriodEnum": list(Period)},
     # Served from its package: a page of ours loads nothing from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -1,5 +1,6 @@
 """The lines of reports, as the API answers and as files hold them."""
 
+from functools import cache
 from typing import Any
 
 from drf_spectacular.utils import inline_serializer
@@ -78,8 +79,9 @@ class QueueLineSerializer(serializers.Serializer[QueueLine]):
         return {**super().get_fields(), **counts}
 
 
+@cache
 def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
-    """A page of such lines, for the description of the API."""
+    """A page of such lines, for the description of the API. It is one thing, however many reports have such lines."""
     return inline_serializer(
         f"{line.__name__.removesuffix('Serializer')}Page",
         {
