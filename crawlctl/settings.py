@@ -235,7 +235,12 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {"JobKindEnum": list(Kind), "PeriodEnum": list(Period)},
+    "ENUM_NAME_OVERRIDES": {
+        "ClusterKindEnum": "nodes.models.ClusterRequest.Kind",
+        "ClusterStateEnum": "nodes.models.ClusterRequest.State",
+        "JobKindEnum": list(Kind),
+        "PeriodEnum": list(Period),
+    },
     # Served from its package: a page of ours loads nothing from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

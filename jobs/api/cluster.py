@@ -1,8 +1,10 @@
 """Groups and who owns them, and what administrators ask of the cluster. Its main does it; a view waits for its answer."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, status
@@ -14,7 +16,7 @@ from rest_framework.views import APIView
 from jobs import control
 from jobs.models import ThrottleGroup
 from jobs.queries.clock import read_clock
-from jobs.queries.cluster_requests import progress_of
+from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery, StrictSerializer
 from nodes.decisions.items import ItemState
@@ -82,6 +84,15 @@ class PlanSerializer(serializers.Serializer[Any]):
     after = LoadSerializer(many=True)
 
 
+class PlanInListSerializer(serializers.Serializer[PlanInBrief]):
+    """What the main does about a request: the first of what may be a move for each group, under another name."""
+
+    moves_in_all = serializers.IntegerField()
+    first_moves = PlannedMoveSerializer(many=True)
+    before = LoadSerializer(many=True)
+    after = LoadSerializer(many=True)
+
+
 class ProgressSerializer(serializers.Serializer[Any]):
     """How far a request has come."""
 
@@ -93,7 +104,7 @@ class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
     """Something that was asked of the cluster, and what its main came to."""
 
     group = serializers.IntegerField(source="item", allow_null=True)
-    answer = PlanSerializer(allow_null=True)
+    answer: serializers.Serializer[Any] = PlanSerializer(allow_null=True)
     progress = serializers.SerializerMethodField()
 
     class Meta:
@@ -117,7 +128,17 @@ class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
 
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, request: ClusterRequest) -> dict[str, int]:
-        return progress_of(request)
+        return progress_of(request, read_plans([request]).get(request.pk))
+
+
+class ClusterRequestInListSerializer(ClusterRequestSerializer):
+    """Something that was asked of the cluster, in a list: with the first of the moves that its main came to."""
+
+    answer = PlanInListSerializer(source="plan", allow_null=True)
+
+    @extend_schema_field(ProgressSerializer)
+    def get_progress(self, request: ClusterRequest) -> dict[str, int]:
+        return progress_of(request, request.plan)  # type: ignore[attr-defined]  # the view puts it there
 
 
 @extend_schema_view(list=extend_schema(description="Groups of running seeds and who owns them, oldest first."))
@@ -146,8 +167,8 @@ class GroupView(ListingView):
 
 
 @extend_schema_view(
-    list=extend_schema(description="What was asked of the cluster, newest first."),
-    retrieve=extend_schema(description="One request, and how far it has come."),
+    list=extend_schema(description="What was asked of the cluster, newest first, each with the first of its moves."),
+    retrieve=extend_schema(description="One request with all of its moves, and how far it has come."),
 )
 class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head"]
@@ -156,6 +177,20 @@ class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
     serializer_class = ClusterRequestSerializer
     keyset = ("-id",)
     lookup_value_regex = _ID
+
+    def get_queryset(self) -> QuerySet[ClusterRequest]:
+        requests = ClusterRequest.objects.all()
+        return requests.defer("answer") if self.action == "list" else requests
+
+    def get_serializer_class(self) -> type[ClusterRequestSerializer]:
+        return ClusterRequestInListSerializer if self.action == "list" else ClusterRequestSerializer
+
+    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
+        page = super().paginate_queryset(queryset)
+        plans = read_plans(page or [])
+        for request in page or []:
+            request.plan = plans.get(request.pk)
+        return page
 
 
 class RebalanceView(APIView):

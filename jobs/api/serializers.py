@@ -158,7 +158,11 @@ class JobSerializer(TermsFields, StrictModelSerializer):
 
 
 class JobInListSerializer(JobSerializer):
-    """A job in a list: with a few of its seeds, so with other names, lest it be taken for all that there is and sent back."""
+    """
+    A job in a list: without its specification, which may be long, and with a few of its seeds.
+
+    These have other names than all of them, lest they be taken for all and sent back.
+    """
 
     seeds_in_all = serializers.IntegerField(
         source="seeds_found.in_all", read_only=True, help_text="Counted up to 1,001."
@@ -171,7 +175,7 @@ class JobInListSerializer(JobSerializer):
     class Meta:
         model = Job
         fields = (
-            *(name for name in JobSerializer.Meta.fields if name != "seeds"),
+            *(name for name in JobSerializer.Meta.fields if name not in {"seeds", "specification"}),
             "seeds_in_all",
             "first_seeds",
             "all_seeds",

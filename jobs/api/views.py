@@ -45,8 +45,10 @@ _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
 
 
 @extend_schema_view(
-    list=extend_schema(description="All jobs, oldest first, each with the first of its seeds."),
-    retrieve=extend_schema(description="One job, with all of its seeds: what can be sent back."),
+    list=extend_schema(
+        description="All jobs, oldest first, each with the first of its seeds and without its specification."
+    ),
+    retrieve=extend_schema(description="One job, with its specification and all of its seeds: what can be sent back."),
 )
 class JobView(mixins.RetrieveModelMixin, ListingView):
     permissions_needed = {
@@ -74,7 +76,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     def get_queryset(self) -> QuerySet[Job]:
         jobs = Job.objects.prefetch_related("outputs", "windows")
-        return jobs if self.action == "list" else jobs.prefetch_related(_LIVE_SEEDS)
+        return jobs.defer("specification") if self.action == "list" else jobs.prefetch_related(_LIVE_SEEDS)
 
     def get_serializer_class(self) -> type[JobSerializer]:
         return JobInListSerializer if self.action == "list" else JobSerializer

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from jobs.models import InvariantCheck
-from jobs.queries.cluster_requests import progress_of
+from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
 from jobs.queries.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.nodes_page import NodeLine, read_live_nodes
 from jobs.queries.standing import Standing
@@ -198,9 +198,7 @@ def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
         free=held.get(None, Held()),
         terms=[_event(*row) for row in _TERMS.rows()],
         events=[_event(*row) for row in _EVENTS.rows()],
-        requests=[
-            _request(request) for request in ClusterRequest.objects.filter(scope=CLUSTER_SCOPE)[:_REQUESTS_SHOWN]
-        ],
+        requests=_read_requests(),
         checks=_read_checks(),
         failing=read_failing_groups(),
     )
@@ -269,7 +267,13 @@ def _event(key: int, at: dt.datetime, kind: str, node: str | None, message: str,
     return EventLine(key, at, kind, node or "", message, json.loads(detail))
 
 
-def _request(request: ClusterRequest) -> RequestLine:
+def _read_requests() -> list[RequestLine]:
+    requests = list(ClusterRequest.objects.filter(scope=CLUSTER_SCOPE).defer("answer")[:_REQUESTS_SHOWN])
+    plans = read_plans(requests)
+    return [_request(request, plans.get(request.pk)) for request in requests]
+
+
+def _request(request: ClusterRequest, plan: PlanInBrief | None) -> RequestLine:
     return RequestLine(
         id=request.pk,
         kind=str(request.get_kind_display()),
@@ -278,7 +282,7 @@ def _request(request: ClusterRequest) -> RequestLine:
         asked_at=request.asked_at,
         state=request.state,
         reason=request.reason,
-        **progress_of(request),
+        **progress_of(request, plan),
     )
 
 

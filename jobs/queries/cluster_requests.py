@@ -1,26 +1,55 @@
-"""How far a request to the cluster has come."""
+"""What lists of requests to the cluster tell of each one's plan, and how far it has come."""
 
-from typing import Final
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from django.db import connection
 
 from nodes.models import ClusterRequest
 
-# Groups that their old owners have not let go yet.
-_MOVING: Final = """
-SELECT count(*)
-  FROM nodes_clusterrequest AS request, jsonb_to_recordset(request.answer -> 'moves') AS move("group" bigint, epoch bigint)
-  JOIN jobs_throttlegroup AS held ON held.id = move."group" AND held.epoch = move.epoch AND held.state = 'releasing'
- WHERE request.id = %(request)s
+_SHOWN: Final = 3
+
+# What is still moving are groups that their old owners have not let go yet.
+_PLANS: Final = f"""
+SELECT request.id, jsonb_array_length(request.answer -> 'moves'),
+       jsonb_path_query_array(request.answer, '$.moves[0 to {_SHOWN - 1}]'), request.answer -> 'before', request.answer -> 'after',
+       CASE WHEN request.state = 'under way' THEN (
+           SELECT count(*)
+             FROM jsonb_to_recordset(request.answer -> 'moves') AS move("group" bigint, epoch bigint)
+             JOIN jobs_throttlegroup AS held ON held.id = move."group" AND held.epoch = move.epoch AND held.state = 'releasing'
+       ) ELSE 0 END
+  FROM nodes_clusterrequest AS request
+ WHERE request.id = ANY(%(requests)s)
 """
 
 
-def progress_of(request: ClusterRequest) -> dict[str, int]:
-    """How many groups a request moves, and how many of them have arrived."""
-    moves = len(request.answer["moves"]) if request.answer and not request.dry_run else 0
-    if request.state != ClusterRequest.State.UNDER_WAY or not moves:
-        return {"moves": moves, "arrived": moves}
+@dataclass(frozen=True, slots=True)
+class PlanInBrief:
+    """What the main came to: the first of the moves, each manager's load before and after, and how many moves are not over."""
+
+    moves_in_all: int
+    first_moves: Sequence[Mapping[str, Any]]
+    before: Sequence[Mapping[str, Any]]
+    after: Sequence[Mapping[str, Any]]
+    moving: int
+
+
+def read_plans(requests: Iterable[ClusterRequest]) -> dict[int, PlanInBrief]:
+    """Return the plan of each of these that has been answered with one; a plan may have a move for each group that there is."""
+    answered = [request.pk for request in requests if request.answered_at is not None]
     with connection.cursor() as cursor:
-        cursor.execute(_MOVING, {"request": request.pk})
-        (moving,) = cursor.fetchone()
-    return {"moves": moves, "arrived": moves - int(moving)}
+        cursor.execute(_PLANS, {"requests": answered})
+        return {
+            request_id: PlanInBrief(in_all, json.loads(first), json.loads(before), json.loads(after), moving)
+            for request_id, in_all, first, before, after, moving in cursor.fetchall()
+            if in_all is not None
+        }
+
+
+def progress_of(request: ClusterRequest, plan: PlanInBrief | None) -> dict[str, int]:
+    """How many groups a request moves, and how many of them have arrived."""
+    moves = plan.moves_in_all if plan is not None and not request.dry_run else 0
+    moving = plan.moving if plan is not None and request.state == ClusterRequest.State.UNDER_WAY else 0
+    return {"moves": moves, "arrived": max(0, moves - moving)}

@@ -1,6 +1,8 @@
 """Jobs through the REST API: stored, changed, started, stopped, counted."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.lifecycle.job import TRANSITIONS, Pause, Phase
@@ -313,6 +315,17 @@ def test_a_list_of_jobs_shows_the_first_seeds_and_where_all_are(administrator, w
     assert (row["first_seeds"][0]["first_urls"], row["first_seeds"][0]["urls_in_all"]) == (urls[:3], 30)
     assert (len(seeds), seeds[0]["first_urls"], seeds[0]["urls_in_all"]) == (31, urls[:20], 30)
     assert whole["urls"] == urls
+
+
+def test_a_list_of_jobs_reads_no_specification(administrator, wanted):
+    job_id = administrator.post(JOBS, wanted).json()["id"]
+
+    with CaptureQueriesContext(connection) as asked:
+        (row,) = administrator.get(JOBS).json()["results"]
+
+    assert "specification" not in row
+    assert not any('"specification"' in query["sql"] for query in asked)
+    assert administrator.get(f"{JOBS}{job_id}/").json()["specification"] == {"scope": "host"}
 
 
 def test_seeds_and_events_are_listed_by_job():

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection as django_connection
+from django.test.utils import CaptureQueriesContext
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.duties.allocate import allocate_groups
@@ -23,6 +24,7 @@ from tests.factories import make_job
 from tests.stepping import Main, Manager
 
 REBALANCE = "/api/v1/cluster/rebalance/"
+REQUESTS = "/api/v1/cluster/requests/"
 
 
 @pytest.fixture
@@ -119,6 +121,36 @@ def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administr
     assert (body["state"], body["progress"]) == ("done", {"moves": 3, "arrived": 3})
     assert ThrottleGroup.objects.filter(owner=cluster.other.id, state="owned").count() == 3
     assert "asked" in events_of(cluster.connection, cluster.main.id)
+
+
+def test_a_list_of_requests_tells_the_first_moves_of_each_and_reads_no_more(
+    cluster, administrator, impatient, django_assert_num_queries
+):
+    address = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}, format="json")[
+        "Location"
+    ]
+    cluster.main.step(answer_requests)
+    with CaptureQueriesContext(django_connection) as once:
+        administrator.get(REQUESTS)
+        statements = len(once)
+    administrator.post(REBALANCE, {}, format="json")
+    cluster.main.step(answer_requests)
+    administrator.post(f"/api/v1/groups/{some_group()}/move/", {"to": str(cluster.main.id)}, format="json")
+
+    with django_assert_num_queries(statements) as asked:
+        move, rebalance, drain = administrator.get(REQUESTS).json()["results"]
+
+    assert not any('"answer"' in query["sql"] for query in asked)
+    assert (move["answer"], move["progress"]) == (None, {"moves": 0, "arrived": 0})
+    assert rebalance["progress"] == {"moves": 3, "arrived": 0}
+    plan = administrator.get(address).json()["answer"]
+    assert drain["answer"] == {
+        "moves_in_all": len(plan["moves"]),
+        "first_moves": plan["moves"][:3],
+        "before": plan["before"],
+        "after": plan["after"],
+    }
+    assert len(plan["moves"]) == 6
 
 
 def test_a_dry_run_tells_the_plan_and_moves_nothing(cluster, administrator):
