@@ -22,16 +22,35 @@ from nodes.decisions.allocate import Give, allocate
 from nodes.decisions.hand_over import Release, TakeBack
 from nodes.fences import hold_term
 
+# Of these and of their seeds, at most, are looked at in one go.
+_AT_ONCE: Final = 1000
+# Running jobs of which a seed may be in another group than it should be: nobody has looked since something changed.
+_MARKED: Final[LiteralString] = f"""
+SELECT id, strays FROM jobs_job
+ WHERE strays > 0 AND node_scope = %(scope)s AND phase IN {RUNNING}
+ ORDER BY id LIMIT {_AT_ONCE}
+"""
+# Locks: Job by id. What changed since is looked at again.
+_UNMARK: Final[LiteralString] = """
+WITH looked AS MATERIALIZED (
+    SELECT job.id
+      FROM jobs_job AS job JOIN unnest(%(jobs)s::bigint[], %(seen)s::int[]) AS marked(id, seen) ON job.id = marked.id
+     WHERE job.strays = marked.seen
+     ORDER BY job.id
+       FOR NO KEY UPDATE OF job
+)
+UPDATE jobs_job AS job SET strays = 0 FROM looked WHERE job.id = looked.id
+"""
 # Running seeds that are not in the group of their policy, or not in one of this scope: they start, or their
 # policy was changed.
 _STRAYS: Final[LiteralString] = f"""
 SELECT seed.id, seed.policy_id, seed.group_id
   FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
   LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
- WHERE job.node_scope = %(scope)s AND job.phase IN {RUNNING}
+ WHERE job.id = ANY(%(jobs)s) AND job.node_scope = %(scope)s AND job.phase IN {RUNNING}
    AND (held.node_scope IS DISTINCT FROM %(scope)s OR held.policy_id IS DISTINCT FROM seed.policy_id
         OR seed.policy_id IS NULL AND held.seed_id IS DISTINCT FROM seed.id)
- ORDER BY seed.id LIMIT 1000
+ ORDER BY seed.id LIMIT {_AT_ONCE}
 """
 _OPEN_GROUPS: Final[LiteralString] = """
 INSERT INTO jobs_throttlegroup (policy_id, seed_id, node_scope, epoch, state, weight)
@@ -83,7 +102,7 @@ EXISTS (SELECT FROM ({_OWNERS}) AS owner
 # Groups that are to be looked at: those that nobody owns, those of owners that leave or are gone, those on their way.
 # And where a manager owns nothing, whether another one has something to spare.
 GROUPS_TO_GIVE: Final[LiteralString] = f"""
-EXISTS ({_STRAYS})
+EXISTS ({_MARKED})
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND state <> 'owned')
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND owner_id IS NULL AND state = 'owned')
 OR {_OWNERS_LEAVE}
@@ -102,6 +121,10 @@ SELECT held.id FROM jobs_throttlegroup AS held
                     WHERE seed.group_id = held.id AND job.node_scope = %(scope)s AND job.phase IN {RUNNING})
  ORDER BY held.id
    FOR UPDATE OF held
+"""
+# Jobs whose seeds are in these groups: they are told that these are strays then. Locks: Job by id.
+_LOCK_JOBS: Final[LiteralString] = """
+SELECT FROM jobs_job WHERE id IN (SELECT job_id FROM jobs_seed WHERE group_id = ANY(%s)) ORDER BY id FOR NO KEY UPDATE
 """
 
 
@@ -139,6 +162,7 @@ def retire_groups(at: Pass) -> int:
         hold_term(at.connection, at.office)
         idle = [row.id for row in cursor.execute(_LOCK_IDLE, {"scope": at.scope})]
         if idle:
+            cursor.execute(_LOCK_JOBS, (idle,))
             cursor.execute("UPDATE jobs_seed SET group_id = NULL WHERE group_id = ANY(%s)", (idle,))
             cursor.execute("DELETE FROM jobs_throttlegroup WHERE id = ANY(%s)", (idle,))
         write_weights(at.connection, look(at.connection, scope=at.scope, now=at.now).items)
@@ -147,9 +171,24 @@ def retire_groups(at: Pass) -> int:
 
 def join_groups(at: Pass) -> int:
     """Let running seeds join the groups of their policies; returns how many did."""
+    with named_rows(at.connection) as cursor:
+        marked = cursor.execute(_MARKED, {"scope": at.scope}).fetchall()
+    if not marked:
+        return 0
+    jobs = [job.id for job in marked]
+    joined = _join(at, jobs)
+    if joined < _AT_ONCE:
+        # Apart from what joins them: who changes a seed holds its job first.
+        with at.connection.transaction():
+            hold_term(at.connection, at.office)
+            at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.strays for job in marked]})
+    return joined
+
+
+def _join(at: Pass, jobs: list[int]) -> int:
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
-        strays = cursor.execute(_STRAYS, {"scope": at.scope}).fetchall()
+        strays = cursor.execute(_STRAYS, {"jobs": jobs, "scope": at.scope}).fetchall()
         if not strays:
             return 0
         facts: dict[str, Any] = {

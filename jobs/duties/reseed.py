@@ -3,29 +3,46 @@
 import datetime as dt
 from typing import Final, LiteralString
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
-from jobs.models import Seed
+from jobs.models import Job, Seed
 from jobs.queue.rows import named_rows
+from nodes.fences import hold_term
 
-JOBS_TO_RESEED: Final[LiteralString] = """
-SELECT job.id, job.reseed_after, coalesce(job.reseed_at <= %(now)s, false) AS is_due
-  FROM jobs_job AS job
- WHERE job.node_scope = %(scope)s AND job.phase = 'active' AND NOT job.seeding AND job.pause = 'no'
-   AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready
-   AND (job.reseed_at <= %(now)s
-        OR EXISTS (SELECT FROM jobs_seed AS seed
-                    WHERE seed.job_id = job.id AND seed.removed_at IS NULL AND seed.seeded_run < job.run_no))
+# As the indexes have it.
+_MAY_RESEED: Final[LiteralString] = """
+job.node_scope = %(scope)s AND job.phase = 'active' AND NOT job.seeding AND job.pause = 'no'
+   AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready"""
+# Those whose time has come, and those of which a seed was added or changed since somebody looked: it may have been read meanwhile.
+JOBS_TO_RESEED: Final[LiteralString] = f"""
+SELECT job.id, job.reseed_after, true AS is_due, 0 AS unread FROM jobs_job AS job
+ WHERE {_MAY_RESEED} AND job.reseed_at <= %(now)s
+ UNION ALL
+SELECT job.id, NULL, false, job.unread FROM jobs_job AS job
+ WHERE {_MAY_RESEED} AND job.unread > 0 AND (job.reseed_at IS NULL OR job.reseed_at > %(now)s)
+"""
+_ARE_UNREAD: Final[LiteralString] = """
+SELECT DISTINCT seed.job_id
+  FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
+ WHERE job.id = ANY(%(jobs)s) AND seed.removed_at IS NULL AND seed.seeded_run < job.run_no
 """
 
 
 def begin_reseeding(at: Pass) -> int:
-    """Let the owners read the seeds of each job whose time has come; returns how many jobs."""
+    """Let the owners read the seeds of each job whose time has come, or that has new ones; returns how many jobs."""
     with named_rows(at.connection) as cursor:
-        due = cursor.execute(JOBS_TO_RESEED, {"scope": at.scope, "now": at.now}).fetchall()
-    return sum(_begin(at, job.id, every=job.reseed_after if job.is_due else None) for job in due)
+        jobs = cursor.execute(JOBS_TO_RESEED, {"scope": at.scope, "now": at.now}).fetchall()
+        changed = [job.id for job in jobs if not job.is_due]
+        unread = {row.job_id for row in cursor.execute(_ARE_UNREAD, {"jobs": changed})} if changed else set()
+    begun = 0
+    for job in jobs:
+        if job.is_due or job.id in unread:
+            begun += _begin(at, job.id, every=job.reseed_after)
+        else:
+            _forget(at, job.id, seen=job.unread)
+    return begun
 
 
 def _begin(at: Pass, job_id: int, *, every: dt.timedelta | None) -> bool:
@@ -36,3 +53,10 @@ def _begin(at: Pass, job_id: int, *, every: dt.timedelta | None) -> bool:
         if every is not None:
             Seed.objects.filter(job_id=job_id, removed_at=None).update(seeded_run=0)
     return True
+
+
+def _forget(at: Pass, job_id: int, *, seen: int) -> None:
+    """All seeds of a job have been read, unless one was changed since."""
+    with transaction.atomic():
+        hold_term(connection.connection, at.office)
+        Job.objects.filter(pk=job_id, unread=seen).update(unread=0)

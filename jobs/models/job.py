@@ -34,6 +34,17 @@ def _choices(values: type[enum.StrEnum]) -> list[tuple[str, str]]:
 # Intervals that only a continuous job has.
 _INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_after")
 
+# What holds of a job whose seeds may be read anew.
+_MAY_RESEED: Final = models.Q(
+    phase=Phase.ACTIVE,
+    pause=Pause.NO,
+    window=Window.INSIDE,
+    resuming=False,
+    seeding=False,
+    stop_request=StopRequest.NONE,
+    connectors_ready=True,
+)
+
 
 class Job(models.Model):
     """One row a job. The state's dimensions are those of `jobs.lifecycle.job.JobState`."""
@@ -82,6 +93,10 @@ class Job(models.Model):
     from_the_beginning = models.BooleanField(default=True)
     # When seeds are read anew next, while the job is active; null: never.
     reseed_at = models.DateTimeField(null=True, blank=True)
+    # By triggers they grow with each change after which a seed may not be in the group of its policy, or has yet to be read; the main
+    # has looked since where they are 0.
+    strays = models.PositiveIntegerField(default=1, db_default=1, editable=False)
+    unread = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     # The end of the window that it runs in; null: it was started by hand, or the window has no end.
     window_ends_at = models.DateTimeField(null=True, blank=True)
     # Windows that began before this are over and done with.
@@ -124,6 +139,13 @@ class Job(models.Model):
                 condition=models.Q(phase=Phase.ACTIVE, window_ends_at__isnull=False),
             ),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
+            models.Index(
+                fields=["id"], name="job_has_strays", condition=~models.Q(phase=Phase.INACTIVE) & models.Q(strays__gt=0)
+            ),
+            models.Index(fields=["id"], name="job_has_unread", condition=_MAY_RESEED & models.Q(unread__gt=0)),
+            models.Index(
+                fields=["reseed_at"], name="job_reseeds", condition=_MAY_RESEED & models.Q(reseed_at__isnull=False)
+            ),
         )
         constraints = (
             models.CheckConstraint(

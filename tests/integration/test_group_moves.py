@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from jobs import control
 from jobs.control import SeedWanted
-from jobs.duties.allocate import allocate_groups, retire_groups
+from jobs.duties import allocate
+from jobs.duties.allocate import allocate_groups, join_groups, retire_groups
 from jobs.duties.groups import look
 from jobs.duties.hand_over import hand_over_groups
 from jobs.lifecycle.document import Stage
@@ -94,6 +95,42 @@ def test_a_seed_that_starts_joins_the_group_that_runs_with_its_policy(main, conn
 
     assert ThrottleGroup.objects.get().seeds.count() == 2
     assert owners() == {main.id: 1}
+
+
+def test_running_jobs_are_looked_at_when_a_seed_changed_and_then_no_more(main):
+    (job,) = run_jobs(1)
+    main.step(allocate_groups)
+    assert not Job.objects.filter(strays__gt=0).exists()
+
+    Seed.objects.filter(job=job).update(policy=make_policy())
+
+    assert main.step(join_groups) == 1
+    assert main.step(join_groups) == 0
+    assert not Job.objects.filter(strays__gt=0).exists()
+
+
+def test_a_seed_that_changes_while_its_job_is_looked_at_is_seen_by_the_next_look(main, connection):
+    (job,) = run_jobs(1)
+    seen = Job.objects.get().strays
+    main.step(join_groups)
+    Seed.objects.filter(job=job).update(policy=make_policy())
+
+    connection.execute(allocate._UNMARK, {"jobs": [job.pk], "seen": [seen]})
+
+    assert main.step(join_groups) == 1
+
+
+def test_seeds_of_a_job_that_goes_to_another_scope_leave_the_groups_of_the_first(main):
+    (job,) = run_jobs(1)
+    main.step(allocate_groups)
+    Job.objects.update(node_scope="crawl:1")
+    assert main.step(join_groups) == 0
+
+    Job.objects.update(node_scope="cluster")
+    Seed.objects.update(group=ThrottleGroup.objects.create(seed=job.seeds.get(), node_scope="crawl:1"))
+
+    assert main.step(join_groups) == 1
+    assert Seed.objects.get().group.node_scope == "cluster"
 
 
 def test_a_failed_managers_groups_go_to_all_the_others(main, connection):

@@ -9,9 +9,12 @@ from jobs import control
 from jobs.duties.allocate import allocate_groups
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
+from jobs.duties.reseed import begin_reseeding
 from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
 from jobs.models import Job, Outcome
+from tests.cluster import seconds
 from tests.factories import make_documents, make_job, make_lane
 from tests.stepping import Main
 
@@ -86,6 +89,34 @@ def test_starting_pausing_resuming_and_aborting_write_as_much_for_few_documents_
     many = writes_of_a_life(main, 2_000)
 
     assert few == many
-    assert few[0]["jobs_job"] == 2
+    # It is asked for, prepared, and its seeds have joined a group.
+    assert few[0]["jobs_job"] == 3
     assert few[1]["jobs_job"] == 7
     assert not any(table in {"jobs_queueitem", "jobs_outlinks"} for part in few for table in part)
+
+
+def test_a_job_that_runs_is_looked_at_for_new_seeds_once_and_again_when_there_are_some(main):
+    job = make_job()
+    job.seeds.update(seeded_run=1)
+    Job.objects.update(phase=Phase.ACTIVE, run_no=1)
+
+    assert main.step(begin_reseeding) == 0
+    assert Job.objects.get().unread == 0
+
+    job.seeds.create(urls=["http://new.example/"])
+    assert main.step(begin_reseeding) == 1
+    assert Job.objects.get().seeding
+
+
+def test_a_job_whose_time_has_come_reads_all_its_seeds_anew_and_no_sooner(main):
+    job = make_job()
+    job.seeds.update(seeded_run=1)
+    Job.objects.update(
+        phase=Phase.ACTIVE, run_no=1, kind="continuous", reseed_after=seconds(60), reseed_at=main.now + seconds(1)
+    )
+    assert main.step(begin_reseeding) == 0
+
+    main.now += seconds(1)
+    assert main.step(begin_reseeding) == 1
+
+    assert (Job.objects.get().reseed_at, job.seeds.get().seeded_run) == (main.now + seconds(60), 0)

@@ -19,6 +19,7 @@ from jobs.duties.connectors import WATCHED_JOBS
 from jobs.duties.finish import JOBS_AT_REST
 from jobs.duties.history import HISTORIES_TO_CLEAR
 from jobs.duties.pass_on import PASSING_JOBS
+from jobs.duties.reseed import JOBS_TO_RESEED
 from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
@@ -200,6 +201,19 @@ def test_duties_find_what_they_do_among_very_many_jobs_and_connections_that_they
         plan = explain_on(queue.connection, question, facts)
 
         assert {table: rows for table, rows in rows_read(plan, of).items() if rows > len(queue.facts)} == {}, question
+
+
+def test_jobs_that_run_are_asked_about_their_seeds_again_only_when_these_have_changed(queue):
+    Job.objects.update(phase="active", pause="no", run_no=1, reseed_at="2100-01-01T00:00Z", strays=0, unread=0)
+    Job.objects.order_by("pk").last().seeds.create(urls=["http://new.example/"])
+    queue.connection.execute("VACUUM ANALYZE jobs_job")
+    facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
+
+    for question in (allocate._MARKED, JOBS_TO_RESEED):
+        plan = explain_on(queue.connection, question, facts)
+
+        assert plan["Actual Rows"] == 1
+        assert rows_read(plan, {"jobs_job", "jobs_seed"}) == {"jobs_job": 1}, question
 
 
 def test_whether_an_owner_of_groups_leaves_is_asked_without_a_look_at_each_group(queue):
