@@ -139,7 +139,8 @@ UNFOLD = {
     "SITE_HEADER": "crawlctl",
     "SITE_SUBHEADER": "Set-up",
     "SITE_URL": "/",
-    "SITE_SYMBOL": "hub",
+    # A picture, which says where it leads; a symbol of unfold's font would not.
+    "SITE_ICON": f"{STATIC_URL}css/icon.svg",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}css/icon.svg"}],
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
