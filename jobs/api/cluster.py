@@ -32,8 +32,27 @@ class GroupSerializer(serializers.ModelSerializer[ThrottleGroup]):
 
     class Meta:
         model = ThrottleGroup
-        fields = ("id", "name", "policy", "seed", "owner", "state", "epoch", "weight", "destination", "releasing_since")
+        fields = (
+            "id",
+            "name",
+            "policy",
+            "seed",
+            "owner",
+            "state",
+            "epoch",
+            "weight",
+            "destination",
+            "releasing_since",
+            "failing_since",
+            "failing_why",
+        )
         read_only_fields = fields
+        extra_kwargs = {
+            "failing_since": {
+                "help_text": "Since when its manager has failed to hand out its documents; null while it can."
+            },
+            "failing_why": {"help_text": "The error in a line; empty while it can."},
+        }
 
     def get_name(self, group: ThrottleGroup) -> str:
         return str(group.policy or group.seed)

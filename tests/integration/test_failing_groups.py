@@ -11,6 +11,7 @@ from jobs.queries.cluster_page import read_cluster_page
 from jobs.queries.job_page import read_job_page
 from jobs.ui.cluster_screen import cluster_screen
 from jobs.ui.screens import job_screen
+from tests.api import client_of
 from tests.cluster import register_node
 from tests.factories import make_documents, make_lane, make_policy, make_running_job
 from tests.stepping import Manager
@@ -78,6 +79,26 @@ def test_a_group_that_cannot_be_stuffed_says_so_in_a_line_and_keeps_no_other_bac
     assert "ValueError: no such thing. " in said
     assert "secret" not in said
     assert (said_of(crawl.broken), said_of(crawl.sound)) == ([said], [])
+
+
+def listed_to(client):
+    """Since when each group fails, and why, by its name as the API lists it."""
+    rows = client.get("/api/v1/groups/").json()["results"]
+    return {row["name"]: (row["failing_since"], row["failing_why"]) for row in rows}
+
+
+def test_the_api_tells_of_each_group_since_when_it_cannot_be_stuffed_and_why(crawl, break_stuffing):
+    viewer = client_of("viewer")
+    break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
+    with pytest.raises(ValueError, match="no such thing"):
+        crawl.stuff()
+
+    since = ThrottleGroup.objects.get(pk=crawl.broken.group.id).failing_since.isoformat().replace("+00:00", "Z")
+
+    assert listed_to(viewer) == {"newspapers": (since, "ValueError: no such thing"), "archives": (None, "")}
+    break_stuffing(None)
+    crawl.stuff()
+    assert listed_to(viewer) == {"newspapers": (None, ""), "archives": (None, "")}
 
 
 def test_what_is_broken_off_by_the_database_is_said_too_and_ends_the_pass(crawl, break_stuffing):
