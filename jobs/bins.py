@@ -3,7 +3,8 @@ Every operator's verb about bins, once: pages, the REST API and commands transla
 
 Stopping and denying hold for the whole cluster, from the moment at which they are stored: running workers are told at once,
 close what they have open, and look for themselves with each beat. Documents of such a bin end as DENIED in the runs
-that come to them, and outputs keep what they hold of it.
+that come to them, and outputs keep what they hold of it. The end of a back-off is as quick: what waits for it is due at once,
+and managers and workers are told.
 """
 
 import datetime as dt
@@ -20,6 +21,7 @@ from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.models import Bin, BinState, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
 from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
+from jobs.queue.end_back_off import go_on_without_back_off
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
 
@@ -115,6 +117,32 @@ def go_on(bin_id: int, *, made_by: str) -> Bin:
         if not changed:
             raise BinRefused(f"{found} is not stopped.")
         _tell(found, f"{made_by} let {found} go on", made_by=made_by)
+    return found
+
+
+def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
+    """
+    Let a bin that backs off, or comes back from that, be asked at its full pace at once: somebody knows that it is well.
+
+    What it was refused is forgotten, whatever its host asked for. Documents that failed there are tried again now; how
+    often they have failed still counts.
+
+    Raises:
+        BinUnknown: there is none of this id.
+        BinRefused: it does not back off.
+    """
+    with transaction.atomic():
+        found = _of_connectors(bin_id).select_for_update(no_key=True).first()
+        if found is None:
+            raise BinUnknown(bin_id)
+        until = found.back_off_until if found.back_off_until and found.back_off_until > now else None
+        if not found.back_off_level and until is None:
+            raise BinRefused(f"{found} does not back off.")
+        ended = f"level {found.back_off_level}" + (f", until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "")
+        found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
+        found.save(update_fields=["back_off_level", "back_off_until", "backing_off_since"])
+        go_on_without_back_off(connection.connection, bin_id=bin_id, now=now)
+        _tell(found, f"{made_by} ended the back-off of {found} ({ended})", made_by=made_by)
     return found
 
 

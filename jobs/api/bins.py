@@ -198,6 +198,7 @@ class BinView(ListingView):
         "stop": EVERYWHERE,
         "stop_by_name": EVERYWHERE,
         "go_on": EVERYWHERE,
+        "end_back_off": EVERYWHERE,
     }
     queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     serializer_class = BinSerializer
@@ -268,6 +269,19 @@ class BinView(ListingView):
     def go_on(self, request: Request, pk: str) -> Response:
         Nothing(data=request.data).is_valid(raise_exception=True)
         bins.go_on(int(pk), made_by=_name(request))
+        return self.retrieve(request, pk)
+
+    @extend_schema(
+        operation_id="bins_end_back_off",
+        description="Let a bin that backs off, or comes back from that, be asked at its full pace again, on all nodes, within 5 "
+        "seconds, whatever its host asked for. Documents that failed there are tried again at once.",
+        request=Nothing,
+        responses=BinPageSerializer,
+    )
+    @action(detail=True, methods=["post"], url_path="end-back-off")
+    def end_back_off(self, request: Request, pk: str) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        bins.end_back_off(int(pk), made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
 
 

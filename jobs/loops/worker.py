@@ -39,6 +39,7 @@ from jobs.queue.limits import read_limits
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed, Taken, TurnTaken
 from jobs.settings import running, table
+from jobs.throttling.bins import LONGEST_PLAN
 from nodes import membership
 from nodes.coordination.port import Coordination
 from nodes.coordination.seat import KeptSeat, Seat
@@ -510,6 +511,10 @@ class Worker:
                 # Nothing else may be under way that would have them written.
                 self._given_back.extend(not_served)
                 self._flush_due.now()
+            if turn.pace.wait > LONGEST_PLAN.total_seconds():
+                # It was offered before its host asked to be left alone. In its lane it waits for that as others do: here nobody
+                # could end the wait, and after it the host would not be tried with one document first.
+                self._give_back_waiting_of(queue, lambda _claimed: True)
         for number, queue in enumerate(served.values(), 1):
             self._close_turns(queue)
             self._dispatch(queue)

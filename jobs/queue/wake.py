@@ -120,6 +120,11 @@ _WAKE: Final[LiteralString] = _waking(_NAMED)
 _WAKE_JOB: Final[LiteralString] = _waking(
     "SELECT lane.id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id WHERE seed.job_id = %(job)s"
 )
+# Locks: Lane by id.
+_WAKE_BIN: Final[LiteralString] = _waking(
+    "SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id"
+    " JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active' WHERE lane.bin_id = %(bin)s"
+)
 # Locks: Lane by id. Where documents are processed too, these do not wait.
 _PUT_OFF: Final[LiteralString] = f"""
 WITH held AS MATERIALIZED ({held_newest(of="lane", numbers=_NAMED)}
@@ -211,6 +216,11 @@ def put_off_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, 
 def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:
     """Let every lane of a job be looked at again: what it may hand out is not what it was."""
     connection.execute(_WAKE_JOB, {"job": job_id, "now": now})
+
+
+def wake_bin(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> None:
+    """Let every lane of a bin be looked at again: it may be asked for more than it was."""
+    connection.execute(_WAKE_BIN, {"bin": bin_id, "now": now})
 
 
 def notify(connection: psycopg.Connection[Any], channel: str, payload: str) -> None:

@@ -118,6 +118,27 @@ def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
 
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
+def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
+    """Say what comes of it; posted, ask a host again at once that was asked too much."""
+    name = name_of_who_may(request, EVERYWHERE)
+    found = _find(bin_id)
+    now = read_clock()
+    if request.method != "POST" and found.bin.back_off_level:
+        return render(request, "ui/host_end_back_off.html", {"host": found.bin, "screen": host_screen(found, now=now)})
+    if request.method != "POST":
+        messages.warning(request, _("%(host)s does not back off.") % {"host": found.bin.name})
+        return redirect("host", bin_id)
+    try:
+        bins.end_back_off(bin_id, made_by=name, now=now)
+    except BinRefused as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("%(host)s is asked again, at its full pace.") % {"host": found.bin.name})
+    return redirect("host", bin_id)
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
 def denied(request: HttpRequest) -> HttpResponse:
     """The deny list. Posted: show whom a pattern means; or with `deny`, `allow` do it."""
     context: dict[str, Any] = {"may_deny": request.user.has_perm(EVERYWHERE)}

@@ -36,6 +36,7 @@ urlpatterns = [
     path("hosts/<int:bin_id>/", bins_views.host, name="host"),
     path("hosts/<int:bin_id>/stop/", bins_views.stop, name="host-stop"),
     path("hosts/<int:bin_id>/go-on/", bins_views.go_on, name="host-go-on"),
+    path("hosts/<int:bin_id>/end-back-off/", bins_views.end_back_off, name="host-end-back-off"),
     path("nodes/", views.nodes, name="nodes"),
     path("cluster/", cluster_views.cluster, name="cluster"),
     path("cluster/coordination/", coordination_views.coordination, name="coordination"),

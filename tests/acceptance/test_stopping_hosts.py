@@ -1,12 +1,14 @@
-"""A host that an administrator stops: what its site sees of that, and what outputs keep."""
+"""A host that an administrator stops, or asks again: what its site sees of that, and what outputs keep."""
 
+import datetime as dt
+import signal
 import time
 
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
 from jobs import bins, policies
-from jobs.models import BinState
+from jobs.models import Batch, Bin, BinState
 from jobs.policy_checks import RuleWanted
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.throttling.verdict import Cause
@@ -76,6 +78,47 @@ def test_outputs_keep_what_they_hold_of_a_stopped_host_and_it_is_read_again_when
     assert cluster.run(job) == "finished"
     assert len(site.requests(since=asked)) >= 30
     assert held_by(cluster.output) == site.documents
+
+
+def test_all_that_waits_is_read_at_once_when_a_back_off_of_an_hour_is_ended(cluster, serve):
+    site = serve(pages=60, traps=0, latency_ms=50, busy="0:1:3600")
+    cluster.start("runmanager", "runmanager", "runworker", "runworker")
+    urls = [site.plan.url(page) for page in range(60)]
+    policy = make_policy(open_requests=1, min_gap=0.05)
+    job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
+    bin_ = make_bin(host_of(site))
+    cluster.start_job(job)
+    wait_for(lambda: Bin.objects.get(pk=bin_.pk).back_off_level, saying="the host is left alone")
+    wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="nothing of it is handed out")
+    asked = site.count_requests()
+
+    bins.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
+
+    wait_for(lambda: site.count_requests() > asked, within=EFFECTIVE, saying="the host is asked again")
+    assert cluster.wait_for_end(job) == "finished"
+    assert [request.status for request in site.requests()].count(200) == 60
+
+
+def test_what_was_offered_before_a_host_refused_waits_where_the_end_of_its_back_off_finds_it(cluster, serve):
+    site = serve(pages=20, traps=0)
+    _manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_NODE_TIMEOUT="60")
+    urls = [site.plan.url(page) for page in range(20)]
+    policy = make_policy(min_gap=0.05)
+    job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
+    bin_ = make_bin(host_of(site))
+    worker.send(signal.SIGSTOP)
+    cluster.start_job(job)
+    wait_for(lambda: Batch.objects.filter(state="available").exists(), saying="its documents are offered")
+    Bin.objects.update(back_off_level=1, back_off_until=timezone.now() + dt.timedelta(hours=1))
+
+    worker.send(signal.SIGCONT)
+    wait_for(lambda: Batch.objects.filter(worker__isnull=False).exists(), saying="the worker has taken them")
+    wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="and given them back")
+    assert site.count_requests() == 0
+    bins.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
+
+    wait_for(site.count_requests, within=EFFECTIVE, saying="the host is asked")
+    assert cluster.wait_for_end(job) == "finished"
 
 
 def test_what_is_denied_at_this_time_is_closed_and_waits_until_it_may_be_fetched(cluster, serve, tmp_path):

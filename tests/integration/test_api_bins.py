@@ -95,6 +95,17 @@ def test_a_host_is_stopped_with_a_reason_and_goes_on(busy):
     assert_problem(client.post(f"/api/v1/bins/{busy.pk}/go-on/"), 409, "refused")
 
 
+def test_a_back_off_is_ended_whatever_its_host_asked_for(busy):
+    client = client_of("administrator")
+    Bin.objects.update(back_off_level=2, back_off_until="2100-01-01T00:00Z", backing_off_since=NOON)
+    assert client.get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]["cause"] == "back_off"
+
+    ended = client.post(f"/api/v1/bins/{busy.pk}/end-back-off/").json()
+
+    assert (ended["back_off"], ended["limited_by"]["cause"]) == (None, "next")
+    assert_problem(client.post(f"/api/v1/bins/{busy.pk}/end-back-off/"), 409, "refused")
+
+
 def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
     client = client_of("administrator")
 
@@ -122,6 +133,7 @@ def test_bad_wishes_about_hosts_change_nothing(busy):
     )
     assert_problem(client.post(f"/api/v1/bins/{address.pk}/stop/", {"reason": "no"}, format="json"), 404, "not_found")
     assert_problem(client.post("/api/v1/bins/999999/go-on/"), 404, "not_found")
+    assert_problem(client.post("/api/v1/bins/999999/end-back-off/"), 404, "not_found")
     assert_problem(client.get(f"/api/v1/bins/{address.pk}/"), 404, "not_found")
     assert not Bin.objects.filter(stopped_at__isnull=False).exists()
 

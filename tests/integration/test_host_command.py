@@ -6,6 +6,7 @@ from django.core.management import CommandError, call_command
 from jobs import bins
 from jobs.models import Bin
 from nodes.models import NodeEvent
+from tests.factories import make_bin
 
 # The command closes the connection of its look at the tables.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,6 +43,16 @@ def test_a_host_that_was_stopped_goes_on(capsys):
 
     assert said(capsys, HOST, "go-on") == f"{HOST}: nothing waits, 0 documents in work, 0 waiting"
     assert Bin.objects.get(name=HOST).stopped_at is None
+
+
+def test_a_back_off_is_ended_under_the_users_name(capsys):
+    make_bin(HOST, back_off_level=9, back_off_until="2100-01-01T00:00Z")
+
+    assert said(capsys, HOST, "end-back-off") == f"{HOST}: nothing waits, 0 documents in work, 0 waiting"
+    assert (
+        NodeEvent.objects.get().message == f"vera ended the back-off of {HOST} (level 9, until 2100-01-01 00:00:00 UTC)"
+    )
+    assert refused(HOST, "end-back-off") == (1, f"{HOST} does not back off.")
 
 
 def test_what_is_not_possible_now_says_why_and_ends_with_1():

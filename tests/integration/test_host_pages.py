@@ -196,6 +196,31 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
     ]
 
 
+def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy):
+    client = visitor("administrator")
+    Bin.objects.update(back_off_level=3, back_off_until="2100-01-01T00:00Z", backing_off_since="2026-01-01T00:00Z")
+    assert "End its back-off" in text_of(client.get(f"/hosts/{busy.pk}/"))
+    assert "Its refusals are forgotten" in text_of(client.get(f"/hosts/{busy.pk}/end-back-off/"))
+    assert screen(busy)["cause"] == "backs off"
+
+    client.post(f"/hosts/{busy.pk}/end-back-off/")
+
+    assert screen(busy)["cause"] != "backs off"
+    assert Bin.objects.filter(pk=busy.pk, back_off_level=0, back_off_until=None, backing_off_since=None).exists()
+    assert NodeEvent.objects.get(kind="asked").message == (
+        "a administrator ended the back-off of news.example (level 3, until 2100-01-01 00:00:00 UTC)"
+    )
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_who_comes_to_end_a_back_off_that_is_over_is_told_so(busy, method):
+    answer = getattr(visitor("administrator"), method)(f"/hosts/{busy.pk}/end-back-off/", follow=True)
+
+    assert "news.example does not back off." in text_of(answer)
+    assert "End its back-off" not in text_of(answer)
+    assert not NodeEvent.objects.filter(kind="asked").exists()
+
+
 def test_a_host_is_not_stopped_without_a_reason(busy):
     answer = visitor("administrator").post(f"/hosts/{busy.pk}/stop/", {"reason": "  "})
 
@@ -305,12 +330,15 @@ def test_only_administrators_stop_and_deny(busy, role):
     client = visitor(role)
     facts = {"reason": "no", "name": "a.example", "pattern": "a.example", "deny": ""}
 
-    for address in (f"/hosts/{busy.pk}/stop/", f"/hosts/{busy.pk}/go-on/", "/hosts/stop/", "/hosts/denied/"):
+    Bin.objects.update(back_off_level=1)
+
+    of_it = [f"/hosts/{busy.pk}/{verb}/" for verb in ("stop", "go-on", "end-back-off")]
+    for address in (*of_it, "/hosts/stop/", "/hosts/denied/"):
         assert client.post(address, facts).status_code == 403
     for address in ("/hosts/", f"/hosts/{busy.pk}/", "/hosts/denied/"):
         shown = text_of(client.get(address))
-        assert not any(offer in shown for offer in ("Stop it", "Stop a host", "Deny more", "Let it go on"))
-    assert Bin.objects.filter(stopped_at=None).count() == 1
+        assert not any(offer in shown for offer in ("Stop it", "Stop a host", "Deny more", "Let it go on", "back-off"))
+    assert Bin.objects.filter(stopped_at=None, back_off_level=1).count() == 1
 
 
 # --- The same elsewhere -------------------------------------------------------------------------------

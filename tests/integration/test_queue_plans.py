@@ -9,6 +9,7 @@ from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
 from jobs.queue import transaction
 from jobs.queue.discover import open_lanes
+from jobs.queue.end_back_off import go_on_without_back_off
 from jobs.queue.flush import flush
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
@@ -132,6 +133,16 @@ def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, r
         assert not tables_read_whole(step) & busy
     assert {"document_due", "document_waiting"} <= indexes_used(of_stuffing)
     assert {"batch_available", "document_claimed"} <= indexes_used(of_taking)
+
+
+def test_the_end_of_a_back_off_looks_at_the_next_documents_of_its_host_only(connection, explaining, plans, running):
+    lane = running.seed.lanes.first()
+
+    go_on_without_back_off(explaining, bin_id=lane.bin_id, now=NOON - seconds(3600))
+
+    assert "jobs_queueitem" not in tables_read_whole(plans)
+    (found,) = [node for node in all_nodes(plans) if node.get("Index Name") == "document_waiting"]
+    assert "check_time" in found["Index Cond"]
 
 
 def test_the_documents_of_a_lane_come_in_the_order_of_its_index(connection, explaining, plans, running):

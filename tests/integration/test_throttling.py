@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs import policies
-from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, ThrottlePolicy, ThrottleRule, Turn
+from jobs import bins, policies
+from jobs.lifecycle.document import Stage
+from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, QueueItem, ThrottlePolicy, ThrottleRule, Turn
 from jobs.models.policy import BinPlacing
 from jobs.queue import addresses, close
 from jobs.queue.close import ClosedTurn, Pace, Use, close_turns
@@ -517,6 +518,42 @@ def test_whatever_a_host_answers_it_is_left_alone_as_the_curve_says_and_each_goo
 
 def clock(connection):
     return connection.execute("SELECT clock_timestamp()").fetchone()[0]
+
+
+def test_what_waits_goes_on_at_its_full_pace_when_a_back_off_is_ended_by_hand(connection, manager, worker):
+    running = crawl(manager, "a.example")
+    lane = running.seed.lanes.get()
+    for _ in range(3):
+        close.back_off(connection, lane_id=lane.pk, asked=3600.0)
+        Bin.objects.update(back_off_until=NOON + seconds(3600))
+    assert opens_again(connection, running) == NOON + seconds(3600)
+
+    bins.end_back_off(lane.bin_id, made_by="ada", now=NOON)
+    stuff_all(connection, running, workers=1)
+
+    (turn,) = take_turns(connection, worker)
+    assert (len(turn.documents), turn.requests, turn.is_trial) == (20, 2, False)
+    close.back_off(connection, lane_id=lane.pk, asked=None)
+    assert Bin.objects.get().back_off_level == 1
+
+
+def test_what_failed_at_a_host_is_due_when_its_back_off_is_ended_and_nothing_else(connection, manager):
+    running = crawl(manager, "a.example", "b.example", documents=0)
+    here, elsewhere = running.seed.lanes.order_by("bin__name")
+    later, waits = NOON + seconds(3600), {"seq": None, "check_time": NOON + seconds(3600)}
+    make_documents(here, ["refused"], failures=2, result_code="429", **waits)
+    make_documents(here, ["not due"], **waits)
+    make_documents(here, ["read"], stage=Stage.DONE, **waits)
+    make_documents(elsewhere, ["refused elsewhere"], failures=2, **waits)
+    LaneState.objects.update(ready_at=later)
+    Bin.objects.filter(pk=here.bin_id).update(back_off_level=1)
+
+    bins.end_back_off(here.bin_id, made_by="ada", now=NOON)
+
+    due = QueueItem.objects.filter(check_time=NOON).values_list("identifier", "failures")
+    assert list(due) == [("http://a.example/refused", 2)]
+    assert QueueItem.objects.filter(check_time=later).count() == 3
+    assert (state_of(here).ready_at, state_of(elsewhere).ready_at) == (NOON, later)
 
 
 def test_after_it_a_host_is_tried_with_one_document_at_a_time_until_it_answers(connection, manager, worker):

@@ -22,13 +22,15 @@ _ARE_PATTERNS: Final = ("deny", "allow")
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
-    help = "Show how a host stands; stop it or let it go on; deny the hosts of a pattern or allow them again."
+    help = "Show how a host stands; stop it or let it go on; end its back-off; deny the hosts of a pattern or allow them again."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "name", help="of the host, or an address there; a pattern such as *.example.com for deny and allow"
         )
-        parser.add_argument("verb", nargs="?", choices=("stop", "go-on", *_ARE_PATTERNS), help="what is asked")
+        parser.add_argument(
+            "verb", nargs="?", choices=("stop", "go-on", "end-back-off", *_ARE_PATTERNS), help="what is asked"
+        )
         parser.add_argument("--reason", help="why it is stopped: others will want to know")
 
     def handle(self, *_args: Any, name: str, verb: str | None, reason: str | None, **_options: Any) -> None:
@@ -40,6 +42,8 @@ class Command(BaseCommand):
             _do(lambda: bins.stop_named(name, reason=reason or "", made_by=made_by, now=read_clock()))
         elif verb == "go-on":
             _do(lambda: bins.go_on(bins.find_named(name).pk, made_by=made_by))
+        elif verb == "end-back-off":
+            _do(lambda: bins.end_back_off(bins.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "deny":
             _do(lambda: bins.deny(name, made_by=made_by, everywhere=True))
         elif verb == "allow":

@@ -1,0 +1,53 @@
+"""
+What waits because of a back-off goes on at once: somebody knows that its host can be asked again.
+
+A lane sleeps until its bin opens, and a document that was refused has a moment of its own at which it is tried again; both
+become due. A look is bounded: lanes of a host have few such documents, for while it backs off it is asked for one at a time.
+"""
+
+import datetime as dt
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from jobs.lifecycle.document import Action, Stage
+from jobs.queue.wake import wake_bin
+
+# So many documents of a lane that have a moment to come are looked at, the nearest first; of continuous jobs most of them
+# are to be read anew. And so many become due.
+_LOOKED_AT: Final = 1000
+_MOST: Final = 10_000
+
+# Locks: QueueItem by (hash, job), skipping what is locked.
+_TRY_AGAIN: Final[LiteralString] = f"""
+WITH waiting AS MATERIALIZED (
+    SELECT item.hash, item.job_id
+      FROM jobs_lane AS lane
+      JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
+     CROSS JOIN LATERAL (
+           SELECT hash, job_id, run_no, stage, action, failures FROM jobs_queueitem
+            WHERE lane_id = lane.id AND check_time > %(now)s ORDER BY check_time LIMIT {_LOOKED_AT}) AS item
+     WHERE lane.bin_id = %(bin)s AND item.run_no = job.run_no AND item.stage = {Stage.PENDING:d}
+       AND item.action = {Action.PROCESS:d} AND item.failures > 0
+     LIMIT {_MOST}
+), held AS MATERIALIZED (
+    SELECT item.hash, item.job_id
+      FROM waiting JOIN jobs_queueitem AS item ON item.hash = waiting.hash AND item.job_id = waiting.job_id
+     WHERE item.stage = {Stage.PENDING:d} AND item.check_time > %(now)s
+     ORDER BY item.hash, item.job_id
+       FOR NO KEY UPDATE OF item SKIP LOCKED
+)
+UPDATE jobs_queueitem AS item SET check_time = %(now)s
+  FROM held WHERE item.hash = held.hash AND item.job_id = held.job_id
+"""
+
+
+def go_on_without_back_off(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> int:
+    """
+    Let all be handed out that waits for a bin, and be tried again what failed there; returns how many documents that is.
+
+    In the caller's transaction, which holds the bin.
+    """
+    wake_bin(connection, bin_id=bin_id, now=now)
+    return connection.execute(_TRY_AGAIN, {"bin": bin_id, "now": now}).rowcount
