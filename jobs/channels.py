@@ -8,5 +8,6 @@ STUFF: Final = "crawlctl_stuff"
 GROUPS: Final = "crawlctl_groups"
 # Workers listen: a batch is offered. Payload: the scope of nodes.
 TAKE: Final = "crawlctl_take"
-# Everybody listens: a job changed its state. Payload: the job's id.
+# Everybody listens: a job changed its state, or what limits bins was changed. Payload: the job's id, or LIMITS.
 CONTROL: Final = "crawlctl_control"
+LIMITS: Final = "limits"

@@ -441,5 +441,6 @@ def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], n
             with connection.cursor() as cursor:
                 rebind_bins(cursor, seed_id=seed.pk, before=before)
                 cursor.execute("SELECT pg_notify(%s, %s)", (channels.GROUPS, job.node_scope))
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))
     job.seeds.filter(pk__in=[seed.pk for seed in stored[len(seeds) :]]).update(removed_at=now)
     _plant(job, seeds[len(stored) :])

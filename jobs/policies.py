@@ -316,6 +316,6 @@ def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]
 
 
 def _tell_nodes() -> None:
-    """Let running workers look anew, when this is committed."""
+    """Let running workers and managers look anew, when this is committed."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, '')", (channels.CONTROL,))
+        cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))

@@ -191,6 +191,7 @@ class Manager:
         self._woken = threading.Event()
         self._control_changed = threading.Event()
         self._groups_changed = threading.Event()
+        self._limits_changed = threading.Event()
         self._seat_changed = threading.Event()
         self._seat = Seat() if store is None else self._seat_in(store)
         self._main = Rhythm(MAIN_DUTIES)
@@ -309,6 +310,8 @@ class Manager:
         elif channel != channels.STUFF:
             self.control_changes += 1
             self._control_changed.set()
+            if payload == channels.LIMITS:
+                self._limits_changed.set()
         self._woken.set()
 
     def _rest(self, moved: int) -> None:
@@ -345,6 +348,10 @@ class Manager:
             self._main.hasten()
             self._owner.hasten()
             self._asked_at = float("-inf")
+        if self._limits_changed.is_set():
+            # Lanes that sleep for what held before are looked for among all.
+            self._limits_changed.clear()
+            self._sweep.hasten()
         if self._seat_changed.is_set():
             self._seat_changed.clear()
             self._looked_at = float("-inf")

@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from jobs import control
+from jobs import control, policies
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.schedule import Window
-from jobs.models import Activity, Job, JobEvent
+from jobs.models import Activity, Job, JobEvent, LaneState
 from tests.factories import make_job, make_output, make_policy
 from tests.processes import wait_for
 
@@ -98,3 +98,40 @@ def test_the_first_request_of_a_new_job_comes_within_seconds_beside_a_long_backl
         within=NEWCOMERS_PATIENCE,
         saying="the new job has asked its host",
     )
+
+
+# Hosts with a page each that were asked a minute ago, and whose lanes sleep until an hour after that.
+_SLEEPERS = """
+WITH bin AS (
+    INSERT INTO jobs_bin (namespace, name, "interval", is_known)
+    SELECT 'web', 'h' || n || '.example', 0, true FROM generate_series(1, %(hosts)s) AS n RETURNING id
+), state AS (
+    INSERT INTO jobs_binstate (bin_id, last_start_at) SELECT id, now() - interval '1 min' FROM bin
+), bound AS (
+    INSERT INTO jobs_binlimit (bin_id, job_id, policy_id) SELECT id, %(job)s, %(policy)s FROM bin
+), lane AS (
+    INSERT INTO jobs_lane (seed_id, bin_id) SELECT %(seed)s, id FROM bin RETURNING id, seed_id, bin_id
+), asleep AS (
+    INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, ready_at) SELECT id, seed_id, bin_id, now() + interval '59 min' FROM lane
+)
+INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth, redirects)
+SELECT md5(id::text)::uuid, %(job)s, id, 'http://here.example/' || id, 0, false, false, 1, (1::bigint << 56) + id, 0, 0, 0 FROM lane
+"""
+# At the usual pace of looks for wake-ups that were lost this many would take half a minute.
+HOSTS = 10_000
+
+
+def test_thousands_of_hosts_that_sleep_for_a_long_gap_go_on_within_seconds_when_it_is_made_short(cluster):
+    policy = make_policy(min_gap=3600.0)
+    job = make_job(urls=["http://a.example/"], policy=policy)
+    cluster.start("runmanager")
+    cluster.start_job(job)
+    wait_for(lambda: Job.objects.get().phase == "active", saying="the job is active")
+    with connection.cursor() as cursor:
+        cursor.execute(_SLEEPERS, {"hosts": HOSTS, "job": job.pk, "seed": job.seeds.get().pk, "policy": policy.pk})
+    asleep = LaneState.objects.filter(ready_at__gt=timezone.now() + dt.timedelta(minutes=10))
+    assert asleep.count() == HOSTS
+
+    policies.change(policy.pk, min_gap=1.0, everywhere=False)
+
+    wait_for(lambda: not asleep.exists(), within=10, saying="all of them are awake")

@@ -10,6 +10,7 @@ from jobs.queue import wake
 from jobs.queue.wake import Sweep
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from tests.filled_queue import FilledQueue, Shape
 from tests.integration.test_what_is_read import explain_on, rows_read
 
 # A look that finds nothing new to look at is not made.
@@ -208,6 +209,56 @@ def test_a_lane_goes_on_soon_after_the_long_gap_that_it_waits_for_was_made_short
 
     assert sweep.look(connection, groups=groups, now=NOON + seconds(62)) == 1
     assert ready_at(lane) == NOON + seconds(62)
+
+
+def test_a_round_that_hastens_wakes_very_many_at_a_look_and_goes_on_behind_those_that_it_leaves_asleep(
+    connection, slow, monkeypatch
+):
+    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
+    monkeypatch.setattr(wake, "_IN_TURN_IN_HASTE", 4)
+    still = [make_held(slow, f"{n}.still.example", ready_at=NOON + seconds(3600)) for n in range(8)]
+    Bin.objects.filter(name__endswith=".still.example").update(interval=3600.0)
+    lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
+    ThrottlePolicy.objects.update(min_gap=1.0)
+    sweep, groups = Sweep(), [slow.group.id]
+
+    sweep.hasten()
+    woken = [sweep.look(connection, groups=groups, now=NOON + seconds(60)) for _ in range(2)]
+
+    assert woken == [4, 2]
+    assert {ready_at(lane) for lane in lanes} == {NOON + seconds(60)}
+    assert {ready_at(lane) for lane in still} == {NOON + seconds(3600)}
+
+
+def test_a_round_that_hastens_ends_where_the_table_does_and_the_next_has_its_usual_pace(connection, slow, monkeypatch):
+    monkeypatch.setattr(wake, "_IN_TURN_A_PASS", 2)
+    lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
+    sweep, groups = Sweep(), [slow.group.id]
+    sweep.hasten()
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(60)) == 0
+
+    ThrottlePolicy.objects.update(min_gap=1.0)
+
+    assert [sweep.look(connection, groups=groups, now=NOON + seconds(61 + n)) for n in range(len(lanes) // 2)] == [
+        2
+    ] * 3
+
+
+def test_an_edit_reaches_the_lanes_of_very_many_hosts_in_a_few_bounded_looks(connection):
+    bins = 20_000
+    queue = FilledQueue(connection, documents=bins, shape=Shape(bins=bins, throttled=1.0))
+    sweep, groups = Sweep(), [queue.group.id]
+    connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '2 s'")
+    ThrottlePolicy.objects.update(min_gap=3600.0)
+    sweep.hasten()
+    assert sweep.look(connection, groups=groups, now=queue.now()) == 0
+
+    ThrottlePolicy.objects.update(min_gap=1.0)
+    sweep.hasten()
+    woken = [sweep.look(connection, groups=groups, now=queue.now()) for _ in range(5)]
+
+    assert sum(woken) == bins
+    assert max(woken) <= wake._IN_TURN_IN_HASTE
 
 
 def test_a_lane_goes_on_when_its_host_no_longer_asks_for_a_delay_or_its_back_off_was_taken_back(connection, running):
