@@ -10,7 +10,7 @@ import asyncio
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -35,7 +35,7 @@ from jobs.metrics import crawl
 from jobs.models import Batch
 from jobs.queue import close, release, take
 from jobs.queue.addresses import keep_address
-from jobs.queue.limits import read_limits
+from jobs.queue.limits import InForce, read_limits
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.take import Claimed, Taken, TurnTaken
 from jobs.settings import running, table
@@ -500,6 +500,8 @@ class Worker:
         for claimed in _claims_of(taken):
             self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
         await self._prepare(taken)
+        old = [turn for turn in taken.turns if turn.is_old]
+        in_force = await self._limits_of(pace.bin_id for turn in old for pace in (turn.pace, *turn.parents))
         now = self._loop.time()
         served: dict[int, BinQueue] = {}
         for turn in taken.turns:
@@ -515,6 +517,8 @@ class Worker:
                 # It was offered before its host asked to be left alone. In its lane it waits for that as others do: here nobody
                 # could end the wait, and after it the host would not be tried with one document first.
                 self._give_back_waiting_of(queue, lambda _claimed: True)
+        # Nothing may begin at the pace of what was offered before an edit and lay about since.
+        self._heed_limits(in_force)
         for number, queue in enumerate(served.values(), 1):
             self._close_turns(queue)
             self._dispatch(queue)
@@ -815,17 +819,26 @@ class Worker:
                 self._stopped_jobs = await self._database.run(partial(_stopped, jobs=frozenset(mine)))
             if self._stopped_jobs:
                 self._give_back_waiting(lambda claimed: claimed.job_id in self._stopped_jobs)
-            await self._heed_limits()
+            at_work = [queue for queue in self._bins.at_work if queue.turns]
+            above = [paced.bin_id for queue in at_work for turn in queue.turns for paced in turn.parents]
+            self._heed_limits(await self._limits_of([*(queue.bin_id for queue in at_work), *above]))
 
-    async def _heed_limits(self) -> None:
-        """Serve bins under limits that are others since their turns were given."""
-        mine = {queue.bin_id: queue for queue in self._bins.at_work if queue.turns}
-        bins = [*mine, *(paced.bin_id for queue in mine.values() for turn in queue.turns for paced in turn.parents)]
-        if not bins:
-            return
-        in_force = await self._database.run(
-            lambda connection: read_limits(connection, bins=bins, now=self._clock.now(connection))
+    async def _limits_of(self, bins: Iterable[int]) -> dict[int, InForce]:
+        if not (asked := list(bins)):
+            return {}
+        return await self._database.run(
+            lambda connection: read_limits(connection, bins=asked, now=self._clock.now(connection))
         )
+
+    def _heed_limits(self, in_force: Mapping[int, InForce]) -> None:
+        """Serve bins under limits that are others since their turns were given."""
+        if not in_force:
+            return
+        mine = {
+            queue.bin_id: queue
+            for queue in self._bins.at_work
+            if queue.turns and (queue.bin_id in in_force or any(paced.bin_id in in_force for paced in queue.paces))
+        }
         paces = {paced for queue in mine.values() for paced in queue.paces}
         # What was planned at another pace would last for longer than a turn may; and of what is not kept others have,
         # too. Who comes next gets what there is.

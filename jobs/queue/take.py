@@ -21,12 +21,16 @@ from jobs.queue.floor import LOWEST_BATCH
 from jobs.queue.newest import WAITING, newest
 from jobs.queue.opening import OPENING, opening
 from jobs.queue.rows import named_rows
+from jobs.throttling.bins import LONGEST_PLAN
 from nodes.fences import FenceRefused
 
 # How long a batch may be out before its worker is asked about it.
 _DEADLINE: Final = dt.timedelta(minutes=10)
 # How long the worker that keeps a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
+# Limits of a turn that was offered longer ago are looked up again: an edit since then may hold for everybody before this worker
+# looks again by itself.
+_TRUSTED: Final = LONGEST_PLAN / 2
 
 # The batches that follow turns of this worker, then those of bins that it keeps, and of others its share: the oldest, as
 # many as there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
@@ -75,7 +79,7 @@ WITH node AS MATERIALIZED (
     UPDATE jobs_batch AS batch
        SET state = 'sent', worker_id = %(worker)s, sent_at = clock_timestamp(), deadline = clock_timestamp() + %(deadline)s
       FROM fitting WHERE batch.id = fitting.id
-    RETURNING batch.id, batch.kind
+    RETURNING batch.id, batch.kind, batch.created_at
 ), item AS MATERIALIZED (
     SELECT taken.kind, item.*
       FROM taken JOIN jobs_queueitem AS item ON item.batch_id = taken.id
@@ -121,6 +125,7 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                    'bin', bin.name, 'follows', turn.follows_id, 'documents', turn.documents, 'requests', turn.requests,
                    'gap', turn.gap, 'bytes_per_second', turn.bytes_per_second, 'is_known', bin.is_known,
                    'is_denied', turn.is_denied, 'is_trial', turn.is_trial,
+                   'is_old', (SELECT created_at < %(now)s - %(trusted)s FROM taken WHERE taken.id = turn.batch_id),
                    'wants_address', CASE WHEN NOT bin.is_known AND bin.address = '' AND NOT turn.is_denied
                                          THEN {HOLDS_FOR_ADDRESSES} ELSE false END,
                    'wait', extract(epoch FROM greatest({opening(gap="turn.gap", rate="turn.bytes_per_second")}, bin.back_off_until)
@@ -193,6 +198,8 @@ class TurnTaken:
     parents: tuple[PaceTaken, ...] = ()
     is_denied: bool = False
     is_trial: bool = False
+    # It was planned so long ago that its limits may have been edited before those that others go on under.
+    is_old: bool = False
     # Its address has to be known before anything is asked of its host: a policy limits what is there.
     wants_address: bool = False
 
@@ -248,6 +255,7 @@ def take(
                 "deadline": _DEADLINE,
                 "strict": strict,
                 "courtesy": _COURTESY,
+                "trusted": _TRUSTED,
                 "now": now,
             },
         ).fetchall()
@@ -278,6 +286,7 @@ def take(
                 is_known=facts["is_known"],
                 is_denied=facts["is_denied"],
                 is_trial=facts["is_trial"],
+                is_old=facts["is_old"],
                 wants_address=facts["wants_address"],
                 documents=tuple(queue[: facts["documents"]]),
             )

@@ -3,13 +3,18 @@
 import datetime as dt
 from itertools import pairwise
 
+import psycopg
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
 from jobs import control, policies
-from jobs.models import Job, LaneState, Turn
+from jobs.lifecycle.document import Stage
+from jobs.loops.database import database_dsn
+from jobs.models import Job, LaneState, QueueItem, Turn
+from jobs.queue.stuff import stuff
 from tests.chaos.checkers import fetches
-from tests.factories import make_job, make_policy
+from tests.cluster import register_node
+from tests.factories import make_documents, make_job, make_lane, make_policy, make_running_job
 from tests.pace.rules import MostBytes
 from tests.processes import ended, wait_for
 
@@ -187,6 +192,30 @@ def test_a_gap_that_was_an_hour_by_mistake_is_not_waited_for(machine, serve):
 
     wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=90, saying="the job has ended")
     assert site.count_requests() >= 400
+
+
+def test_what_was_offered_before_an_edit_and_taken_long_after_it_is_asked_at_the_pace_of_the_edit(machine, serve):
+    site = serve(pages=40, traps=0)
+    (origin,) = site.plan.origins
+    offered_at = timezone.now() - dt.timedelta(seconds=20)
+    with psycopg.connect(database_dsn(), autocommit=True) as connection:
+        manager = register_node(connection, "manager")
+        running = make_running_job(manager, policy=make_policy(open_requests=1, min_gap=0.05))
+        lane = make_lane(running.seed, origin.removeprefix("http://"), ready_at=offered_at)
+        make_documents(lane, [site.plan.url(page).removeprefix(f"{origin}/") for page in range(40)])
+
+        def offer(at):
+            return stuff(connection, manager=manager.id, group=running.group, room=40, workers=1, now=at).documents
+
+        assert offer(offered_at) == 40
+        policies.change(running.seed.policy_id, min_gap=1.0, everywhere=False)
+
+        machine.start("runworker")
+        wait_for(lambda: not QueueItem.objects.filter(stage=Stage.ACTIVE).exists(), saying="none of that is in work")
+        wait_for(lambda: offer(timezone.now()), saying="what went back is offered anew")
+        wait_for(lambda: site.count_requests() > 2, saying="the host is asked")
+
+    assert_paced(everything(site), gap=1.0)
 
 
 def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share(machine, serve):
