@@ -142,6 +142,7 @@ UNFOLD = {
     # A picture, which says where it leads; a symbol of unfold's font would not.
     "SITE_ICON": f"{STATIC_URL}css/icon.svg",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}css/icon.svg"}],
+    "STYLES": [f"{STATIC_URL}css/set_up.css"],
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "COLORS": {

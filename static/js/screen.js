@@ -53,8 +53,10 @@ function showRows(list, records) {
       row.dataset.key = record.key;
     }
     show(row, record);
-    // A row that stands right is not touched: moving it would take the focus from its button.
-    if (previous.nextElementSibling !== row) previous.after(row);
+    // A row that is moved loses the focus of its button, so where it has it, the others are moved around it.
+    if (row.contains(document.activeElement)) {
+      while (previous.nextElementSibling !== row) row.after(previous.nextElementSibling);
+    } else if (previous.nextElementSibling !== row) previous.after(row);
     previous = row;
   }
   for (const row of shown.values()) row.remove();

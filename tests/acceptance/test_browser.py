@@ -223,6 +223,126 @@ def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine
         expect(page.locator("#banner")).to_be_hidden()
 
 
+# --- By keys alone ---------------------------------------------------------------------------------
+
+# What can be reached, and what has the focus: whether that is seen, by its outline, and not below something else.
+_REACHABLE = """
+() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]")].filter(
+  (element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility({ visibilityProperty: true }),
+).forEach((element, place) => { element.dataset.place = place; })
+"""
+_UNREACHED = "() => [...document.querySelectorAll('[data-place]')].map((element) => element.outerHTML.slice(0, 200))"
+_FOCUSED = """
+() => {
+  const element = document.activeElement;
+  if (element === document.body) return null;
+  const box = element.getBoundingClientRect();
+  const above = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  const wrong = [];
+  if (getComputedStyle(element).outlineStyle === "none" && !/date|time/.test(element.type)) wrong.push("is not seen to have the focus");
+  if (above === null) wrong.push("is outside of the window");
+  else if (!element.contains(above) && !above.contains(element)) wrong.push(`is below ${above.outerHTML.slice(0, 100)}`);
+  delete element.dataset.place;
+  return wrong.map((text) => `${element.outerHTML.slice(0, 200)} ${text}`);
+}
+"""
+
+
+def stops(page):
+    """Press Tab until all that can be reached was; returns what is wrong with any stop, and what was never one."""
+    page.evaluate(_REACHABLE)
+    wrong = []
+    # Where a form has begun with its first field, the end of the page leads to its beginning.
+    for _ in range(2 * len(page.evaluate(_UNREACHED)) + 20):
+        page.keyboard.press("Tab")
+        wrong += page.evaluate(_FOCUSED) or []
+        if not page.evaluate(_UNREACHED):
+            break
+    return [*wrong, *(f"{element} is not reached" for element in page.evaluate(_UNREACHED))]
+
+
+def test_every_control_is_reached_by_keys_and_seen_to_have_the_focus(browser, web, machine):
+    database = machine.database
+    fill()
+    output = database.value("SELECT id FROM jobs_outputconnection")
+    with visitor(browser, web, viewport={"width": 1300, "height": 800}) as page:
+        for address in (
+            "/",
+            f"/jobs/{job_id(database)}/",
+            "/hosts/",
+            "/hosts/denied/",
+            "/documents/",
+            "/cluster/",
+            "/reports/history/",
+            "/admin/",
+            "/admin/jobs/job/",
+            "/admin/jobs/job/add/",
+            "/admin/jobs/throttlepolicy/add/",
+            f"/admin/jobs/outputconnection/{output}/clear/",
+        ):
+            assert page.goto(address).ok, address
+            assert stops(page) == [], address
+
+
+def test_a_job_is_made_started_and_aborted_by_keys_alone(browser, web, serve):
+    site = serve(pages=300, hosts=1, traps=0)
+    with visitor(browser, web) as page:
+        set_up_job(page, site.start_url, min_gap="2")
+        page.goto("/")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        tab_to(page, "Site")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Site")).to_be_visible()
+
+        tab_to(page, "Start")
+        page.keyboard.press("Enter")
+        expect(cell(page, "status")).to_have_text("Running", timeout=10_000)
+        # It is a live page: numbers move, and buttons come and go, under the one that has the focus.
+        tab_to(page, "Abort")
+        first = wait_for(lambda: amount(page, "processed"), saying="a document is processed")
+        wait_for(lambda: amount(page, "processed") > first, saying="the number moves")
+        assert page.evaluate("document.activeElement.textContent.trim()") == "Abort"
+        page.keyboard.press("Enter")
+        expect(cell(page, "status")).to_have_text("Not running", timeout=10_000)
+
+
+def tab_to(page, text):
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == text:
+            return
+    pytest.fail(f"no key leads to {text}")
+
+
+def test_rows_that_change_places_leave_the_focus_where_it_is(browser, web):
+    fill()
+    with visitor(browser, web) as page:
+        page.locator("[data-list=jobs] [data-key] a").first.focus()
+
+        kept, order = page.evaluate(_REORDER)
+
+        assert kept
+        assert order == ["above", "own", "below"]
+
+
+# The row that has the focus is first shown, then put below another, and between two.
+_REORDER = """
+async () => {
+  const { show } = await import("/static/js/screen.js");
+  const focused = document.activeElement;
+  const list = document.querySelector("[data-list=jobs]");
+  const rows = () => [...list.querySelectorAll(":scope > [data-key]")];
+  rows()[0].dataset.key = "own";
+  const shown = (...keys) => show(document.body, { jobs: keys.map((key) => ({ key })) });
+  shown("own", "above", "below");
+  shown("above", "below", "own");
+  shown("above", "own", "below");
+  return [document.activeElement === focused, rows().map((row) => row.dataset.key)];
+}
+"""
+
+
 # --- A small world: the browser's loop runs in this thread, so the ORM works in another ------------
 
 
