@@ -298,4 +298,4 @@ def _pace_of(paced: PacedBin) -> Pace | None:
     cadence = paced.cadence
     if cadence.last_start is None:
         return None
-    return Pace(cadence.last_start, cadence.paid_until)
+    return Pace(cadence.last_start, cadence.paid_until, cadence.bytes_per_second)

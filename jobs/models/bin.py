@@ -58,7 +58,7 @@ class BinState(models.Model):
     What each turn changes of a bin, in the one row that it has; made with the bin, and locked for it.
 
     `last_start_at` is when a request started last, as far as turns have closed, and `not_before` until when what was read is
-    paid for, where bytes are limited: when the next one may start, follows with the limits in force (`jobs/queue/opening.py`). `open_turns` and `open_requests` are what is handed
+    paid for at `paid_rate` bytes a second, where bytes are limited: when the next one may start, follows with the limits in force (`jobs/queue/opening.py`). `open_turns` and `open_requests` are what is handed
     out. `closed_at` is when a place last became free. `starts` and `bytes_read` count requests and what they read, as
     of then: they grow when a turn closes, so they show a rate and are no audit: what a worker did that was lost with it
     is not in them. `version` grows with each turn (`jobs/queue/newest.py`).
@@ -67,6 +67,7 @@ class BinState(models.Model):
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, db_index=False, related_name="states")
     version = models.BigIntegerField(default=0, db_default=0)
     not_before = models.DateTimeField(null=True)
+    paid_rate = models.FloatField(null=True)
     last_start_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField(null=True)
     open_turns = models.IntegerField(default=0, db_default=0)

@@ -15,6 +15,7 @@ import psycopg
 
 from jobs.queue.addresses import put_below_addresses
 from jobs.queue.newest import WAITING, newest
+from jobs.queue.opening import paid_until
 from jobs.queue.retrying import retried
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
@@ -32,12 +33,13 @@ NOTHING: Final = Use()
 
 class Pace(NamedTuple):
     """
-    When a request started last, and until when what was read is paid for (None: bytes are not limited), on this
-    process's monotonic clock.
+    When a request started last, and until when what was read is paid for (None: bytes are not limited) at a rate, in bytes
+    a second; moments on this process's monotonic clock.
     """
 
     last_start: float
     paid_until: float | None = None
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ WITH named AS MATERIALIZED (
 ), may AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM workers WHERE status NOT IN ('running', 'draining'))
 ), given AS (
-    SELECT * FROM unnest(%(turns)s::bigint[], %(started)s::float[], %(paid)s::float[], %(starts)s::int[], %(bytes)s::bigint[])
-           AS given(id, started, paid, starts, bytes)
+    SELECT * FROM unnest(%(turns)s::bigint[], %(started)s::float[], %(paid)s::float[], %(rates)s::float[], %(starts)s::int[],
+                         %(bytes)s::bigint[]) AS given(id, started, paid, rate, starts, bytes)
      WHERE EXISTS (SELECT FROM may)
 ), open AS MATERIALIZED (
     SELECT * FROM named WHERE closed_at IS NULL AND EXISTS (SELECT FROM may)
@@ -128,7 +130,8 @@ WITH named AS MATERIALIZED (
       FROM given
      WHERE turn.id = given.id AND turn.id = ANY(%(turns)s) AND num_nulls(turn.closed_at) = 1
        AND turn.bin_id IN (SELECT id FROM held_bins WHERE is_unchanged)
-    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.started, given.paid, given.starts, given.bytes
+    RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.started, given.paid, given.rate, given.starts,
+              given.bytes
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
@@ -142,21 +145,26 @@ WITH named AS MATERIALIZED (
        SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
            closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
            last_start_at = greatest(bin.last_start_at, clock_timestamp() + make_interval(secs => freed.started)),
-           not_before = greatest(bin.not_before, clock_timestamp() + make_interval(secs => freed.paid))
+           not_before = greatest({paid_until("bin", rate="freed.rate")}, clock_timestamp() + make_interval(secs => freed.paid)),
+           -- What has no rate lasts as long as it does.
+           paid_rate = CASE WHEN freed.paid IS NULL
+                              OR (bin.paid_rate IS NULL AND bin.not_before > clock_timestamp() + make_interval(secs => freed.paid))
+                            THEN bin.paid_rate ELSE freed.rate END
       FROM (SELECT bin_id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(started) AS started,
-                   max(paid) AS paid, sum(starts) AS starts, sum(bytes) AS bytes
-              FROM (SELECT bin_id, 1, requests, started, paid, starts, bytes FROM closing
+                   max(paid) AS paid, max(rate) AS rate, sum(starts) AS starts, sum(bytes) AS bytes
+              FROM (SELECT bin_id, 1, requests, started, paid, rate, starts, bytes FROM closing
                      UNION ALL
-                    SELECT above.id::bigint, 1, closing.requests, given.started, given.paid,
+                    SELECT above.id::bigint, 1, closing.requests, given.started, given.paid, given.rate,
                            coalesce(given.starts, 0), coalesce(given.bytes, 0)
                       FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
                       LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_started)s::float[],
-                                       %(above_paid)s::float[], %(above_starts)s::int[], %(above_bytes)s::bigint[])
-                             AS given(turn, bin_id, started, paid, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
+                                       %(above_paid)s::float[], %(above_rates)s::float[], %(above_starts)s::int[],
+                                       %(above_bytes)s::bigint[])
+                             AS given(turn, bin_id, started, paid, rate, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
                      UNION ALL
                     -- A turn with a follower has no parents.
-                    SELECT bin_id, 0, -requests, NULL, NULL, 0, 0 FROM heirs)
-                   AS moved(bin_id, turns, requests, started, paid, starts, bytes)
+                    SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0 FROM heirs)
+                   AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes)
               JOIN seen USING (bin_id)
              GROUP BY bin_id, seen.version) AS freed
      WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
@@ -222,12 +230,14 @@ def close_turns(
                     "turns": [turn.id for turn in wave],
                     "started": [_from_now(turn.pace.last_start if turn.pace else None) for turn in wave],
                     "paid": [_from_now(turn.pace.paid_until if turn.pace else None) for turn in wave],
+                    "rates": [turn.pace.rate if turn.pace else None for turn in wave],
                     "starts": [turn.use.starts for turn in wave],
                     "bytes": [turn.use.bytes_read for turn in wave],
                     "below": [turn.id for turn in wave for _ in turn.parents],
                     "above": [parent for turn in wave for parent in turn.parents],
                     "above_started": [_from_now(pace.last_start if pace else None) for pace in above],
                     "above_paid": [_from_now(pace.paid_until if pace else None) for pace in above],
+                    "above_rates": [pace.rate if pace else None for pace in above],
                     "above_starts": [
                         turn.uses_above.get(parent, NOTHING).starts for turn in wave for parent in turn.parents
                     ],

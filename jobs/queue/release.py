@@ -118,7 +118,8 @@ UPDATE jobs_binstate AS bin
        not_before = CASE WHEN %(used)s
                          -- How much a lost worker has read just now nobody knows.
                          THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => {BYTES_WINDOW}))
-                         ELSE bin.not_before END
+                         ELSE bin.not_before END,
+       paid_rate = CASE WHEN %(used)s THEN NULL ELSE bin.paid_rate END
   FROM (SELECT bin_id, version, count(*) AS turns, sum(requests) AS requests
           FROM (SELECT bin_id, requests FROM closed
                  UNION ALL

@@ -16,6 +16,15 @@ EXPECTED_BYTES: Final = 64 * 1024
 # For so long at least, and at most twice as long, a page is remembered for its size: two windows, since a page
 # before a window has to be remembered until its end.
 _REMEMBERED: Final = 2 * BYTES_WINDOW
+# Nothing is owed for longer, however much slower it is paid than it was meant to: no clock shows what comes of that.
+LONGEST_OWED: Final = 365 * 24 * 3600.0
+
+
+def seconds_owed(seconds: float, *, before: float, rate: float) -> float:
+    """How long what is paid for in so many `seconds` at the rate `before` takes at another; nothing owed stays so."""
+    if seconds <= 0 or before == rate:
+        return seconds
+    return min(seconds * before / rate, LONGEST_OWED)
 
 
 @dataclass(slots=True)
@@ -66,8 +75,9 @@ class Cadence:
             return
         if before is None or bytes_per_second is None:
             self._paid_until = float("-inf")
-        elif self._paid_until > self.last_start:
-            self._paid_until = self.last_start + (self._paid_until - self.last_start) * before / bytes_per_second
+        else:
+            owed = seconds_owed(self._paid_until - self.last_start, before=before, rate=bytes_per_second)
+            self._paid_until = self.last_start + owed
 
     def tighten(self, *, gap: float) -> None:
         """A longer gap is asked for from now on; it counts from the last start."""

@@ -218,6 +218,28 @@ def test_what_was_offered_before_an_edit_and_taken_long_after_it_is_asked_at_the
     assert_paced(everything(site), gap=1.0)
 
 
+def test_a_limit_of_ten_bytes_a_second_by_mistake_is_not_waited_for(machine, serve):
+    site = serve(pages=60, traps=0)
+    policy = make_policy(open_requests=1, min_gap=0.0, bytes_per_second=100_000)
+    urls = [site.plan.url(page) for page in range(60)]
+    job = make_job(urls=urls, policy=policy, specification={"max_depth": 0})
+    for daemon in ("runmanager", "runworker"):
+        machine.start(daemon)
+    control.start(job.pk, made_by="a test", now=timezone.now())
+    wait_for(lambda: site.count_requests() > 5, saying="the host is served")
+
+    policies.change(policy.pk, bytes_per_second=10, everywhere=True)
+    wait_for(
+        lambda: LaneState.objects.filter(ready_at__gt=timezone.now() + dt.timedelta(minutes=5)).exists(),
+        saying="the host waits until a page is paid for",
+    )
+    asked = site.count_requests()
+    policies.change(policy.pk, bytes_per_second=10_000_000, everywhere=True)
+
+    wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", within=90, saying="the job has ended")
+    assert asked < 60 <= site.count_requests()
+
+
 def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share(machine, serve):
     site = serve(pages=69, traps=0, latency_ms=30)
     pages = [site.plan.url(page) for page in range(69)]

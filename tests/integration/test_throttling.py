@@ -2,6 +2,7 @@
 
 import datetime as dt
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,11 +15,13 @@ from jobs.models.policy import BinPlacing
 from jobs.queue import addresses, close
 from jobs.queue.close import ClosedTurn, Pace, Use, close_turns
 from jobs.queue.limits import read_limits, rebind_bins
+from jobs.queue.opening import opening, opens_at
 from jobs.queue.release import release_of_lost_workers
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.queue.wake import Sweep
 from jobs.throttling.back_off import CURVE
+from jobs.throttling.limits import Limits
 from nodes import membership
 from nodes.fences import FenceRefused
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
@@ -125,6 +128,73 @@ def test_what_was_read_is_waited_for_only_while_bytes_are_limited(connection, ma
     assert opens_again(connection, running) == NOON + seconds(600 - 1)
     ThrottlePolicy.objects.update(bytes_per_second=None)
     assert opens_again(connection, running) is None
+
+
+def test_a_limit_of_bytes_that_becomes_looser_or_stricter_counts_for_what_was_read(connection, manager):
+    running = crawl(manager, "a.example", bytes_per_second=1000)
+    BinState.objects.update(last_start_at=NOON - seconds(60), not_before=NOON + seconds(600), paid_rate=1000)
+
+    ThrottlePolicy.objects.update(bytes_per_second=500)
+    assert opens_again(connection, running) == NOON + seconds(1260 - 1)
+    ThrottlePolicy.objects.update(bytes_per_second=4000)
+    assert opens_again(connection, running) == NOON + seconds(105 - 1)
+    ThrottlePolicy.objects.update(bytes_per_second=100_000)
+    assert opens_again(connection, running) is None
+
+
+def test_a_lane_that_sleeps_until_its_bytes_are_paid_for_is_woken_when_their_limit_is_looser(connection, manager):
+    running = crawl(manager, "a.example", bytes_per_second=1000)
+    BinState.objects.update(last_start_at=NOON, not_before=NOON + seconds(600), paid_rate=1000)
+    assert opens_again(connection, running)
+    sweep, groups = Sweep(), [running.group.id]
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 0
+
+    ThrottlePolicy.objects.update(bytes_per_second=600_000)
+
+    assert sweep.look(connection, groups=groups, now=NOON + seconds(4)) == 1
+
+
+moments = st.none() | st.floats(-1e4, 1e4).map(lambda offset: NOON + seconds(round(offset, 6)))
+bytes_a_second = st.none() | st.floats(1.0, 1e12)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(last_start_at=moments, not_before=moments, paid_rate=bytes_a_second, gap=st.floats(0, 1e5), rate=bytes_a_second)
+def test_the_database_and_who_works_the_limits_out_say_the_same_moment(
+    connection, last_start_at, not_before, paid_rate, gap, rate
+):
+    facts = {"last_start_at": last_start_at, "not_before": not_before, "paid_rate": paid_rate}
+    said = connection.execute(
+        f"""
+        SELECT {opening(gap="%(gap)s::float", rate="%(rate)s::float")}
+          FROM (SELECT %(last_start_at)s::timestamptz AS last_start_at, %(not_before)s::timestamptz AS not_before,
+                       %(paid_rate)s::float AS paid_rate) AS state
+        """,
+        facts | {"gap": gap, "rate": rate},
+    ).fetchone()[0]
+
+    meant = opens_at(SimpleNamespace(**facts), Limits(1, gap, bytes_per_second=rate))
+
+    assert (said is None) == (meant is None)
+    assert said is None or abs(said - meant) < seconds(0.001)
+
+
+def test_a_turn_leaves_what_it_owes_with_its_rate_and_an_older_debt_is_counted_at_that(connection, manager, worker):
+    running = crawl(manager, "a.example", bytes_per_second=1000)
+    stuff_all(connection, running, workers=1)
+    (turn,) = take_turns(connection, worker)
+    connection.execute(
+        "UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '10 s', paid_rate = 100,"
+        " not_before = clock_timestamp() + interval '100 s'"
+    )
+
+    now = time.monotonic()
+    close_turns(connection, turns=[ClosedTurn(turn.id, Pace(now, now + 50, 1000.0))], now=NOON)
+
+    state = BinState.objects.get()
+    # Of the older one 110 s are 11 s at the rate of now.
+    assert state.paid_rate == 1000.0
+    assert 49 < (state.not_before - state.last_start_at).total_seconds() < 51
 
 
 def test_hosts_with_gaps_of_whole_and_of_broken_seconds_are_handed_out_together(connection, manager, worker):
@@ -445,6 +515,25 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
     # A request may have gone out just now.
     assert total.last_start_at is not None
     assert not Turn.objects.filter(closed_at=None).exists()
+
+
+def test_what_a_lost_worker_has_read_keeps_its_host_for_a_window_whatever_the_limit_becomes(
+    connection, manager, worker
+):
+    main = register_node(connection, "manager")
+    term = elect_main(connection, main)
+    running = crawl(manager, "a.example", bytes_per_second=1000)
+    stuff_all(connection, running)
+    take_turns(connection, worker)
+    BinState.objects.update(not_before=LONG_AGO, paid_rate=1000)
+
+    membership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
+    release_of_lost_workers(connection, scope=term.scope, term=term, now=NOON)
+
+    state = BinState.objects.get()
+    assert state.paid_rate is None
+    assert 9 < (state.not_before - state.last_start_at).total_seconds() <= 10.1
+    assert opens_at(state, Limits(1, 0.0, bytes_per_second=1e9)) == state.not_before
 
 
 # --- Back-off -------------------------------------------------------------------------------------

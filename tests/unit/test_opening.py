@@ -1,0 +1,81 @@
+"""When a bin opens: whoever goes on with it waits as long as the one would who asked it last."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.loops.bin_queue import PacedBin, _pace_of
+from jobs.queue.opening import opens_at
+from jobs.throttling.limits import Limits
+from jobs.throttling.pace import LONGEST_OWED, Cadence, seconds_owed
+from tests.cluster import NOON, seconds
+
+rates = st.floats(1.0, 1e9)
+
+
+def read_pages(sizes, *, rate):
+    """A cadence under a limit of bytes that has read pages, each as soon as it might."""
+    cadence, now = Cadence(bytes_per_second=rate), 0.0
+    for size in sizes:
+        now = max(now, cadence.next_start)
+        paid = cadence.price
+        cadence.start(now=now)
+        cadence.read(size, paid=paid, now=now)
+    return cadence
+
+
+def left_by(cadence):
+    """The state of a bin whose turn this cadence closes; noon is its moment 0."""
+    pace = _pace_of(PacedBin(1, cadence))
+    at = [NOON + seconds(moment) for moment in (pace.last_start, pace.paid_until)]
+    return SimpleNamespace(last_start_at=at[0], not_before=at[1], paid_rate=pace.rate)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 1_000_000), min_size=1, max_size=8),
+    before=st.floats(1e3, 1e7),
+    after=st.floats(1e3, 1e7),
+)
+def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes, before, after):
+    cadence = read_pages(sizes, rate=before)
+    state = left_by(cadence)
+
+    cadence.change(gap=0.0, bytes_per_second=after)
+
+    opens = opens_at(state, Limits(1, 0.0, bytes_per_second=after))
+    waits = cadence.next_start - cadence.last_start
+    assert (opens - state.last_start_at).total_seconds() == pytest.approx(waits, rel=1e-3, abs=1e-3)
+
+
+@given(duration=st.floats(0.0, 1e6), before=rates, rate=rates)
+def test_what_is_owed_in_bytes_stays_what_it_is(duration, before, rate):
+    owed = seconds_owed(duration, before=before, rate=rate)
+
+    assert owed <= max(duration, LONGEST_OWED)
+    if owed < LONGEST_OWED:
+        assert owed * rate == pytest.approx(duration * before)
+
+
+@given(duration=st.floats(0.0, 1e4), rates=st.lists(st.floats(1e3, 1e6), min_size=2, max_size=5))
+def test_edits_on_the_way_change_nothing_of_what_the_last_one_makes_of_it(duration, rates):
+    step_by_step = duration
+    for before, rate in pairwise(rates):
+        step_by_step = seconds_owed(step_by_step, before=before, rate=rate)
+
+    assert step_by_step == pytest.approx(seconds_owed(duration, before=rates[0], rate=rates[-1]))
+
+
+@pytest.mark.parametrize(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
+def test_a_looser_limit_of_bytes_is_used_at_once_and_a_stricter_one_holds_at_once(rate, waits):
+    state = SimpleNamespace(last_start_at=NOON, not_before=NOON + seconds(600), paid_rate=1000.0)
+
+    assert opens_at(state, Limits(1, 0.0, bytes_per_second=rate)) == NOON + seconds(waits)
+
+
+def test_nobody_knows_what_a_worker_that_was_lost_has_read_so_that_moment_stays():
+    state = SimpleNamespace(last_start_at=NOON, not_before=NOON + seconds(10), paid_rate=None)
+
+    assert opens_at(state, Limits(1, 0.0, bytes_per_second=1e9)) == NOON + seconds(10)
