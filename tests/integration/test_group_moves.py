@@ -3,6 +3,8 @@
 from collections import Counter
 
 import pytest
+from django.db import connection as django_connection
+from django.db import transaction
 from django.utils import timezone
 
 from jobs import control
@@ -24,6 +26,7 @@ from nodes.decisions.hand_over import let_go
 from nodes.fences import FenceRefused
 from tests.cluster import NOON, TIMEOUT, events_of, fall_silent, register_node, seconds
 from tests.factories import facts_of, make_documents, make_job, make_lane, make_policy, make_result
+from tests.rival import Rival
 from tests.stepping import Main, Manager
 
 
@@ -173,6 +176,24 @@ def test_a_group_whose_seeds_have_all_ended_is_gone_and_the_next_run_is_allocate
     Job.objects.update(phase=Phase.READY_FOR_STARTUP)
     main.step(allocate_groups)
     assert job.seeds.get().group.owner_id == main.id
+
+
+def test_who_retires_a_group_waits_for_the_hand_that_changes_its_seeds_before_it_holds_any_of_them(
+    main, connection, other_connection
+):
+    (job,) = run_jobs(1)
+    main.step(allocate_groups)
+    Job.objects.update(phase=Phase.INACTIVE)
+    rival = Rival(other_connection, django_connection.connection)
+
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get()
+        rival.waits_in(main.step, retire_groups)
+        Seed.objects.filter(job=job).update(policy=make_policy())
+
+    rival.result()
+    rival.end()
+    assert not ThrottleGroup.objects.exists()
 
 
 def test_a_group_weighs_what_runs_in_it(main):
