@@ -191,7 +191,7 @@ def test_every_reference_is_read_or_refused(href, base):
 
 
 _HOSTS = st.text(alphabet="abxnz-019.", max_size=12) | st.sampled_from(
-    ["a.example", "xn--a", "a.xn--b-.c", "0x1", "a.1", "A"]
+    ["a.example", "xn--a", "a.xn--b-.c", "0x1", "a.1", "A", "127.0.0.1", "10.0.0.256", "1.2.3", "01.2.3.4"]
 )
 _PORTS = st.sampled_from(["", ":80", ":443", ":8080", ":08080", ":59999", ":65536", ":1", ":0", ":"])
 _PATHS = st.text(alphabet="ab/.~_-:;@!$&'()*+,=%2e?^|{} \\#", max_size=20)
@@ -227,7 +227,10 @@ def test_what_is_read_without_a_parser_is_what_the_parser_reads(href, base):
         assert read_or_refused(href, base) == quickly
 
 
-@pytest.mark.parametrize("href", ["http://b.example:8080/p/1.html?q=2", "/p/1.html", "1.html", "../1.html", "q/1.html"])
+@pytest.mark.parametrize(
+    "href",
+    ["http://b.example:8080/p/1.html?q=2", "http://10.0.0.255/1.html", "/p/1.html", "1.html", "../1.html", "q/1.html"],
+)
 def test_a_plain_link_needs_no_parser(href):
     with patch.object(urls, "join_url", side_effect=AssertionError("a parser was asked")):
         assert canonical(href, "http://a.example/p/").endswith("/1.html" if "?" not in href else "?q=2")

@@ -33,12 +33,14 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _PARTS: Final = re.compile(r"([/\\?#])")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
-# A host of lower-case names, the last no number; no port that could be a default; a path without escapes whose segments
-# do not begin with a dot; a query that is not empty, of characters that stand for themselves.
+# A host of lower-case names, the last no number, or of four numbers; no port that could be a default; a path without
+# escapes whose segments do not begin with a dot; a query that is not empty, of characters that stand for themselves.
+_OF_AN_ADDRESS: Final = "(?: 25[0-5] | 2[0-4][0-9] | 1[0-9][0-9] | [1-9]?[0-9] )"
 _PLAIN: Final = re.compile(
-    r"""https?://
-        (?: (?!xn--) [a-z0-9] [a-z0-9-]* \. )* (?!xn--) [a-z] [a-z0-9-]*
-        (?: : (?: [1-9][0-9]{3} | [1-5][0-9]{4} ) )?
+    rf"""https?://
+        (?: (?: (?!xn--) [a-z0-9] [a-z0-9-]* \. )* (?!xn--) [a-z] [a-z0-9-]*
+          | (?: {_OF_AN_ADDRESS} \. ){{3}} {_OF_AN_ADDRESS} )
+        (?: : (?: [1-9][0-9]{{3}} | [1-5][0-9]{{4}} ) )?
         (?: / (?: [A-Za-z0-9_~!$&()*+,;=:@-] [A-Za-z0-9_~!$&()*+,;=:@.-]* )? )+
         (?: \? [A-Za-z0-9_~!$&()*+,;=:@./-]+ )?""",
     re.VERBOSE | re.ASCII,
