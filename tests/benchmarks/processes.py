@@ -2,7 +2,7 @@
 What a page costs with more processes: `python -m tests.benchmarks.processes`.
 
 Clusters of one or two managers and of one, two or four workers crawl the synthetic site of `make bench`, without any output. What is told
-is pages a second by the site's log, and CPU-ms a page of managers, workers and PostgreSQL from the start of the job to its last
+is pages a second by the site's log, and CPU-ms a page of managers, workers and PostgreSQL, together and of each kind, from the start of the job to its last
 request, with daemons that have crawled a small site before, as they would have in production: what is done once in a
 process' life, such as the planning of statements, is no cost of a page. The first crawl of all is not counted. Medians of
 the rounds. The exit code is 1 if a page costs more than is allowed on top of what it costs with one of each.
@@ -10,7 +10,7 @@ the rounds. The exit code is 1 if a page costs more than is allowed on top of wh
 How many references a page came with that a worker had not met yet is told too: that is what other work on the machine
 does not bend. So is what the machine makes of it alone: the CPU-ms in which a process reads one page over and over, beside
 others that do the same and share nothing with it. Processors that share a cache or a core are slower together, and
-a share of the rise is theirs.
+a share of the rise is theirs. `--shapes 1,1`, several times at once, shows it with whole clusters that share nothing.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from tests.benchmarks.meter import cpu_seconds_of_tree
 from tests.benchmarks.runs import CONNECTIONS, HOSTS, Site, running_site
 from tests.waiting import wait_until
 
-_SHAPES = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4))
+_SHAPES = "1,1 1,2 1,4 2,2 2,4"
 _ALLOWED = 1.15
 _LONGEST = 600.0
 _LOOK = 0.05
@@ -63,14 +63,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="processes", description="Measure what a page costs with more processes.")
     parser.add_argument("--pages", type=int, default=10_000, help="pages of the site (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="crawls of each shape (%(default)s)")
+    parser.add_argument(
+        "--shapes",
+        default=_SHAPES,
+        help="managers and workers of each cluster; others are held against the first (%(default)s)",
+    )
     options = parser.parse_args(arguments)
+    shapes = [_shape(text) for text in options.shapes.split()]
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="processes-", dir=home) as name, databases.embedded(Path(name)) as database:
         os.environ.update(database.environment)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
-        costs: dict[tuple[int, int], list[_Cost]] = {shape: [] for shape in _SHAPES}
+        costs: dict[tuple[int, int], list[_Cost]] = {shape: [] for shape in shapes}
         _crawl(database, managers=1, workers=1, pages=options.pages)
         for _ in range(options.rounds):
             for (managers, workers), done in costs.items():
@@ -81,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(
             f"the machine alone, {readers} processes: {cost:.3f} CPU-ms to read a page, {cost / reading[1]:.2f} times that of one\n"
         )
-    usual = _median_cpu(costs[_SHAPES[0]])
+    usual = _median_cpu(costs[shapes[0]])
     most = 0.0
     for (managers, workers), done in costs.items():
         times = _median_cpu(done) / usual
@@ -93,6 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f" {statistics.median(cost.offered_a_page for cost in done):.1f} references offered a page\n"
         )
     return 0 if most <= _ALLOWED else 1
+
+
+def _shape(text: str) -> tuple[int, int]:
+    managers, _, workers = text.partition(",")
+    return int(managers), int(workers)
 
 
 def _median_cpu(done: Sequence[_Cost]) -> float:
