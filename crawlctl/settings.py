@@ -143,6 +143,7 @@ UNFOLD = {
     "SITE_ICON": f"{STATIC_URL}css/icon.svg",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}css/icon.svg"}],
     "STYLES": [f"{STATIC_URL}css/set_up.css"],
+    "SCRIPTS": [f"{STATIC_URL}js/set_up.js"],
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "COLORS": {

@@ -284,6 +284,29 @@ def test_every_control_is_reached_by_keys_and_seen_to_have_the_focus(browser, we
             assert stops(page) == [], address
 
 
+def test_what_the_set_up_tells_by_a_picture_alone_has_a_name(browser, web, machine):
+    fill()
+    output = machine.database.value("SELECT id FROM jobs_outputconnection")
+    with visitor(browser, web, viewport={"width": 400, "height": 800}) as page:
+        page.goto("/admin/jobs/outputconnection/")
+        expect(page.get_by_role("textbox", name="Search", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Search", exact=True)).to_be_visible()
+        assert nameless(page) == []
+
+        page.goto(f"/admin/jobs/outputconnection/{output}/change/")
+        page.get_by_role("link", name="More", exact=True).click()
+        expect(page.get_by_role("link", name="History", exact=True)).to_be_visible()
+        assert nameless(page) == []
+
+
+def nameless(page):
+    """Links and buttons of which a screen reader has nothing to say."""
+    told = page.locator("body").aria_snapshot()
+    assert "- link " in told
+    assert "- button " in told
+    return re.findall(r"- (?:link|button):?$", told, re.MULTILINE)
+
+
 def test_a_job_is_made_started_and_aborted_by_keys_alone(browser, web, serve):
     site = serve(pages=300, hosts=1, traps=0)
     with visitor(browser, web) as page:

@@ -1,4 +1,8 @@
-"""Each field, button and link of every page has a name, for who cannot see what stands beside it."""
+"""
+Each field, button and link of every page has a name, for who cannot see what stands beside it.
+
+What `static/js/set_up.js` names is held in a browser: `tests/acceptance/test_browser.py`.
+"""
 
 import turbohtml
 
@@ -9,9 +13,9 @@ from tests.filled_queue import FilledQueue, Shape
 
 # What shows no page of ours, or is read by programs.
 _OTHERS = frozenset({"api/", "metrics", "manual/", "admin/autocomplete/", "admin/login/", "admin/logout/", "logout/"})
-_FIELDS = "input:not([type=hidden], [type=submit], .hidden), select, textarea"
+_FIELDS = "input:not([type=hidden], [type=submit], .hidden, #searchbar), select, textarea"
 # An empty link is one that there is nothing to show of: it is not displayed.
-_PRESSED = "button, a[href]:not([data-cell]:empty), input[type=submit]"
+_PRESSED = "button:not(#searchbar-submit), a[href]:not([data-cell]:empty, [href='#']), input[type=submit]"
 # Its text is the name of a picture that a font draws.
 _PICTURE = ".material-symbols-outlined"
 
