@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,12 @@ _DEBIAN = {
 
 def _is_installed(package: str) -> bool:
     return any(list(Path("/").glob(pattern[1:])) for pattern in _DEBIAN[package])
+
+
+def pytest_configure() -> None:
+    """Who runs in the background of a shell ignores interrupts, and so would each process that a test starts to interrupt it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

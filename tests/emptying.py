@@ -4,7 +4,8 @@ Empties the database after a test that commits, in a few milliseconds.
 Django truncates every table, which makes some 400 files anew, and then writes content types, permissions and
 roles once more: a third of a second after each of many hundred tests. Here a table is emptied if the test left
 something in it, and what `migrate` wrote stays unless the test changed it. Whatever is large is left to Django:
-of a table whose rows are deleted the dead ones remain for a while, and a later test would wade through them.
+of a table whose rows are deleted the dead ones remain for a while, and a later test would wade through them. (The sweep
+goes over states page by page: a look at 32 of them is to meet what a test has put there.)
 """
 
 from typing import Any, Final
@@ -14,7 +15,7 @@ from django.test import TransactionTestCase
 
 # Written by the handlers of `post_migrate`, which Django calls again after it has truncated them.
 _WRITTEN_BY_MIGRATE: Final = ("auth_group", "auth_group_permissions", "auth_permission", "django_content_type")
-LARGE: Final = 2**20  # bytes of a table
+LARGE: Final = 2**17  # bytes of a table: 16 pages
 
 _truncate = TransactionTestCase._fixture_teardown
 
