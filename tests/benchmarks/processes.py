@@ -65,18 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3, help="crawls of each shape (%(default)s)")
     parser.add_argument(
         "--shapes",
+        type=_shapes,
         default=_SHAPES,
         help="managers and workers of each cluster; others are held against the first (%(default)s)",
     )
     options = parser.parse_args(arguments)
-    shapes = [_shape(text) for text in options.shapes.split()]
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="processes-", dir=home) as name, databases.embedded(Path(name)) as database:
         os.environ.update(database.environment)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
-        costs: dict[tuple[int, int], list[_Cost]] = {shape: [] for shape in shapes}
+        costs: dict[tuple[int, int], list[_Cost]] = {shape: [] for shape in options.shapes}
         _crawl(database, managers=1, workers=1, pages=options.pages)
         for _ in range(options.rounds):
             for (managers, workers), done in costs.items():
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(
             f"the machine alone, {readers} processes: {cost:.3f} CPU-ms to read a page, {cost / reading[1]:.2f} times that of one\n"
         )
-    usual = _median_cpu(costs[shapes[0]])
+    usual = _median_cpu(costs[options.shapes[0]])
     most = 0.0
     for (managers, workers), done in costs.items():
         times = _median_cpu(done) / usual
@@ -101,9 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if most <= _ALLOWED else 1
 
 
-def _shape(text: str) -> tuple[int, int]:
-    managers, _, workers = text.partition(",")
-    return int(managers), int(workers)
+def _shapes(text: str) -> list[tuple[int, int]]:
+    try:
+        shapes = [(int(managers), int(workers)) for managers, workers in (pair.split(",") for pair in text.split())]
+    except ValueError:
+        shapes = []
+    if not shapes or any(least < 1 for least in map(min, shapes)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like {_SHAPES!r}: managers,workers of each cluster")
+    return shapes
 
 
 def _median_cpu(done: Sequence[_Cost]) -> float:

@@ -42,8 +42,8 @@ _MOST_TIME: Final = 2.5
 # Below so many buffers, and ms, a few entries of an index that nobody has cleared away yet decide, and the clock.
 _FEW_BUFFERS: Final = 100
 _SHORT: Final = 2.0
-# Where lanes sleep for long, a sweep asks what limits them: of so many at most, however many there are.
-_MOST_OF_A_SWEEP: Final = {"throttled": 350 * 25}
+# Where bins are throttled a sweep asks what limits its lanes: of 350 at most (`jobs/queue/wake.py`), however many there are.
+_MOST_OF_A_SWEEP: Final = 350 * 25
 _STEPS: Final = ("ask", "stuff", "take", "flush", "close", "sweep")
 _UNTIL_PREPARED: Final = 12
 # Documents that go the whole way in the small queue before it is measured: tables and indexes are as in use by then.
@@ -236,7 +236,7 @@ class _Measurement:
             buffers, ms = statistics.median(cost.buffers[step]), statistics.median(cost.ms[step])
             of_few = self._most_of_few[step] = max(self._most_of_few[step], statistics.median(base.buffers[step]))
             ms_of_few = statistics.median(base.ms[step])
-            is_bounded = step == "sweep" and buffers <= _MOST_OF_A_SWEEP.get(name, 0)
+            is_bounded = (name, step) == ("throttled", "sweep") and buffers <= _MOST_OF_A_SWEEP
             breaks = (
                 buffers > _MOST_BUFFERS * max(of_few, _FEW_BUFFERS) and not is_bounded,
                 ms > _MOST_TIME * max(ms_of_few, _SHORT) and not (is_bounded or self._options.untimed),

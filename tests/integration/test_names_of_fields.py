@@ -15,7 +15,8 @@ from tests.filled_queue import FilledQueue, Shape
 _OTHERS = frozenset({"api/", "metrics", "manual/", "admin/autocomplete/", "admin/login/", "admin/logout/", "logout/"})
 _FIELDS = "input:not([type=hidden], [type=submit], .hidden, #searchbar), select, textarea"
 # An empty link is one that there is nothing to show of: it is not displayed.
-_PRESSED = "button:not(#searchbar-submit), a[href]:not([data-cell]:empty, [href='#']), input[type=submit]"
+_MENU = r"[x-on\:click='showActions = !showActions']"
+_PRESSED = f"button:not(#searchbar-submit), a[href]:not([data-cell]:empty, {_MENU}), input[type=submit]"
 # Its text is the name of a picture that a font draws.
 _PICTURE = ".material-symbols-outlined"
 
