@@ -181,22 +181,35 @@ class WorkConnection:
 
 class DatabaseClock:
     """
-    The database's time, without asking for each use: its offset to this process' own clock.
+    The database's time, without asking for each use, and never ahead of it: nothing is done before it is due.
 
-    Clocks of machines may disagree by hours; what is due is judged by the database's.
+    Clocks of machines may disagree by hours; what is due is judged by the database's. An answer was true at some moment
+    while it was waited for (Cristian's algorithm, 1989): the earliest time that it may be by now is taken, or a later
+    one that is known from answers before. So a line or a server that holds it up leaves the clock behind by that much
+    at most.
     """
 
     def __init__(self) -> None:
-        self._base = dt.datetime.now(tz=dt.UTC)
-        self._read_at = float("-inf")
+        self._base, self._read_at = dt.datetime.min.replace(tzinfo=dt.UTC), time.monotonic()
+        self._good_until = float("-inf")
 
     def now(self, connection: psycopg.Connection[Any]) -> dt.datetime:
-        at = time.monotonic()
-        if at - self._read_at > _CLOCK_IS_GOOD_FOR:
-            row = connection.execute("SELECT clock_timestamp()").fetchone()
-            assert row is not None
-            self._base, self._read_at = row[0], at
-        return self._base + dt.timedelta(seconds=at - self._read_at)
+        if time.monotonic() > self._good_until:
+            self._read(connection)
+        return self._at(time.monotonic())
+
+    def _read(self, connection: psycopg.Connection[Any]) -> None:
+        asked_at = time.monotonic()
+        row = connection.execute("SELECT clock_timestamp()").fetchone()
+        assert row is not None
+        answered_at = time.monotonic()
+        earliest = row[0]
+        latest = earliest + dt.timedelta(seconds=answered_at - asked_at)
+        self._base, self._read_at = min(max(earliest, self._at(answered_at)), latest), answered_at
+        self._good_until = answered_at + _CLOCK_IS_GOOD_FOR
+
+    def _at(self, moment: float) -> dt.datetime:
+        return self._base + dt.timedelta(seconds=moment - self._read_at)
 
 
 class DatabaseThread:

@@ -1,0 +1,96 @@
+"""The clock of a daemon: the database's time, asked for seldom, and never ahead of it."""
+
+import time
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from jobs.loops import database
+from jobs.loops.database import DatabaseClock
+from tests.cluster import seconds
+from tests.proxy import Proxy
+
+DELAY = 0.3
+# What the server says of the time, changed for whoever looks there first: in one transaction, which is not committed.
+_ADJUSTABLE = """
+CREATE SCHEMA adjusted;
+CREATE FUNCTION adjusted.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$
+    SELECT pg_catalog.clock_timestamp() + current_setting('adjusted.by')::interval
+$$;
+SET LOCAL search_path = adjusted, pg_catalog;
+SET LOCAL adjusted.by = '0';
+"""
+
+
+@pytest.fixture
+def server(dsn):
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def line(dsn):
+    with Proxy.of_database(dsn) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def connection(dsn, line):
+    with psycopg.connect(line.dsn(dsn), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def asks_each_time(monkeypatch):
+    monkeypatch.setattr(database, "_CLOCK_IS_GOOD_FOR", 0.0)
+
+
+@contextmanager
+def far_away(line):
+    line.delay(DELAY)
+    yield
+    line.delay(0.0)
+
+
+def time_of(server):
+    return server.execute("SELECT clock_timestamp()").fetchone()[0]
+
+
+def test_it_is_not_ahead_of_a_database_that_was_asked_over_a_long_line(server, connection, line):
+    clock = DatabaseClock()
+    with far_away(line):
+        clock.now(connection)
+    assert clock.now(connection) <= time_of(server)
+
+
+def test_it_is_behind_by_what_the_answer_took_at_most(server, connection):
+    clock, began_at = DatabaseClock(), time.monotonic()
+    clock.now(connection)
+    before = time_of(server)
+    assert clock.now(connection) > before - seconds(time.monotonic() - began_at)
+
+
+def test_it_goes_on_while_an_answer_is_late(connection, line, asks_each_time):
+    clock = DatabaseClock()
+    before = clock.now(connection)
+    with far_away(line):
+        assert clock.now(connection) - before >= seconds(2 * DELAY)
+
+
+@pytest.mark.parametrize("step", [seconds(-3600), seconds(3600)], ids=["back", "forward"])
+def test_it_follows_a_database_whose_clock_is_set(dsn, asks_each_time, step):
+    clock = DatabaseClock()
+    with psycopg.connect(dsn) as connection:
+        connection.execute(_ADJUSTABLE)
+        before = clock.now(connection)
+        connection.execute("SELECT set_config('adjusted.by', %s, true)", [str(step)])
+        assert abs(clock.now(connection) - before - step) < seconds(60)
+        connection.rollback()
+
+
+def test_it_is_asked_seldom(dsn):
+    clock = DatabaseClock()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        clock.now(connection)
+    assert clock.now(connection) < clock.now(connection)
