@@ -16,10 +16,10 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Min, Q
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from crawlctl.models import LoginAttempt
+from jobs.queries.clock import read_clock
 
 WINDOW: Final = dt.timedelta(minutes=5)
 # With a wrong password within the window.
@@ -35,7 +35,7 @@ class GuardedBackend(ModelBackend):
     ) -> User | None:
         if username is None or password is None or "\0" in username:
             return None
-        attempt = _write_attempt(request, username, now=timezone.now())
+        attempt = _write_attempt(request, username, now=read_clock())
         if _is_one_too_many(attempt):
             # Not kept: an attempt that was not looked at does not lengthen the wait.
             attempt.delete()

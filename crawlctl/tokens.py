@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from django.contrib.auth import authenticate
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from knox.models import AuthToken
 from rest_framework import exceptions, serializers, status
@@ -14,6 +13,7 @@ from rest_framework.views import APIView
 
 from crawlctl import logins
 from crawlctl.authentication import TokenAuthentication
+from jobs.queries.clock import read_clock
 from nodes.api.strict import Nothing, StrictSerializer
 
 # A program that asks for a token at each start must not fill the table: a new one ends the oldest.
@@ -56,7 +56,7 @@ class TokenView(APIView):
         username = given.validated_data["username"]
         user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF has no other way to it)
         if user is None:
-            wait = logins.seconds_to_wait(request._request, username, now=timezone.now())  # noqa: SLF001
+            wait = logins.seconds_to_wait(request._request, username, now=read_clock())  # noqa: SLF001
             if wait:
                 raise exceptions.Throttled(wait, "Too many wrong passwords.")
             raise exceptions.AuthenticationFailed("There is no user of this name with this password.")

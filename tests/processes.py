@@ -40,6 +40,11 @@ PATIENCE = 60.0
 QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
 
 
+def skewed_by(hours):
+    """The environment of a process whose wall clock is wrong by so many hours."""
+    return {"PYTHONPATH": str(ROOT / "tests" / "skewed_clock"), "CLOCK_SKEW": str(hours * 3600)}
+
+
 def wait_for(condition, *, within=PATIENCE, saying):
     """Return what the condition gives once it is true; the test fails with `saying` after so many seconds."""
     deadline = time.monotonic() + within

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from django.utils import timezone
 
 from crawlctl.demo.cluster import DemoCluster
 from crawlctl.demo.job import create_job_of_site
@@ -27,6 +26,7 @@ from crawlctl.supervisor import Supervisor
 from jobs import control
 from jobs.duties.housekeep import forget_scope
 from jobs.models import Job
+from jobs.queries.clock import read_clock
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import Node
 
@@ -77,7 +77,7 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
     try:
         plan = cluster.start_site(pages=_PAGES, hosts=_HOSTS)
         cluster.start_nodes(managers=_NODES, workers=_NODES, scope=scope)
-        now = timezone.now()
+        now = read_clock()
         job = create_job_of_site(
             plan,
             name=f"drill {now:%Y-%m-%d %H:%M:%S.%f}",
@@ -90,7 +90,7 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
         )
         box = Sandbox(scope, cluster, plan)
         _wait(lambda: _have_started(scope), saying="its nodes work", cluster=cluster)
-        control.start(job.pk, made_by=_MADE_BY, now=timezone.now())
+        control.start(job.pk, made_by=_MADE_BY, now=read_clock())
         _wait(lambda: sum(1 for _ in box.requests()) > _IN_SWING, saying="its crawl goes on", cluster=cluster)
         yield box
     finally:
@@ -114,7 +114,7 @@ def _delete_jobs(scope: str) -> None:
     while time.monotonic() < ends_at and (job := Job.objects.filter(node_scope=scope).first()):
         for verb in (control.delete, control.abort):
             with suppress(control.TransitionRefused, control.JobUnknown):
-                verb(job.pk, made_by=_MADE_BY, now=timezone.now())
+                verb(job.pk, made_by=_MADE_BY, now=read_clock())
                 break
         time.sleep(_TICK)
 

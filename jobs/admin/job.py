@@ -10,7 +10,6 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import StackedInline
@@ -27,6 +26,7 @@ from jobs.few_choices import offer_few
 from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.queries.clock import read_clock
 from jobs.terms import INTERVALS
 
 
@@ -70,7 +70,7 @@ def _action(row: Transition) -> Callable[..., None]:
     def perform(_admin: "JobAdmin", request: HttpRequest, jobs: QuerySet[Job]) -> None:
         for job in jobs:
             try:
-                change = verb.perform(job.pk, made_by=request.user.get_username(), now=timezone.now())
+                change = verb.perform(job.pk, made_by=request.user.get_username(), now=read_clock())
             except (TransitionRefused, InvalidJob, JobUnknown) as refused:
                 messages.warning(request, str(refused))
             else:

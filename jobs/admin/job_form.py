@@ -13,7 +13,6 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms import BaseInlineFormSet, ModelChoiceField
 from django.http import QueryDict
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -26,6 +25,7 @@ from jobs.control import InvalidJob, SeedWanted
 from jobs.few_choices import offer_few
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
+from jobs.queries.clock import read_clock
 
 # Seeds that a form has room for.
 _MOST_SEEDS: Final = 50
@@ -53,7 +53,7 @@ class JobWanted:
             "priority": self.priority,
             **self.terms,
             "made_by": made_by,
-            "now": timezone.now(),
+            "now": read_clock(),
         }
         if job.pk:
             return control.change_job(job.pk, **facts)

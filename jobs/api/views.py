@@ -6,7 +6,6 @@ from typing import Any
 from django.db import connection
 from django.db.models import F, Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, status
 from rest_framework.decorators import action
@@ -92,7 +91,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def create(self, request: Request) -> Response:
         wanted = self.get_serializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        saved = control.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=timezone.now())
+        saved = control.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=read_clock())
         return self._saved(saved, status=status.HTTP_201_CREATED)
 
     @extend_schema(description="Replace what a job that is not running is told.", responses={200: JobSavedSerializer})
@@ -178,7 +177,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         wanted = SendBackSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         sent = control.send_back_failed(
-            int(pk), **wanted.validated_data, made_by=request.user.get_username(), now=timezone.now()
+            int(pk), **wanted.validated_data, made_by=request.user.get_username(), now=read_clock()
         )
         return Response(SentBackSerializer(sent).data)
 
@@ -209,14 +208,14 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         wanted = self.get_serializer(job, data=request.data, partial=partial)
         wanted.is_valid(raise_exception=True)
         changes = {name: value for name, value in wanted.validated_data.items() if name != "repository"}
-        saved = control.change_job(job.pk, **changes, made_by=request.user.get_username(), now=timezone.now())
+        saved = control.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
         return self._saved(saved)
 
     def _make(
         self, request: Request, transition: Callable[..., StateChange], *, status: int = status.HTTP_200_OK
     ) -> Response:
         Nothing(data=request.data).is_valid(raise_exception=True)
-        transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=timezone.now())
+        transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(self.get_object()).data, status=status)
 
     def _saved(self, saved: control.JobSaved, *, status: int = status.HTTP_200_OK) -> Response:

@@ -23,7 +23,6 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.db import connection as django_connection
 from django.db.models import Q
-from django.utils import timezone
 
 from jobs import control
 from jobs.duties.housekeep import forget_scope
@@ -32,6 +31,7 @@ from jobs.loops.daemons import make_manager
 from jobs.loops.database import database_dsn
 from jobs.loops.manager import Manager
 from jobs.models import Job
+from jobs.queries.clock import read_clock
 from jobs.queue import counters, release
 from jobs.queue.counters import RunCounts
 from jobs.settings.running import current
@@ -177,7 +177,7 @@ class OneShot:
             # Somebody paused it: an operator, or a worker whose output refuses what it is given.
             return job.pause == Pause.PAUSED
         if job.phase == Phase.ACTIVE and job.pause == Pause.NO:
-            control.pause(job.pk, made_by="crawl", now=timezone.now())
+            control.pause(job.pk, made_by="crawl", now=read_clock())
             return False
         # Twice interrupted: the workers are gone, and the job is found by who resumes it.
         return job.pause == Pause.PAUSED or job.phase != Phase.ACTIVE or self._interrupts > 1
@@ -276,7 +276,7 @@ def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIde
         return
     for verdict in judge(membership.look(connection, scope=scope, me=me), is_steady=is_steady):
         membership.mark_failed(connection, verdict=verdict, term=term)
-    now = timezone.now()
+    now = read_clock()
     release.release_of_lost_workers(connection, scope=scope, term=term, now=now)
     offered = connection.execute(
         "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (scope,)

@@ -24,6 +24,7 @@ from jobs.loops.database import DatabaseClock
 from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
 from jobs.loops.worker_jobs import JobAtWork
+from jobs.queries.clock import read_clock
 from jobs.queue import close, discover, drop, flush, release, wake
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
@@ -249,9 +250,7 @@ def _ask(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | No
     try:
         for name in names:
             try:
-                make_transition(
-                    job_id, name, made_by="worker", now=dt.datetime.now(tz=dt.UTC), facts=facts, reason=reason
-                )
+                make_transition(job_id, name, made_by="worker", now=read_clock(), facts=facts, reason=reason)
             except TransitionRefused as refused:
                 if "resume" in refused.allowed:
                     # Another worker was faster.

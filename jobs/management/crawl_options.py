@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from django.utils import timezone
-
 from jobs import control
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
 from jobs.connectors.repository import registry
@@ -25,6 +23,7 @@ from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.models.policy import MOST_BYTES, MOST_STARTS
+from jobs.queries.clock import read_clock
 from jobs.terms import Terms
 
 _MADE_BY = "crawl"
@@ -130,7 +129,7 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
         CrawlRefused, InvalidJob, BadSpecification, OutputError: it cannot be crawled so.
         JobBusy: a live node works on it.
     """
-    now = timezone.now()
+    now = read_clock()
     if options.resume:
         return _resume(_find_interrupted(options), scope=scope, say=say, now=now)
     stored = Job.objects.filter(name=options.job).first() if options.job else None

@@ -7,8 +7,7 @@ from typing import Final
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models.functions import Coalesce
-from django.utils import timezone
+from django.db.models.functions import Coalesce, Now
 
 from jobs.lifecycle.job import (
     HopMode,
@@ -100,7 +99,7 @@ class Job(models.Model):
     # The end of the window that it runs in; null: it was started by hand, or the window has no end.
     window_ends_at = models.DateTimeField(null=True, blank=True)
     # Windows that began before this are over and done with.
-    schedule_checked_at = models.DateTimeField(default=timezone.now)
+    schedule_checked_at = models.DateTimeField(db_default=Now())
     # When its schedule is looked at next, while it waits for a window; null: at once, since something has changed.
     schedule_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Attempts in a row to start, or to tell an output of the end, that came to nothing; the next one.

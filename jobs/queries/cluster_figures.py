@@ -5,11 +5,11 @@ import time
 from typing import Any, Final
 
 from django.db import DatabaseError, connection
-from django.utils import timezone
 
 from jobs.lifecycle.job import Phase
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
+from jobs.queries.clock import read_clock
 from jobs.queries.counts import add_up, count_present_runs
 from jobs.queries.overview import read_search_lag
 from nodes.decisions.items import ItemState
@@ -70,7 +70,7 @@ def _read() -> None:
     cluster.HAS_MAIN.set(bool(has_main))
     _read_documents()
     behind_since = read_search_lag()
-    cluster.SEARCH_LAG.set((timezone.now() - behind_since).total_seconds() if behind_since else 0.0)
+    cluster.SEARCH_LAG.set((read_clock() - behind_since).total_seconds() if behind_since else 0.0)
     cluster.ASTRAY.set_all(
         {(check.name,): check.found for check in InvariantCheck.objects.all() if check.found is not None}
     )

@@ -12,7 +12,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
@@ -72,7 +71,7 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
     if not user.has_perm(verb.permission):
         raise PermissionDenied(_("Your role may not do this."))
     try:
-        change = verb.perform(job_id, made_by=user.get_username(), now=timezone.now())
+        change = verb.perform(job_id, made_by=user.get_username(), now=read_clock())
     except JobUnknown as unknown:
         raise Http404(str(unknown)) from None
     except (TransitionRefused, InvalidJob) as refused:
@@ -95,7 +94,7 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
     code = request.POST.get("code", "")
     try:
         sent = control.send_back_failed(
-            job_id, codes=[code] if code else [], made_by=user.get_username(), now=timezone.now()
+            job_id, codes=[code] if code else [], made_by=user.get_username(), now=read_clock()
         )
     except JobUnknown as unknown:
         raise Http404(str(unknown)) from None

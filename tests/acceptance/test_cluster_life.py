@@ -4,16 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.daemons import TAKEOVER_BEATS, Cluster, beats_to_takeover
 from tests.debian import debian_server
-from tests.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, wait_for
+from tests.processes import PATIENCE, QUICK_HEARTS, ROOT, Database, Machine, skewed_by, wait_for
 
-SKEWED_CLOCK = Path(__file__).resolve().parents[1] / "skewed_clock"
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 
 
@@ -94,11 +92,6 @@ def test_a_main_that_freezes_is_replaced_within_the_bound_and_is_failed_for_good
 
 
 # --- Clocks --------------------------------------------------------------------------------------
-
-
-def skewed_by(hours):
-    """The environment of a process whose wall clock is wrong by so many hours."""
-    return {"PYTHONPATH": str(SKEWED_CLOCK), "CLOCK_SKEW": str(hours * 3600)}
 
 
 def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):

@@ -5,12 +5,12 @@ import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from jobs import control
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.management.database import look_at_the_database
 from jobs.models import Job
+from jobs.queries.clock import read_clock
 
 
 class Command(BaseCommand):
@@ -29,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no job named {name!r}.", returncode=2)
         if verb is not None:
             try:
-                job = control.VERBS[verb].perform(job.pk, made_by=getpass.getuser(), now=timezone.now()).job
+                job = control.VERBS[verb].perform(job.pk, made_by=getpass.getuser(), now=read_clock()).job
             except (TransitionRefused, InvalidJob, JobUnknown) as refused:
                 raise CommandError(str(refused), returncode=1) from refused
         self.stdout.write(

@@ -14,7 +14,6 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, connection
-from django.utils import timezone
 from rich.console import Console
 
 from crawlctl import sockets
@@ -119,8 +118,8 @@ class Command(BaseCommand):
             plan = self._cluster.start_site(pages=wanted.pages, hosts=wanted.hosts)
             since = read_clock()
             # Before there are managers: they shall not go on with what a killed demo left.
-            demo_job.delete_earlier_jobs(before=None, now=timezone.now())
-            job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=timezone.now())
+            demo_job.delete_earlier_jobs(before=None, now=read_clock())
+            job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=read_clock())
             with sockets.listen(host="127.0.0.1", port=wanted.port) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
                 self._cluster.start_web_server(listener)
@@ -128,7 +127,7 @@ class Command(BaseCommand):
                 self._print(f"web interface: {address}")
                 self._print(ensure_administrator(renew=True))
                 self._wait_for_nodes(since)
-                demo_job.start_job(job, now=timezone.now())
+                demo_job.start_job(job, now=read_clock())
                 self._watch(job)
                 return self._end(wanted, job, plan, since=since, address=address)
         except _StopAsked:
@@ -216,7 +215,7 @@ class Command(BaseCommand):
 
         def has_ended() -> bool:
             bar.show(Progress(count_present_runs([job.pk])[job.pk], time.monotonic() - began_at))
-            demo_job.delete_earlier_jobs(before=job.pk, now=timezone.now())
+            demo_job.delete_earlier_jobs(before=job.pk, now=read_clock())
             phase = Job.objects.filter(pk=job.pk).values_list("phase", flat=True).first()
             return phase in {None, Phase.INACTIVE}
 
