@@ -15,6 +15,7 @@ import uuid
 
 from jobs.connectors.repository.base import Activity
 from jobs.duties.context import Pass
+from jobs.loops.batches import BatchesInHand
 from jobs.loops.bin_queue import BinQueue, PacedBin
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
@@ -205,14 +206,13 @@ class SteppedWorker:
         self._ended = []
         self._given_back = []
         self._closed = []
-        self._left_in_batch = {}
-        self._done_batches = []
+        self._batches = BatchesInHand()
 
     def take(self, room=_CAPACITY):
         """Take batches of about so many documents."""
         for turn, claims in self._take(room):
             for claimed in claims:
-                self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
+                self._batches.add(claimed.batch_id)
                 self._know(claimed)
             if turn is None:
                 self._removals.append(claims)
@@ -225,7 +225,7 @@ class SteppedWorker:
         """Take batches by a statement whose answer is lost, and find that out."""
         self._take(_CAPACITY)
         there = release.batches_of(self._cluster.connection, worker=self.identity.id)
-        strange = there - self._left_in_batch.keys() - set(self._done_batches)
+        strange = there - self._batches.all
         release.give_back_batches(
             self._cluster.connection, worker=self.identity.id, batches=strange, now=self._cluster.clock.at
         )
@@ -250,11 +250,12 @@ class SteppedWorker:
 
     def write(self):
         """Flush what has ended, give back what was given up, and close turns and batches."""
-        given = ToWrite(self._ended, self._given_back, self._closed, self._done_batches)
+        given = ToWrite(self._ended, self._given_back, self._closed, self._batches.done)
         if given.is_empty:
             return
-        self._ended, self._given_back, self._closed, self._done_batches = [], [], [], []
+        self._ended, self._given_back, self._closed = [], [], []
         self._writer.write(self._cluster.connection, given)
+        self._batches.told(given.done_batches)
         for claimed in (*(one.claimed for one in given.ended), *given.given_back):
             self._settle(claimed)
 
@@ -288,7 +289,7 @@ class SteppedWorker:
             self._cluster.connection,
             worker=self.identity.id,
             room=room,
-            idle=not self._left_in_batch,
+            idle=not self._batches.documents,
             now=self._cluster.clock.at,
         )
         return [*((turn, turn.documents) for turn in taken.turns), *((None, some) for some in taken.removals.values())]
@@ -329,10 +330,7 @@ class SteppedWorker:
         return dataclasses.replace(turn, pace=pace)
 
     def _settle(self, claimed):
-        self._left_in_batch[claimed.batch_id] -= 1
-        if not self._left_in_batch[claimed.batch_id]:
-            del self._left_in_batch[claimed.batch_id]
-            self._done_batches.append(claimed.batch_id)
+        self._batches.settle(claimed.batch_id)
 
 
 def _run(coroutine):

@@ -22,6 +22,7 @@ from jobs.connectors.output.base import OutputError
 from jobs.connectors.repository.base import Activity
 from jobs.duties.index import index_waiting_texts
 from jobs.loops.backlog import MORE_TEXTS_AT_ONCE, Backlog
+from jobs.loops.batches import BatchesInHand
 from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
@@ -248,8 +249,7 @@ class Worker:
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
         self._closed: list[close.ClosedTurn] = []
-        self._left_in_batch: dict[int, int] = {}
-        self._done_batches: list[int] = []
+        self._batches = BatchesInHand()
         self._parents: dict[int, PacedBin] = {}
         # Of bins by id: documents that each awaits, so that its pace does not stand still.
         self._awaited: dict[int, int] = {}
@@ -435,7 +435,7 @@ class Worker:
 
     @property
     def _claimed(self) -> int:
-        return sum(self._left_in_batch.values())
+        return self._batches.documents
 
     # --- Taking ----------------------------------------------------------------------------------
 
@@ -498,7 +498,7 @@ class Worker:
         crawl.TAKEN.add(taken.documents)
         crawl.TAKEN_TURNS.add(len(taken.turns))
         for claimed in _claims_of(taken):
-            self._left_in_batch[claimed.batch_id] = self._left_in_batch.get(claimed.batch_id, 0) + 1
+            self._batches.add(claimed.batch_id)
         await self._prepare(taken)
         old = [turn for turn in taken.turns if turn.is_old]
         in_force = await self._limits_of(pace.bin_id for turn in old for pace in (turn.pace, *turn.parents))
@@ -728,14 +728,15 @@ class Worker:
         self._flush_due.clear()
         self._close_due.clear()
         self._hosts_spoke = False
-        given = ToWrite(self._ended, self._given_back, self._closed, self._done_batches, self._runs_out)
+        given = ToWrite(self._ended, self._given_back, self._closed, self._batches.done, self._runs_out)
         if given.is_empty:
             return
-        self._ended, self._given_back, self._closed, self._done_batches = [], [], [], []
+        self._ended, self._given_back, self._closed = [], [], []
         try:
             written = await self._database.run(partial(self._writer.write, given=given))
         except OutputError as error:
             written = await self._write_by_job(given, error)
+        self._batches.told(given.done_batches)
         self._flushed += written.flushed
         self._refused += written.refused
         for claimed in (*(one.claimed for one in given.ended), *given.given_back):
@@ -770,12 +771,7 @@ class Worker:
 
     def _settle(self, claimed: Claimed) -> None:
         """A document of a batch is no longer this worker's."""
-        left = self._left_in_batch.get(claimed.batch_id, 0) - 1
-        if left > 0:
-            self._left_in_batch[claimed.batch_id] = left
-        elif claimed.batch_id in self._left_in_batch:
-            del self._left_in_batch[claimed.batch_id]
-            self._done_batches.append(claimed.batch_id)
+        if self._batches.settle(claimed.batch_id):
             self._flush_due.within(self._settings.flush_after.total_seconds())
 
     async def _remove(self, claims: list[Claimed]) -> None:
@@ -884,9 +880,10 @@ class Worker:
         A batch that is this worker's there and not here was taken by a statement whose answer was lost:
         nothing of it has begun, so it goes back.
         """
-        here = set(self._left_in_batch)
+        here = self._batches.all
         there = await self._database.run(lambda connection: release.batches_of(connection, worker=self._me.id))
-        here |= set(self._left_in_batch) | set(self._done_batches)
+        # Some may have come meanwhile, and some may have been done.
+        here |= self._batches.all
         strange = there - here
         if strange:
             await self._database.run(
@@ -894,7 +891,7 @@ class Worker:
                     connection, worker=self._me.id, batches=strange, now=self._clock.now(connection)
                 )
             )
-        gone = set(here) - there - set(self._done_batches)
+        gone = here - there
         if gone:
             # Somebody ended these batches: their claims are void, so nothing more of them is begun.
             for queue in self._bins.at_work:

@@ -230,16 +230,14 @@ def give_back_batches(
     """
     A worker gives back whole batches of which it began nothing; returns how many documents.
 
+    One that has ended meanwhile is left alone: requests that its turns inherited may still be open.
+
     Raises:
         FenceRefused: the worker was marked failed.
     """
-    given = sorted(batches)
     with connection.transaction(), named_rows(connection) as cursor:
         hold_node(connection, worker)
-        cursor.execute(_CLOSE_TURNS, {"batches": given, "used": False})
-        cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (given,))
-        rows = cursor.execute(_LOCK_CLAIMED, {"batches": given, "all": True, "hashes": []}).fetchall()
-        _return(cursor, rows, _GIVE_BACK)
+        rows = _release(cursor, batches=sorted(batches), state="sent")
     wake_lanes(connection, (row.lane_id for row in rows), now=now)
     return len(rows)
 
@@ -256,20 +254,26 @@ def withdraw(
     with connection.transaction(), named_rows(connection) as cursor:
         if term is not None:
             hold_term(connection, term)
-        # Before Batch, in the order of locks.
-        cursor.execute(_LOCK_BINS, {"batches": list(batches)})
-        ours = [
-            row.id
-            for row in cursor.execute(
-                "UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'available' RETURNING id",
-                (list(batches),),
-            )
-        ]
-        cursor.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
-        rows = cursor.execute(_LOCK_CLAIMED, {"batches": ours, "all": True, "hashes": []}).fetchall()
-        _return(cursor, rows, _GIVE_BACK)
+        rows = _release(cursor, batches=batches, state="available")
     wake_lanes(connection, (row.lane_id for row in rows), now=now)
     return len(rows)
+
+
+def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str) -> Sequence[Any]:
+    """Release batches of which nothing has begun, where they are still in this state; returns the documents that came back."""
+    # Before Batch, in the order of locks.
+    cursor.execute(_LOCK_BINS, {"batches": list(batches)})
+    ours = [
+        row.id
+        for row in cursor.execute(
+            "UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = %s RETURNING id",
+            (list(batches), state),
+        )
+    ]
+    cursor.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
+    rows = cursor.execute(_LOCK_CLAIMED, {"batches": ours, "all": True, "hashes": []}).fetchall()
+    _return(cursor, rows, _GIVE_BACK)
+    return rows
 
 
 def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:

@@ -7,7 +7,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Batch, BinState, IndexedDocument, LaneState, QueueItem, Turn
 from jobs.queue.close import ClosedTurn, Pace, close_turns
 from jobs.queue.flush import flush
-from jobs.queue.release import give_back, release_of_lost_workers, withdraw_kept_in_vain
+from jobs.queue.release import give_back, give_back_batches, release_of_lost_workers, withdraw_kept_in_vain
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.bins import DOCUMENTS_A_TURN
@@ -112,6 +112,17 @@ def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_o
     assert places() == (0, 0)
     assert Turn.objects.get().closed_at is not None
     assert Batch.objects.get().state == "done"
+
+
+def test_a_batch_that_has_ended_is_not_given_back_since_requests_may_be_open_that_its_turn_inherited(
+    connection, worker, taken
+):
+    batches = [turn.batch_id for turn in taken.turns]
+    close_turns(connection, batches=batches, now=NOON)
+
+    give_back_batches(connection, worker=worker.id, batches=batches, now=NOON)
+
+    assert (Batch.objects.get().state, places()) == ("done", (1, 4))
 
 
 def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken):

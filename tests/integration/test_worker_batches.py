@@ -1,0 +1,44 @@
+"""A worker holds its batches against those that the database has out at it, while it writes what has ended."""
+
+import asyncio
+
+import pytest
+
+from jobs.loops.due import Due
+from jobs.loops.worker import Worker, WorkerSettings
+from jobs.models import Batch, BinState
+from jobs.queue.stuff import stuff
+from jobs.queue.take import take
+from jobs.settings.running import current
+from tests.cluster import NOON, register_node
+from tests.factories import make_documents, make_lane, make_policy, make_running_job
+
+
+@pytest.fixture
+def taken(connection, worker):
+    """A turn of a bin in which one request may be open, and that is: it was the turn's before, whose documents have ended."""
+    running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=1))
+    make_documents(make_lane(running.seed), 3)
+    stuff(connection, manager=running.manager.id, group=running.group, room=100, workers=1, now=NOON)
+    return take(connection, worker=worker.id, room=100, idle=True, now=NOON)
+
+
+def test_a_batch_that_ends_while_the_database_is_asked_is_not_taken_for_one_that_nobody_knows(dsn, worker, taken):
+    async def compare_while_it_ends():
+        loop = asyncio.get_running_loop()
+        wants = asyncio.Event()
+        mine = Worker(dsn=dsn, identity=worker, settings=WorkerSettings.of(current(), scope=worker.scope))
+        mine._loop, mine._something_to_take = loop, asyncio.Event()
+        mine._flush_due, mine._close_due = Due(loop, wants), Due(loop, wants)
+        for turn in taken.turns:
+            for claimed in turn.documents:
+                mine._batches.add(claimed.batch_id)
+                mine._settle(claimed)
+        # The one is asked for before the other is written: the database answers in this order.
+        await asyncio.gather(mine._compare_batches(), mine._write_everything())
+        mine._database.close()
+
+    asyncio.run(compare_while_it_ends())
+
+    assert Batch.objects.get().state == "done"
+    assert (BinState.objects.get().open_turns, BinState.objects.get().open_requests) == (1, 1)

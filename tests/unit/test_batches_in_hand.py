@@ -1,0 +1,47 @@
+"""Which batches a worker knows of: what is out at it and unknown goes back, so none may be unknown too soon."""
+
+import pytest
+
+from jobs.loops.batches import BatchesInHand
+
+
+@pytest.fixture
+def batches():
+    """Two documents of batch 1, and one of batch 2."""
+    batches = BatchesInHand()
+    for batch in (1, 2, 1):
+        batches.add(batch)
+    return batches
+
+
+def test_a_batch_is_done_with_its_last_document(batches):
+    assert [batches.settle(1), batches.settle(1), batches.settle(2)] == [False, True, True]
+    assert (batches.documents, batches.done) == (0, [1, 2])
+
+
+def test_a_batch_that_is_done_is_known_until_the_database_knows_it_too(batches):
+    batches.settle(2)
+    being_written = batches.done
+
+    assert batches.all == {1, 2}
+
+    batches.told(being_written)
+    assert (batches.all, batches.done) == ({1}, [])
+
+
+def test_what_is_done_while_others_are_written_is_told_next_time(batches):
+    batches.settle(2)
+    being_written = batches.done
+    batches.settle(1)
+    batches.settle(1)
+
+    batches.told(being_written)
+
+    assert batches.done == [1]
+
+
+def test_a_document_of_a_batch_that_is_not_here_changes_nothing(batches):
+    batches.settle(2)
+    batches.told([2])
+    assert not batches.settle(2)
+    assert (batches.documents, batches.all) == (2, {1})
