@@ -6,6 +6,7 @@ so that each can be shown a history in which something is wrong (tests/unit/test
 can be made to do wrong (tests/chaos/mutants.py).
 """
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from itertools import pairwise
 
 from crawlctl.demo.log import LoggedRequest
 from tests.chaos.audit import Write
+from tests.chaos.stalls import Stall
 
 # Seconds by which a site may see two starts closer than they were.
 TOLERANCE = 0.02
@@ -100,47 +102,60 @@ class Pace:
     """
     How close a site's limits were come to: in percent of the starts that the least gap allows, and requests open.
 
-    `worst` are the two starts that were closest to each other.
+    `worst` are the two starts that were closest to each other, `least_gap` seconds apart.
     """
 
     percent: float
     most_open: int
     worst: tuple[Fetch, Fetch] | None
-
-    @property
-    def least_gap(self) -> float | None:
-        return None if self.worst is None else self.worst[1].start - self.worst[0].start
+    least_gap: float | None
 
 
-def pace(made: Iterable[Fetch], *, gap: float, open_requests: int, freezes: Sequence[Freeze] = ()) -> Pace:
+def pace(
+    made: Iterable[Fetch],
+    *,
+    gap: float,
+    open_requests: int,
+    freezes: Sequence[Freeze] = (),
+    stalls: Sequence[Stall] = (),
+) -> Pace:
     """
     Hold every host's starts and open requests against its limits.
 
     Of all sliding windows the one between two neighbouring starts comes closest to the limit: the mean of
     several gaps is never less than the least of them. So windows of every length are looked at here. More requests
     open than allowed come out as their share of it, too; those of a frozen process do not count, since nobody
-    can take back what it had sent.
+    can take back what it had sent. A start that was logged when its site had stood still may have been any time since.
     """
     by_host: dict[str, list[Fetch]] = defaultdict(list)
     for fetch in made:
         by_host[fetch.host].append(fetch)
     worst: tuple[Fetch, Fetch] | None = None
+    least = math.inf
     most_open = 0
     for of_host in by_host.values():
         of_host.sort(key=lambda fetch: fetch.start)
         for earlier, later in pairwise(of_host):
-            if worst is None or later.start - earlier.start < worst[1].start - worst[0].start:
-                worst = earlier, later
+            distance = later.start - earliest_start(earlier, stalls)
+            if distance < least:
+                worst, least = (earlier, later), distance
         still_open: list[Fetch] = []
         for fetch in of_host:
             still_open = [other for other in still_open if other.end > fetch.start]
             frozen = sum(is_frozen(other.agent, fetch.start, freezes) for other in still_open)
             still_open.append(fetch)
             most_open = max(most_open, len(still_open) - frozen)
-    percent = 0.0 if worst is None else 100 * (gap - TOLERANCE) / max(worst[1].start - worst[0].start, 1e-6)
+    percent = 100 * (gap - TOLERANCE) / max(least, 1e-6)
     if most_open > open_requests:
         percent = max(percent, 100 * most_open / open_requests)
-    return Pace(percent, most_open, worst)
+    return Pace(percent, most_open, worst, None if worst is None else least)
+
+
+def earliest_start(fetch: Fetch, stalls: Sequence[Stall]) -> float:
+    """When a request may have come that was logged while a processor stood still, or right after."""
+    return min(
+        (stall.since for stall in stalls if stall.since <= fetch.start <= stall.until + TOLERANCE), default=fetch.start
+    )
 
 
 # --- What the outputs hold -----------------------------------------------------------------------

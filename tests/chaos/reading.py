@@ -3,7 +3,7 @@
 from functools import cached_property
 
 from crawlctl.demo.log import read_log
-from tests.chaos import audit, checkers
+from tests.chaos import audit, checkers, stalls
 from tests.chaos.cluster import BEAT, TIMEOUT
 from tests.processes import held_by
 
@@ -22,6 +22,7 @@ class Evidence:
         self._steps_by_hand = list(cluster.steps_by_hand)
         self._nemesis = nemesis
         self.log = audit.read(cluster.directory / "audit.jsonl")
+        self.stalls = stalls.read_stalls(cluster.directory / "stalls")
 
     @cached_property
     def fetches(self):
@@ -49,7 +50,9 @@ class Evidence:
     @cached_property
     def paces(self):
         return [
-            checkers.pace(fetches, gap=crawl.gap, open_requests=crawl.open_requests, freezes=self._freezes)
+            checkers.pace(
+                fetches, gap=crawl.gap, open_requests=crawl.open_requests, freezes=self._freezes, stalls=self.stalls
+            )
             for crawl, fetches in zip(self._crawls, self.fetches, strict=True)
         ]
 
@@ -97,6 +100,7 @@ class Evidence:
             "documents": sum(len(crawl.site.documents) for crawl in self._crawls),
             "requests": requests,
             "audited_writes": len(self.log),
+            "stalls_of_the_machine": len(self.stalls),
             "least_gap_percent": min(
                 (
                     round(100 * pace.least_gap / crawl.gap)

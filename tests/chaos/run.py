@@ -72,6 +72,7 @@ def _run(server, directory, zookeeper, *, seconds, seed):
     from tests.chaos.cluster import Cluster, sets_clocks
     from tests.chaos.nemesis import Nemesis
     from tests.chaos.node_faults import STOPS
+    from tests.chaos.stalls import watched
 
     began_at = time.monotonic()
 
@@ -88,7 +89,8 @@ def _run(server, directory, zookeeper, *, seconds, seed):
     nemesis = Nemesis(cluster, dice)
     cluster.meanwhile = lambda: nemesis.advance(may_begin=False)
     try:
-        _endure(cluster, nemesis, seconds=seconds)
+        with watched(directory / "stalls"):
+            _endure(cluster, nemesis, seconds=seconds)
         audit.export(database.dsn, directory / "audit.jsonl")
     finally:
         cluster.end()

@@ -22,6 +22,7 @@ from tests.chaos.checkers import (
     stale_writes,
     takeovers,
 )
+from tests.chaos.stalls import Stall
 
 SITE = "http://127.0.0.1:8100"
 
@@ -72,6 +73,17 @@ def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent
     made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2 + apart, 3)]
 
     assert pace(made, gap=0.2, open_requests=1).percent == pytest.approx(percent)
+
+
+@pytest.mark.parametrize(
+    ("stall", "percent"),
+    [(Stall(1.9, 2.0), 90), (Stall(1.9, 1.99), 90), (Stall(2.05, 2.1), 180), (Stall(1.8, 1.9), 180)],
+    ids=["behind it", "shortly behind it", "before the next", "long behind it"],
+)
+def test_a_start_that_was_logged_when_the_machine_had_stood_still_may_have_been_earlier(stall, percent):
+    made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2.1, 3)]
+
+    assert pace(made, gap=0.2, open_requests=1, stalls=[stall]).percent == pytest.approx(percent)
 
 
 def test_the_hosts_of_a_site_have_their_paces_apart():

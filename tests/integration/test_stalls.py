@@ -1,0 +1,25 @@
+"""A watcher of chaos notes when the machine stood still, by when it could run itself."""
+
+import signal
+import time
+
+from tests.chaos.stalls import read_stalls, watched
+from tests.waiting import wait_until
+
+
+def test_a_watcher_notes_for_how_long_it_could_not_run(tmp_path):
+    path = tmp_path / "stalls"
+    with watched(path) as watcher:
+        wait_until(path.exists)
+        watcher.send_signal(signal.SIGSTOP)
+        began_at = time.monotonic()
+        time.sleep(0.2)
+        ended_at = time.monotonic()
+        watcher.send_signal(signal.SIGCONT)
+        wait_until(
+            lambda: any(stall.since <= began_at + 0.1 and stall.until >= ended_at for stall in read_stalls(path))
+        )
+
+
+def test_where_nobody_watched_there_is_no_stall(tmp_path):
+    assert read_stalls(tmp_path / "stalls") == []
