@@ -9,16 +9,18 @@ from tests.waiting import wait_until
 
 def test_a_watcher_notes_for_how_long_it_could_not_run(tmp_path):
     path = tmp_path / "stalls"
-    with watched(path) as watcher:
-        wait_until(path.exists)
+
+    def is_noted_when_it_stands_still():
         watcher.send_signal(signal.SIGSTOP)
         began_at = time.monotonic()
-        time.sleep(0.2)
+        time.sleep(0.1)
         ended_at = time.monotonic()
         watcher.send_signal(signal.SIGCONT)
-        wait_until(
-            lambda: any(stall.since <= began_at + 0.1 and stall.until >= ended_at for stall in read_stalls(path))
-        )
+        time.sleep(0.02)
+        return any(stall.since <= began_at + 0.05 and stall.until >= ended_at for stall in read_stalls(path))
+
+    with watched(path) as watcher:
+        wait_until(is_noted_when_it_stands_still)
 
 
 def test_where_nobody_watched_there_is_no_stall(tmp_path):
