@@ -1,9 +1,9 @@
 """
 When a processor of this machine stood still, so that what reached a site meanwhile was logged late.
 
-The host of a virtual machine takes its processors away now and then: for a tenth of a second, some times an hour, on the
-machines that this was written on. A watcher for each processor, which runs before all others where that is permitted,
-sleeps for moments and notes when it woke late (as Gil Tene's jHiccup does).
+The host of a virtual machine takes its processors away now and then, for up to a tenth of a second. A watcher for each
+processor, which runs before all others where that is permitted, sleeps for moments and notes when it woke late (as Gil
+Tene's jHiccup does).
 """
 
 import os
