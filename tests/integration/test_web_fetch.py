@@ -13,6 +13,7 @@ from dataclasses import replace
 import brotli
 import pytest
 from aiohttp.abc import AbstractResolver
+from backports import zstd
 
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
@@ -79,7 +80,7 @@ async def test_a_plain_answer_is_read_whole():
     assert response.headers["etag"] == '"1"'
     assert response.robots_tags == ("a", "b")
     assert site.requests[0].headers["user-agent"] == "crawlctl-test"
-    assert site.requests[0].headers["accept-encoding"] == "gzip, deflate, br"
+    assert site.requests[0].headers["accept-encoding"] == "gzip, deflate, br, zstd"
     assert "cookie" not in site.requests[0].headers
 
 
@@ -137,6 +138,7 @@ async def test_a_header_that_would_break_out_of_its_line_is_never_sent(value):
         (["deflate"], zlib.compress(b"hello")),
         (["deflate"], zlib.compress(b"hello")[2:-4]),
         (["br"], brotli.compress(b"hello")),
+        (["zstd"], zstd.compress(b"hel") + zstd.compress(b"lo")),
         (["gzip", "br"], brotli.compress(gzip.compress(b"hello", mtime=0))),
         (["identity"], b"hello"),
     ],
@@ -146,6 +148,18 @@ async def test_codings_are_undone(codings, body):
         response = await get(site.url())
 
     assert (response.body, response.bytes_read) == (b"hello", len(body))
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress), ("zstd", zstd.compress)],
+)
+async def test_a_large_page_is_read_whole_in_every_coding(coding, compress):
+    body = "".join(f"<p>{number * 7919 % 100_003}" for number in range(50_000)).encode()
+    async with HostileSite.serve({"/": encoded(compress(body), coding)}) as site:
+        response = await get(site.url(), limits=PATIENT)
+
+    assert (response.whole, response.body == body) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -174,16 +188,18 @@ async def test_codings_are_undone(codings, body):
         pytest.param(encoded(gzip.compress(b"\0" * 50_000_000), "gzip"), "TOO_LARGE", id="a gzip bomb"),
         pytest.param(encoded(zlib.compress(b"\0" * 50_000_000), "deflate"), "TOO_LARGE", id="a deflate bomb"),
         pytest.param(encoded(brotli.compress(b"\0" * 50_000_000), "br"), "TOO_LARGE", id="a brotli bomb"),
+        pytest.param(encoded(zstd.compress(b"\0" * 50_000_000), "zstd"), "TOO_LARGE", id="a zstd bomb"),
         pytest.param(
             encoded(gzip.compress(gzip.compress(b"\0" * 50_000_000)), "gzip", "gzip"), "TOO_LARGE", id="a bomb in a bomb"
         ),
         pytest.param(endless(OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(b"") * 100), "INCOMPLETE", id="members for ever"),
         pytest.param(encoded(b"x", "gzip", "gzip", "gzip"), "PROTOCOL", id="three codings"),
-        pytest.param(encoded(b"x", "zstd"), "PROTOCOL", id="a coding we did not offer"),
+        pytest.param(encoded(b"x", "compress"), "PROTOCOL", id="a coding we did not offer"),
         pytest.param(encoded(gzip.compress(b"x" * 999)[:-9], "gzip"), "INCOMPLETE", id="cut gzip"),
         pytest.param(encoded(gzip.compress(b"x" * 999)[:-8] + b"12345678", "gzip"), "INCOMPLETE", id="bad gzip checksum"),
         pytest.param(encoded(b"not gzip at all", "gzip"), "INCOMPLETE", id="no gzip"),
         pytest.param(encoded(brotli.compress(b"hello" * 99)[:-3], "br"), "INCOMPLETE", id="cut brotli"),
+        pytest.param(encoded(zstd.compress(b"hello" * 99)[:-3], "zstd"), "INCOMPLETE", id="cut zstd"),
         pytest.param(encoded(zlib.compress(b"hello" * 99)[:-6], "deflate"), "INCOMPLETE", id="cut deflate"),
         pytest.param(OK + b"Content-Length: 10\r\n\r\nshort", "INCOMPLETE", id="a body shorter than it says"),
         pytest.param(OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel", "INCOMPLETE", id="a cut chunk"),
@@ -238,9 +254,10 @@ async def test_a_response_with_length_and_chunks_does_not_smuggle_one_into_the_n
     assert site.connections == 2
 
 
-async def test_a_bomb_takes_little_memory():
-    bomb = brotli.compress(b"\0" * 200_000_000)
-    async with HostileSite.serve({"/": encoded(bomb, "br")}) as site:
+@pytest.mark.parametrize(("coding", "compress"), [("br", brotli.compress), ("zstd", zstd.compress)])
+async def test_a_bomb_takes_little_memory(coding, compress):
+    bomb = compress(b"\0" * 200_000_000)
+    async with HostileSite.serve({"/": encoded(bomb, coding)}) as site:
         tracemalloc.start()
         try:
             assert await code_of(site.url()) == "TOO_LARGE"

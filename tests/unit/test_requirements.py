@@ -8,7 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
 
-_ROW = re.compile(r"^\| (?P<point>(?:[AE]\d+\.)?\d[\d.]*) \| (?P<holds>.+) \| (?P<status>[a-z ]+) \| (?P<proof>.*) \|$")
+_ROW = re.compile(
+    r"^\| (?P<point>(?:[AE]\d+\.|T)?\d[\d.]*) \| (?P<holds>.+) \| (?P<status>[a-z ]+) \| (?P<proof>.*) \|$"
+)
 
 
 def rows():

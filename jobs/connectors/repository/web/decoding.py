@@ -1,22 +1,30 @@
 """
-Undoing Content-Encoding piece by piece, so that a few bytes cannot become gigabytes of memory.
+Undo Content-Encoding piece by piece, so that a few bytes cannot become gigabytes of memory.
 
-aiohttp can do this for one coding; here two may be nested, every piece is at most 64 KiB, and a stream
+aiohttp can do this for one coding. Here two may be nested, every piece is at most 128 KiB, and a stream
 that is cut or damaged is told from one that is whole.
+
+A decompressor may have used all of its input and still hold output. Each stage asks for that output before
+it takes more input. A stage that stops too early cuts large pages.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
 
 import brotli  # type: ignore[import-untyped]  # it ships none
+from backports import zstd
 
-ACCEPTED: Final = "gzip, deflate, br"
+ACCEPTED: Final = "gzip, deflate, br, zstd"
 
+# Output asked for at once. zlib and zstd keep to it; brotli may exceed it by half.
 _PIECE: Final = 64 * 1024
 _MOST_CODINGS: Final = 2
-# A gzip file may be a series of members; so many of them that say nothing are an attack on the CPU.
+# A body may be a series of gzip members or zstd frames. A flood of empty ones is an attack on the CPU.
 _MOST_MEMBERS: Final = 1000
+# RFC 9659: a window of 8 MiB is the largest that a client of HTTP has to read.
+_ZSTD_OPTIONS: Final[Mapping[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
 # Written by servers that mean no coding at all.
 _NO_CODING: Final = frozenset({"", "identity", "none", "utf-8"})
 
@@ -72,11 +80,13 @@ def decoder_for(content_encoding: str) -> Decoder | None:
     stages: list[_Stage] = []
     for name in reversed(names):
         if name in {"gzip", "x-gzip"}:
-            stages.append(_Gzip())
+            stages.append(_gzip())
         elif name == "deflate":
             stages.append(_Deflate())
         elif name == "br":
             stages.append(_Brotli())
+        elif name == "zstd":
+            stages.append(_zstd())
         else:
             raise UnknownCoding(name[:40])
     return Decoder(stages)
@@ -85,6 +95,19 @@ def decoder_for(content_encoding: str) -> Decoder | None:
 def _through(stage: _Stage, pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         yield from stage.decode(piece)
+
+
+class _Reader(Protocol):
+    """A decompressor of zlib or zstd."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+_ReaderT = TypeVar("_ReaderT", bound=_Reader)
 
 
 def _inflate(inflater: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
@@ -100,29 +123,72 @@ def _inflate(inflater: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
             yield piece
 
 
-class _Gzip:
-    def __init__(self) -> None:
-        self._inflater = zlib.decompressobj(wbits=31)
+def _read_frame(decompressor: zstd.ZstdDecompressor, data: bytes) -> Iterator[bytes]:
+    while (data or not decompressor.needs_input) and not decompressor.eof:
+        try:
+            piece = decompressor.decompress(data, _PIECE)
+        except zstd.ZstdError as error:
+            raise BadCoding(str(error)) from None
+        data = b""
+        if piece:
+            yield piece
+
+
+class _Series(Generic[_ReaderT]):
+    """A series of gzip members or zstd frames. Bytes after the last one are padding of the server and do not count."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        starts: frozenset[int],
+        open_member: Callable[[], _ReaderT],
+        read_member: Callable[[_ReaderT, bytes], Iterator[bytes]],
+    ) -> None:
+        """`starts` holds each first byte that a member may have."""
+        self._name = name
+        self._starts = starts
+        self._open_member = open_member
+        self._read_member = read_member
+        self._member: _ReaderT | None = None
         self._members = 0
-        self._begun = False
+        self._is_padding = False
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        while data:
-            if self._inflater.eof:
-                # Servers pad: what follows the end and is no further member is not ours to judge.
-                if data[:1] != b"\x1f":
+        while data and not self._is_padding:
+            if self._member is None or self._member.eof:
+                if self._member is not None and data[0] not in self._starts:
+                    self._is_padding = True
                     return
                 self._members += 1
                 if self._members > _MOST_MEMBERS:
-                    raise BadCoding(f"more than {_MOST_MEMBERS} gzip members")
-                self._inflater = zlib.decompressobj(wbits=31)
-            self._begun = True
-            yield from _inflate(self._inflater, data)
-            data = self._inflater.unused_data
+                    raise BadCoding(f"more than {_MOST_MEMBERS} {self._name} members")
+                self._member = self._open_member()
+            yield from self._read_member(self._member, data)
+            data = self._member.unused_data
 
     def finish(self) -> None:
-        if self._begun and not self._inflater.eof:
-            raise BadCoding("the gzip stream is cut")
+        if self._member is not None and not self._member.eof:
+            raise BadCoding(f"the {self._name} stream is cut")
+
+
+def _gzip() -> _Stage:
+    return _Series(
+        "gzip",
+        starts=frozenset({0x1F}),
+        open_member=partial(zlib.decompressobj, wbits=31),
+        read_member=_inflate,
+    )
+
+
+def _zstd() -> _Stage:
+    return _Series(
+        "zstd",
+        # Frames with data, and the sixteen kinds of frame that a reader skips.
+        starts=frozenset({0x28, *range(0x50, 0x60)}),
+        open_member=partial(zstd.ZstdDecompressor, options=_ZSTD_OPTIONS),
+        read_member=_read_frame,
+    )
 
 
 class _Deflate:
@@ -149,18 +215,16 @@ class _Brotli:
         self._begun = False
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        if self._decompressor.is_finished():
-            return
         self._begun = self._begun or bool(data)
-        while True:
+        while not self._decompressor.is_finished():
             try:
                 piece = self._decompressor.process(data, output_buffer_limit=_PIECE)
             except brotli.error as error:
                 raise BadCoding(str(error)) from None
-            if piece:
-                yield piece
-            if self._decompressor.can_accept_more_data() or self._decompressor.is_finished():
+            # Only an empty piece shows that nothing waits inside: `can_accept_more_data` speaks of input alone.
+            if not piece:
                 return
+            yield piece
             data = b""
 
     def finish(self) -> None:
