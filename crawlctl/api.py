@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
 
 from crawlctl.tokens import TokenView
+from jobs.api.attention import AttentionView
 from jobs.api.bins import AllowView, BinView, DenyListView
 from jobs.api.cluster import ClusterRequestView, DrainView, GroupView, RebalanceView
 from jobs.api.coordination import CoordinationView
@@ -67,6 +68,7 @@ _router.register("node-events", NodeEventView, basename="node-event")
 app_name = "api"
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
+    path("attention/", AttentionView.as_view(), name="attention"),
     path("cluster/coordination/", CoordinationView.as_view(), name="coordination"),
     path("cluster/rebalance/", RebalanceView.as_view(), name="cluster-rebalance"),
     path("deny-list/", DenyListView.as_view(), name="deny-list"),

@@ -13,6 +13,8 @@ from django.db.models.functions import Coalesce
 from jobs.lifecycle.job import JobState, Phase, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, SearchDocument
+from jobs.queries.attention.lines import AttentionLine
+from jobs.queries.attention.sources import read_attention
 from jobs.queries.counts import add_up, count_present_runs
 from jobs.queries.meter import METER, add_histories
 from jobs.queries.moment import kept
@@ -113,6 +115,7 @@ class OverviewPage:
     that cannot be found yet.
     """
 
+    attention: Sequence[AttentionLine]
     movement: Movement
     jobs: Sequence[JobLine]
     totals: RunCounts
@@ -136,6 +139,7 @@ def read_overview(*, now: dt.datetime) -> OverviewPage:
     in_motion = add_up(job.counts for job in moving)
     next_ready_at = _next_ready_at([job.id for job in moving])
     return OverviewPage(
+        attention=read_attention(now=now),
         movement=_judge(
             running,
             nodes=[node for node in nodes if not node.is_silent(now=now)],

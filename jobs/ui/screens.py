@@ -24,7 +24,7 @@ from jobs.queries.meter import STEP, STEPS
 from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
 from jobs.queries.overview import JobLine, Movement, OverviewPage
 from jobs.queue.counters import RunCounts
-from jobs.ui import bin_words, failing_words, words
+from jobs.ui import attention_words, bin_words, failing_words, words
 from jobs.ui.explain import explain_code, explain_end
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
@@ -42,6 +42,7 @@ _SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
 
 def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
     return {
+        "attention": attention_words.rows(page.attention, now=now),
         **_movement(page, now=now),
         **_picture(page.history),
         **_counts(page.totals),

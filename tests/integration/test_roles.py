@@ -95,6 +95,7 @@ LEAST_ROLE = {
     "repositories_retrieve": VIEWER,
     "repositories_update": ADMINISTRATOR,
     "schema_retrieve": VIEWER,
+    "attention": VIEWER,
     "search": VIEWER,
     "seeds_list": VIEWER,
     "seeds_retrieve": VIEWER,

@@ -1,0 +1,48 @@
+"""What needs an operator's attention now."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from jobs.queries.attention.lines import AttentionLine, Severity
+from jobs.queries.attention.sources import read_attention
+from jobs.queries.clock import read_clock
+from nodes.api.strict import Nothing, read_query
+
+
+class AttentionLineSerializer(serializers.Serializer[AttentionLine]):
+    """One thing that needs attention."""
+
+    kind = serializers.CharField(help_text="A fixed word for this kind of line, such as `node_lost`.")
+    key = serializers.CharField(help_text="Tells lines of one kind apart.")
+    subject = serializers.CharField(help_text="The name of the job, host or node.")
+    sentence = serializers.CharField(help_text="What happened, and what to do.")
+    since = serializers.DateTimeField(allow_null=True, help_text="Null if it is not known.")
+    link = serializers.CharField(help_text="The path of the page about it.")
+    severity = serializers.ChoiceField([severity.value for severity in Severity])
+
+
+class AttentionSerializer(serializers.Serializer[Any]):
+    """Everything that needs attention, the most urgent first. An empty list: nothing does."""
+
+    at = serializers.DateTimeField(help_text="The database's time of this answer.")
+    results = AttentionLineSerializer(many=True)
+
+
+class AttentionView(APIView):
+    http_method_names = ["get", "head"]
+    permissions_needed = {"get": "jobs.view_job"}
+
+    @extend_schema(
+        operation_id="attention",
+        description="What needs an operator's attention now: the lines at the top of the overview.",
+        responses=AttentionSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
+        now = read_clock()
+        return Response(AttentionSerializer({"at": now, "results": read_attention(now=now)}).data)

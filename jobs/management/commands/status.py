@@ -1,0 +1,41 @@
+"""`manage.py status`: what needs attention, for people at a terminal and for scripts."""
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.core.serializers.json import DjangoJSONEncoder
+
+from jobs.management.database import look_at_the_database
+from jobs.queries.attention.lines import AttentionLine
+from jobs.queries.attention.sources import read_attention
+from jobs.queries.clock import read_clock
+
+
+class Command(BaseCommand):
+    # Standard output is the answer's: checks and warnings would stand in its way.
+    requires_system_checks: list[str] = []
+    help = "Print what needs attention, a line each. Ends with 1 if anything does, and with 0 if nothing does."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print the lines as one JSON list")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        look_at_the_database()
+        lines = read_attention(now=read_clock())
+        if options["json"]:
+            self.stdout.write(json.dumps([asdict(line) for line in lines], cls=DjangoJSONEncoder))
+        else:
+            for line in lines:
+                self.stdout.write(_in_words(line))
+            if not lines:
+                self.stdout.write("Nothing needs attention.")
+        if lines:
+            raise CommandError(f"Needs attention: {len(lines)}.", returncode=1)
+
+
+def _in_words(line: AttentionLine) -> str:
+    since = f" (since {line.since:%Y-%m-%d %H:%M:%S} UTC)" if line.since else ""
+    return f"{line.severity}: {line.sentence}{since} {line.link}"

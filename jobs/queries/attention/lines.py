@@ -1,0 +1,36 @@
+"""A line of the list of what needs attention."""
+
+import datetime as dt
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+# Lines that one source shows. What it does not show, it counts in a last line.
+SHOWN: Final = 10
+
+
+class Severity(enum.StrEnum):
+    """How urgent a line is. Lines of the first are listed first."""
+
+    # Something does not work.
+    CRITICAL = "critical"
+    # Something works less well than it should, or was held back by a person.
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLine:
+    """
+    One thing that needs attention.
+
+    `kind` is a fixed word for programs, `subject` names the thing, and `sentence` says what happened and what to do. `since` is None if it is not known.
+    `link` is the path of the page about it, without a host. `key` tells lines of one kind apart.
+    """
+
+    kind: str
+    key: str
+    subject: str
+    sentence: str
+    since: dt.datetime | None
+    link: str
+    severity: Severity = Severity.CRITICAL

@@ -1,0 +1,29 @@
+"""The functions that find what needs attention, and the list that they make together."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jobs.queries.attention.groups import failing_groups
+from jobs.queries.attention.hosts import denied_documents, stopped_hosts
+from jobs.queries.attention.lines import AttentionLine, Severity
+from jobs.queries.attention.nodes import lost_nodes, no_main_manager, silent_nodes
+
+# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest.
+# An open overview calls all of them once a second: a function reads what is active, or from an index, and no documents.
+SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
+    no_main_manager,
+    silent_nodes,
+    lost_nodes,
+    failing_groups,
+    stopped_hosts,
+    denied_documents,
+)
+
+_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def read_attention(*, now: dt.datetime) -> list[AttentionLine]:
+    """Return all that needs attention: critical lines first, then in the order of the sources."""
+    lines = [line for source in SOURCES for line in source(now)]
+    return sorted(lines, key=lambda line: _RANK[line.severity])

@@ -1,0 +1,173 @@
+"""What needs attention: one list for the overview, the API and `manage.py status`."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from jobs import bins
+from jobs.lifecycle.document import Stage
+from jobs.models import Bin, Job, Outcome, ThrottleGroup
+from jobs.queries.attention.sources import read_attention
+from jobs.queries.overview import read_overview
+from jobs.ui.screens import overview_screen
+from nodes.models import Node
+from tests.api import client_of
+from tests.cluster import NOON, register_node
+from tests.factories import count_folded, make_lane, make_running_job
+from tests.stepping import Manager
+
+
+def kinds():
+    return [line.kind for line in read_attention(now=timezone.now())]
+
+
+def lines_of(kind):
+    return [line for line in read_attention(now=timezone.now()) if line.kind == kind]
+
+
+def shown():
+    now = timezone.now()
+    return overview_screen(read_overview(now=now), now=now)["attention"]
+
+
+def status():
+    """The exit code of `manage.py status`, and what it prints."""
+    out = StringIO()
+    try:
+        call_command("status", stdout=out)
+    except CommandError as ended:
+        return ended.returncode, out.getvalue()
+    return 0, out.getvalue()
+
+
+def fail(node):
+    Node.objects.filter(pk=node.id).update(
+        status="failed", stopped_at=timezone.now(), reason="its process no longer exists"
+    )
+
+
+@pytest.fixture
+def cluster(connection):
+    """A live manager and a live worker."""
+    return Manager(connection).node, register_node(connection, "worker", name="worker-1")
+
+
+def test_nothing_needs_attention_in_a_cluster_that_is_well(cluster):
+    make_running_job(cluster[0])
+
+    assert read_attention(now=timezone.now()) == []
+    assert shown() == []
+    assert status() == (0, "Nothing needs attention.\n")
+
+
+def test_page_api_and_command_show_the_same_lost_worker(connection, cluster):
+    fail(register_node(connection, "worker", name="worker-2"))
+
+    (line,) = read_attention(now=timezone.now())
+    answer = client_of("viewer").get("/api/v1/attention/").json()
+
+    assert (line.kind, line.subject, line.link) == ("node_lost", "worker-2", "/nodes/")
+    assert "its process no longer exists" in line.sentence
+    assert [row["says"] for row in shown()] == [line.sentence]
+    assert [row["sentence"] for row in answer["results"]] == [line.sentence]
+    code, printed = status()
+    assert code == 1
+    assert line.sentence in printed
+
+
+def test_a_lost_node_that_was_replaced_needs_no_attention(connection, cluster):
+    lost = register_node(connection, "worker", name="worker-2")
+    fail(lost)
+    assert kinds() == ["node_lost"]
+
+    register_node(connection, "worker", name="worker-2")
+
+    assert kinds() == []
+
+
+def test_a_node_that_was_lost_days_ago_is_no_longer_listed(connection, cluster):
+    lost = register_node(connection, "worker", name="worker-2")
+    Node.objects.filter(pk=lost.id).update(
+        status="failed", started_at=NOON.replace(year=2020), stopped_at=NOON.replace(year=2020)
+    )
+
+    assert kinds() == []
+
+
+def test_a_live_node_that_is_silent_needs_attention(connection, cluster):
+    Node.objects.filter(pk=cluster[1].id).update(heartbeat_at=NOON.replace(year=2020))
+
+    (line,) = lines_of("node_silent")
+
+    assert line.subject == "worker-1"
+    assert line.since == NOON.replace(year=2020)
+
+
+def test_running_jobs_without_a_manager_or_a_worker_need_attention(cluster):
+    make_running_job(cluster[0])
+    Node.objects.update(status="stopped", stopped_at=timezone.now())
+
+    assert kinds() == ["no_manager", "no_worker"]
+
+    Job.objects.update(phase="inactive")
+    assert kinds() == []
+
+
+def test_a_group_that_cannot_be_stuffed_needs_attention(cluster):
+    running = make_running_job(cluster[0])
+    ThrottleGroup.objects.filter(pk=running.group.id).update(
+        failing_since=NOON, failing_why="ValueError: no such thing"
+    )
+
+    (line,) = lines_of("group_fails")
+
+    assert "ValueError: no such thing" in line.sentence
+    assert line.since == NOON
+
+
+def count(running, lane, amount, *, stage=Stage.PENDING, outcome=0, code=""):
+    facts = {"job_id": running.job.pk, "run_no": running.job.run_no, "measure": "stage"}
+    count_folded(lane_id=lane.pk, stage=stage, outcome=outcome, code=code, amount=amount, **facts)
+
+
+def test_a_stopped_host_needs_attention_while_documents_wait_there(cluster):
+    running = make_running_job(cluster[0])
+    lane = make_lane(running.seed, "stopped.example")
+    bins.stop(lane.bin_id, reason="they asked us to", made_by="olga", now=NOON)
+    assert kinds() == []
+
+    count(running, lane, 3)
+
+    (line,) = lines_of("host_stopped")
+    assert line.link == f"/hosts/{lane.bin_id}/"
+    assert line.sentence == (
+        "olga stopped stopped.example: they asked us to. 3 documents wait there. Let it go on when the reason is gone."
+    )
+    Bin.objects.update(stopped_at=None)
+    assert kinds() == []
+
+
+def test_documents_that_ended_as_denied_need_attention_while_the_job_runs(cluster):
+    running = make_running_job(cluster[0], name="news")
+    count(running, make_lane(running.seed), 194, stage=Stage.DONE, outcome=Outcome.EXCLUDED, code="DENIED")
+
+    (line,) = lines_of("documents_denied")
+
+    assert line.sentence == "194 documents of job news were not read: their hosts are denied or stopped."
+    assert line.link == f"/documents/?job={running.job.pk}&code=DENIED"
+    Job.objects.update(phase="inactive")
+    assert kinds() == []
+
+
+def test_the_status_command_prints_json_for_programs(connection, cluster):
+    fail(register_node(connection, "worker", name="worker-2"))
+    out = StringIO()
+
+    with pytest.raises(CommandError):
+        call_command("status", "--json", stdout=out)
+
+    (line,) = json.loads(out.getvalue())
+    assert (line["kind"], line["severity"], line["link"]) == ("node_lost", "critical", "/nodes/")
