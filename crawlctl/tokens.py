@@ -13,7 +13,6 @@ from rest_framework.views import APIView
 
 from crawlctl import logins
 from crawlctl.authentication import TokenAuthentication
-from jobs.queries.clock import read_clock
 from nodes.api.strict import Nothing, StrictSerializer
 
 # A program that asks for a token at each start must not fill the table: a new one ends the oldest.
@@ -53,11 +52,9 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         given = Credentials(data=request.data)
         given.is_valid(raise_exception=True)
-        username = given.validated_data["username"]
         user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF has no other way to it)
         if user is None:
-            wait = logins.seconds_to_wait(request._request, username, now=read_clock())  # noqa: SLF001
-            if wait:
+            if wait := logins.seconds_to_wait(request._request):  # noqa: SLF001
                 raise exceptions.Throttled(wait, "Too many wrong passwords.")
             raise exceptions.AuthenticationFailed("There is no user of this name with this password.")
         row, token = AuthToken.objects.create(user=user)

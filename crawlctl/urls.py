@@ -6,6 +6,7 @@ from django.urls.resolvers import URLPattern, URLResolver
 from crawlctl.adminsite import site
 from crawlctl.documentation import documentation
 from crawlctl.drill.views import drills
+from crawlctl.login_page import LoginPage
 from crawlctl.metrics import MetricsView
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -15,6 +16,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("manual/<path:path>", documentation, name="documentation"),
     path("metrics", MetricsView.as_view(), name="metrics"),
     path("cluster/drills/", drills, name="drills"),
+    path("login/", LoginPage.as_view(), name="login"),
     path("", include("jobs.ui.urls")),
 ]
 

@@ -2,7 +2,7 @@
 
 import uuid
 
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
 from jobs.ui import bins_views, cluster_views, coordination_views, distributed_views, settings_views, views
@@ -58,6 +58,5 @@ urlpatterns = [
     path("reports/documents/", reports.documents, name="report-documents"),
     path("reports/queue/", reports.queue, name="report-queue"),
     path("search/", views.search, name="search"),
-    path("login/", LoginView.as_view(template_name="ui/login.html", redirect_authenticated_user=True), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

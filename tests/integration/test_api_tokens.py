@@ -1,13 +1,15 @@
 """Tokens: bought by a password, sent with requests, ended; and passwords are guessed slowly."""
 
 import datetime as dt
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.contrib.auth import authenticate
-from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.http import HttpRequest
+from django.test import Client
 from django.utils import timezone
 from knox.models import AuthToken
 from rest_framework.test import APIClient
@@ -154,22 +156,44 @@ def test_who_guesses_must_wait_even_with_the_right_password(quick_passwords, use
     assert log_in(REMOTE_ADDR="192.0.2.7").status_code == 201
 
 
-@pytest.mark.django_db(transaction=True)
-def test_of_many_guesses_at_the_same_moment_no_more_are_looked_at(quick_passwords, user):
-    def is_looked_at(_):
+def try_at_once(attempt, attempts=30):
+    """The answers' codes, how often each came, of attempts in as many threads."""
+    together = threading.Barrier(attempts)
+
+    def try_one(_):
+        together.wait()
         try:
-            logins.GuardedBackend().authenticate(HttpRequest(), username="vera", password="wrong")
-        except PermissionDenied:
-            return False
-        else:
-            return True
+            return attempt().status_code
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(8) as threads:
-        looked_at = sum(threads.map(is_looked_at, range(3 * logins.MOST_OF_A_NAME)))
+    with ThreadPoolExecutor(attempts) as threads:
+        return Counter(threads.map(try_one, range(attempts)))
 
-    assert looked_at <= logins.MOST_OF_A_NAME
+
+@pytest.mark.django_db(transaction=True)
+def test_of_thirty_wrong_tokens_at_once_those_above_the_limit_get_429(quick_passwords, user):
+    codes = try_at_once(lambda: log_in("wrong"))
+
+    assert codes == {401: logins.MOST_OF_A_NAME, 429: 30 - logins.MOST_OF_A_NAME}
+    assert_problem(log_in(), 429, "throttled")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_thirty_wrong_logins_at_once_those_above_the_limit_get_429(quick_passwords, user):
+    codes = try_at_once(lambda: Client().post("/login/", {"username": "vera", "password": "wrong"}))
+
+    assert codes == {200: logins.MOST_OF_A_NAME, 429: 30 - logins.MOST_OF_A_NAME}
+
+
+def test_the_login_page_says_how_long_to_wait(quick_passwords, user):
+    for _ in range(logins.MOST_OF_A_NAME):
+        log_in("wrong")
+
+    closed = Client().post("/login/", {"username": "vera", "password": PASSWORD})
+
+    assert closed.status_code == 429
+    assert f"Try again in {closed['Retry-After']} seconds." in " ".join(closed.content.decode().split())
 
 
 def test_names_are_not_tried_one_after_the_other(quick_passwords, user):
