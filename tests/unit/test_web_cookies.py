@@ -53,6 +53,39 @@ def test_an_address_has_nothing_below_it():
     assert sent("a=1; Domain=127.0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == "a=1"
 
 
+@pytest.mark.parametrize(
+    ("by", "domain", "other"),
+    [
+        ("https://www.shop.co.uk/", "co.uk", "https://bank.co.uk/"),
+        ("https://www.shop.co.uk/", ".CO.UK", "https://bank.co.uk/"),
+        ("https://www.shop.com/", "com", "https://bank.com/"),
+        ("https://one.github.io/", "github.io", "https://two.github.io/"),
+        ("https://one.xn--55qx5d.cn/", "xn--55qx5d.cn", "https://two.xn--55qx5d.cn/"),
+        ("https://one.foo.ck/", "foo.ck", "https://two.foo.ck/"),
+        ("http://wiki.intranet/", "intranet", "http://mail.intranet/"),
+    ],
+)
+def test_a_cookie_for_a_public_suffix_is_not_kept(by, domain, other):
+    held = Cookies().with_those_of(by, [f"a=1; Domain={domain}; Path=/"])
+
+    assert held == Cookies()
+    assert held.header_for(other) == ""
+
+
+@pytest.mark.parametrize("host", ["github.io", "intranet"])
+def test_a_cookie_of_a_public_suffix_stays_on_that_host(host):
+    held = Cookies().with_those_of(f"https://{host}/", [f"a=1; Domain={host}; Path=/"])
+
+    assert held.header_for(f"https://{host}/") == "a=1"
+    assert held.header_for(f"https://other.{host}/") == ""
+
+
+def test_a_cookie_for_a_registered_domain_goes_to_its_hosts():
+    held = Cookies().with_those_of("https://www.shop.co.uk/", ["a=1; Domain=shop.co.uk; Path=/"])
+
+    assert held.header_for("https://pay.shop.co.uk/") == "a=1"
+
+
 @pytest.mark.parametrize("end", ["Max-Age=0", "Max-Age=-1", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
 def test_a_cookie_that_is_taken_back_or_replaced_is_gone(end):
     held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/", "b=3; Path=/"])

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from jobs.connectors.repository.web.scope import BadPattern, Scope, ScopeKind, compile_pattern, registrable_domain
+from jobs.connectors.repository.web.scope import BadPattern, Scope, ScopeKind, compile_pattern
+from jobs.connectors.repository.web.suffixes import registrable_domain
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from jobs.connectors.repository.web.suffixes import is_public_suffix
+
 _MOST_COOKIES: Final = 100
 _MOST_CHARACTERS: Final = 4096
 
@@ -89,7 +91,10 @@ def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
     parts = urlsplit(url)
     host = parts.hostname or ""
     domain = said.get("domain", "").lower().removeprefix(".")
-    if domain and domain != host and (_is_address(host) or not host.endswith(f".{domain}")):
+    if domain == host and is_public_suffix(domain):
+        # A public suffix may set cookies for itself, but not for the names below it (RFC 6265, section 5.3).
+        domain = ""
+    if domain and domain != host and (_is_address(host) or not host.endswith(f".{domain}") or is_public_suffix(domain)):
         return None, False
     path = said.get("path", "")
     cookie = Cookie(

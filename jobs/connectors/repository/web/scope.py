@@ -10,18 +10,15 @@ whatever its job's patterns say; `why_not` is for the door that warns of such a 
 """
 
 import enum
-import functools
 import re
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import re2
 
+from jobs.connectors.repository.web.suffixes import registrable_domain
 from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port
-
-if TYPE_CHECKING:
-    from tldextract import TLDExtract
 
 _MOST_PATTERN_CHARACTERS: Final = 10_000
 
@@ -90,22 +87,6 @@ class Scope:
                 return registrable_domain(host_and_port(url)[0]) in self._domains
             case ScopeKind.PREFIX:
                 return url.startswith(self._prefixes)
-
-
-@functools.lru_cache(maxsize=4096)
-def registrable_domain(host: str) -> str:
-    """The domain that somebody registered for this host; an address, or a name without one, is its own."""
-    return _suffixes()(host).top_domain_under_public_suffix or host
-
-
-@functools.cache
-def _suffixes() -> "TLDExtract":
-    # Most crawls keep to hosts: no process shall load the list, and a client of HTTP beside ours, before it asks.
-    from tldextract import TLDExtract  # noqa: PLC0415
-
-    # The packaged list only: no crawl may depend on a fetch of it, nor two nodes read different lists.
-    # Its private part counts: the pages of two customers of one hoster are not one domain.
-    return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
 
 
 def compile_pattern(pattern: str) -> Pattern:
