@@ -1,5 +1,5 @@
 """
-What a browser may do with our pages.
+Headers that limit what a browser may do with our pages and what it may keep.
 
 Our own pages load nothing but our own files and run no script of the page itself, so text of a crawled
 site that got past the escaping still could not act. The admin's pages are unfold's: they need inline
@@ -32,4 +32,17 @@ class ContentSecurityPolicy:
         response = self._get_response(request)
         is_admin = request.path_info.startswith(reverse("admin:index"))
         response.headers.setdefault("Content-Security-Policy", _ADMIN if is_admin else _OWN)
+        return response
+
+
+class NoStore:
+    """Middleware: tells browsers and proxies to keep no answer of a view, unless the view says otherwise."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self._get_response(request)
+        # After a logout, "Back" must not show what only a logged-in user may see.
+        response.headers.setdefault("Cache-Control", "no-store")
         return response

@@ -81,6 +81,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "crawlctl.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # Below static files, which browsers may keep.
+    "crawlctl.security.NoStore",
     "crawlctl.stored_settings.FollowStoredSettings",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

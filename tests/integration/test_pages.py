@@ -161,6 +161,17 @@ def test_the_set_up_is_open_to_roles_and_closed_to_others():
     assert page_client().get("/admin/jobs/job/add/").status_code == 302
 
 
+@pytest.mark.parametrize(
+    "path", [*PAGES, "/login/", "/manual/", "/admin/jobs/job/", "/api/v1/jobs/", "/absent/", "/metrics"]
+)
+def test_no_browser_keeps_what_a_logged_in_user_saw(path):
+    assert "no-store" in page_client("administrator").get(path)["Cache-Control"]
+
+
+def test_a_page_without_a_login_is_not_kept_either(client):
+    assert "no-store" in client.get("/")["Cache-Control"]
+
+
 def test_logging_in_leads_to_the_overview_and_logging_out_takes_a_post(client):
     make_user("viewer", name="vera", password="a long phrase of hers")
 
