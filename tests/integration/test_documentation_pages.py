@@ -1,4 +1,7 @@
-"""The compiled documentation, at the web server."""
+"""The documentation at the web server: compiled, or rendered from its sources."""
+
+from html.parser import HTMLParser
+from urllib.parse import urldefrag, urljoin
 
 import pytest
 from django.test import Client
@@ -52,13 +55,58 @@ def test_nothing_else_is_served(path, compiled, client):
     assert b"of the machine" not in answer.content
 
 
-def test_where_it_was_not_compiled_the_page_says_how(settings, tmp_path, client):
+@pytest.fixture
+def not_compiled(settings, tmp_path):
     settings.DOCUMENTATION_DIR = tmp_path / "absent"
 
-    answer = client.get("/manual/")
 
-    assert answer.status_code == 404
+def test_help_leads_to_a_page_where_nothing_was_compiled(not_compiled, client):
+    answer = client.get("/manual/", follow=True)
+
+    assert answer.redirect_chain == [("/manual/docs/index.html", 302)]
+    assert answer.status_code == 200
+    assert "<h1" in answer.content.decode()
     assert "make docs" in answer.content.decode()
+
+
+class Links(HTMLParser):
+    """The addresses that a page links to or loads, and its anchors."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.addresses, self.anchors = [], set()
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        said = dict(attributes)
+        self.anchors.add(said.get("id"))
+        self.addresses += [said[name] for name in ("href", "src") if said.get(name)]
+
+
+def test_every_link_of_pages_that_were_not_compiled_leads_somewhere(not_compiled, client):
+    waiting, read = ["/manual/docs/index.html"], {}
+    while waiting:
+        page = waiting.pop()
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+        is_page = answer.headers["Content-Type"].startswith("text/html")
+        links = read[page] = Links(answer.content.decode() if is_page else "")
+        found = {urljoin(page, urldefrag(address)[0]) for address in links.addresses}
+        waiting += {address for address in found if address.startswith("/manual/d")} - {*read, *waiting}
+
+    assert "/manual/docs/operating.html" in read
+    for page, links in read.items():
+        for address in links.addresses:
+            target, anchor = urldefrag(urljoin(page, address))
+            if anchor and target in read:
+                assert anchor in read[target].anchors, f"{page}: {address}"
+
+
+@pytest.mark.parametrize(
+    "path", ["crawlctl/settings.py", "var/secret", "docs/../manage.py", "manage.html", "docs/%00.html"]
+)
+def test_only_the_documentation_is_rendered(path, not_compiled, client):
+    assert client.get(f"/manual/{path}").status_code == 404
 
 
 def test_nobody_reads_it_without_a_login(compiled):
