@@ -208,6 +208,8 @@ def change_job(
         )
         if "specification" in changed or outputs_change or hops_begin:
             job.specification_version += 1
+        if seeds is not None and _addresses(seeds) != [seed.urls for seed in stored_seeds]:
+            job.seeds_version += 1
         if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
         if schedule_changes:
@@ -425,6 +427,10 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
 
 def _plant(job: Job, seeds: Sequence[SeedWanted]) -> None:
     Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy, tag=seed.tag) for seed in seeds)
+
+
+def _addresses(seeds: Sequence[SeedWanted]) -> list[list[str]]:
+    return [seed.stored_urls for seed in seeds]
 
 
 def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:

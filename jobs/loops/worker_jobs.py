@@ -9,7 +9,15 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked, BinKind, Database, RepositoryConnector, RepositoryKind, Runtime
+from jobs.connectors.repository.kind import (
+    Asked,
+    BinKind,
+    Database,
+    RepositoryConnector,
+    RepositoryKind,
+    Runtime,
+    Selective,
+)
 from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
 from jobs.lifecycle.job import Scan
 from jobs.queue.hops import rules_of
@@ -23,7 +31,8 @@ logger = logging.getLogger(__name__)
 _MOST_JOBS: Final = 200
 
 _READ: Final[LiteralString] = """
-SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.max_documents IS NOT NULL AS has_budget,
+SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.seeds_version,
+       job.max_documents IS NOT NULL AS has_budget,
        CASE WHEN job.kind = 'continuous' THEN ARRAY[job.recrawl_after, job.recrawl_at_most, job.expire_after] END AS intervals,
        job.hop_limits, job.hop_mode, job.scan, repository.connector, repository.configuration, repository.name AS connection,
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
@@ -63,20 +72,21 @@ def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | No
 
 class JobTable:
     """
-    The jobs of this worker by (job, run, specification version); bounded, the oldest go first.
+    The jobs of this worker by (job, run, version of the specification, version of the seeds); bounded, the oldest go first.
 
     With them what the jobs of one kind of source share. Made and closed inside the running event loop.
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[int, int, int], JobAtWork] = {}
+        self._jobs: dict[tuple[int, int, int, int], JobAtWork] = {}
         self._runtimes: dict[str, Runtime] = {}
 
     def find(self, claimed: Claimed) -> JobAtWork | None:
-        return self._jobs.get((claimed.job_id, claimed.run_no, claimed.specification_version))
+        key = (claimed.job_id, claimed.run_no, claimed.specification_version, claimed.seeds_version)
+        return self._jobs.get(key)
 
     def knows(self, job_id: int) -> bool:
-        return any(known == job_id for known, _, _ in self._jobs)
+        return any(known == job_id for known, *_ in self._jobs)
 
     def add(self, row: JobRow) -> None:
         """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
@@ -90,7 +100,7 @@ class JobTable:
             logger.error("job %d cannot be worked on here: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
             runtime = MissingRuntime()
             connector = runtime.open(asked)
-        self._jobs[row.id, row.run_no, row.specification_version] = JobAtWork(
+        self._jobs[row.id, row.run_no, row.specification_version, row.seeds_version] = JobAtWork(
             facts=JobFacts(
                 id=row.id,
                 run_no=row.run_no,
@@ -102,6 +112,8 @@ class JobTable:
                 hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
                 is_full_scan=row.scan == Scan.FULL,
                 intervals=None if row.intervals is None else Intervals(*row.intervals),
+                configuration=str(row.specification_version),
+                admits=connector.admits if isinstance(connector, Selective) else None,
             ),
             connection=row.connection,
             bins=bins,

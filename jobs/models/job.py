@@ -54,6 +54,8 @@ class Job(models.Model):
     specification = models.JSONField(default=dict, blank=True)
     # Grows with each change of what is crawled or where it goes: versions of older ones are not trusted.
     specification_version = models.PositiveIntegerField(default=1)
+    # Grows with each change of an address in its seeds: workers must not judge a document by the scope around older ones.
+    seeds_version = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     max_documents = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     priority = models.PositiveSmallIntegerField(
         default=5,

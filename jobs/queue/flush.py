@@ -26,6 +26,7 @@ from jobs.queue.order import AGAIN, FRESH
 from jobs.queue.outcomes import FlushPlan, JobFacts, Key, Named, New, Result, give_up
 from jobs.queue.retry_limits import keep_retry_limits
 from jobs.queue.retrying import retried
+from jobs.queue.stored_links import read_stored_links
 from jobs.queue.transaction import implicit_transaction
 from nodes.fences import hold_node
 
@@ -58,13 +59,6 @@ class Flushed:
 _HOLD_BUDGETS: Final[LiteralString] = (
     "SELECT 1 FROM jobs_budget WHERE job_id = ANY(%(jobs)s) ORDER BY job_id FOR NO KEY UPDATE"
 )
-
-# The stored links of documents that were not read: they hold, and are referenced again.
-_STORED_LINKS: Final[LiteralString] = """
-SELECT link.hash, link.job_id, link.is_redirect, link.targets
-  FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS source(hash, job_id)
-  JOIN jobs_outlinks AS link ON link.hash = source.hash AND link.job_id = source.job_id
-"""
 
 # Own rows, and references that may have to change: those of an older run, and all where depth matters or a
 # chain of redirects is followed. Of the others, nearly all where many workers crawl one site, it is enough to
@@ -397,25 +391,22 @@ def _references(
                 lane=lane,
                 is_target=is_target,
             )
-    if unread:
-        facts = {"hashes": [key for key, _ in unread], "jobs": [job for _, job in unread]}
-        for row in cursor.execute(_STORED_LINKS, facts).fetchall():
-            result = unread[row.hash.hex, row.job_id]
-            document = result.claimed.document
-            depth = document.depth + (not row.is_redirect)
-            redirects = document.redirects + 1 if row.is_redirect else 0
-            for target in row.targets:
-                if not row.is_redirect and is_known(result.job, target.hex, depth):
-                    continue
-                add(
-                    result.job,
-                    target.hex,
-                    depth=depth,
-                    redirects=redirects,
-                    identifier="",
-                    lane=None,
-                    is_target=row.is_redirect,
-                )
+    for stored in read_stored_links(cursor, unread) if unread else ():
+        job, document = stored.result.job, stored.result.claimed.document
+        depth = document.depth + (not stored.is_redirect)
+        redirects = document.redirects + 1 if stored.is_redirect else 0
+        for target in stored.targets:
+            if not stored.is_redirect and is_known(job, target, depth):
+                continue
+            add(
+                job,
+                target,
+                depth=depth,
+                redirects=redirects,
+                identifier="",
+                lane=None,
+                is_target=stored.is_redirect,
+            )
     return references
 
 

@@ -6,7 +6,7 @@ that they name; `parameters` hands the result to the one statement that writes i
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +38,9 @@ class JobFacts:
     is_full_scan: bool = True
     # Of a continuous job: when its documents are looked at again. None: once a run.
     intervals: Intervals | None = None
+    # What versions made under the job's present rules begin with, and what these rules say of an identifier; None: no rules.
+    configuration: str = ""
+    admits: Callable[[str], bool] | None = field(default=None, compare=False)
 
     @property
     def loses_documents(self) -> bool:

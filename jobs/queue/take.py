@@ -97,11 +97,11 @@ WITH node AS MATERIALIZED (
     UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, %(now)s), version = lane.version + 1 FROM sleeping
      WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
 ), job AS MATERIALIZED (
-    SELECT id, run_no, specification_version, carries FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
+    SELECT id, run_no, specification_version, seeds_version, carries FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
 ), document AS (
     SELECT item.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
            item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
-           item.seq, job.run_no, lane.seed_id, job.specification_version, job.carries,
+           item.seq, job.run_no, lane.seed_id, job.specification_version, job.seeds_version, job.carries,
            CASE WHEN job.carries
                 THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
                        WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
@@ -158,6 +158,7 @@ class Claimed:
     lane_id: int
     batch_id: int
     specification_version: int
+    seeds_version: int = 1
     # Whether its job carries: then what it passed before may have to be taken back.
     carries: bool = False
 
@@ -320,5 +321,6 @@ def _claimed(row: Any) -> Claimed:
         lane_id=row.lane_id,
         batch_id=row.batch_id,
         specification_version=row.specification_version,
+        seeds_version=row.seeds_version,
         carries=row.carries,
     )

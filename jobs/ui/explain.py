@@ -21,7 +21,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "ROBOTS_UNREACHABLE": gettext_lazy("The host's robots.txt could not be read, so nothing may be fetched there."),
     "DENIED": gettext_lazy("Nothing may be fetched from its host: an administrator stopped it, or a policy denies it."),
     "NOINDEX": gettext_lazy("The page asks not to be indexed."),
-    "OUT_OF_SCOPE": gettext_lazy("It is outside of what the job may crawl."),
+    "OUT_OF_SCOPE": gettext_lazy("The job's scope, include and exclude rules do not admit this address."),
     "REDIRECT": gettext_lazy("It leads elsewhere; where it leads is a document of its own."),
     "REDIRECT_LOOP": gettext_lazy("Its redirect leads back to where it came from."),
     "TOO_MANY_REDIRECTS": gettext_lazy("The chain of redirects is too long."),

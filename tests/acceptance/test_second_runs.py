@@ -1,5 +1,6 @@
 """A second run changes in the output just what the site changed, whatever happens to its workers."""
 
+import re
 import signal
 from collections import Counter
 
@@ -67,6 +68,24 @@ def test_what_changed_and_what_is_gone_is_written_and_nothing_below_a_page_that_
     assert (crawl.counts["indexed"], crawl.counts["deleted"]) == (len(changes.changed), len(gone))
     # What nobody links to any more is not asked for: it leaves because the run did not reach it.
     assert not site.plan.urls(changes.gone_unlinked) & {request.url for request in site.requests(since=asked)}
+
+
+def test_what_narrowed_rules_refuse_is_not_asked_for_below_a_page_that_fails(machine, serve, output):
+    site = serve(pages=60, hosts=1, traps=0)
+    written = crawl_first(machine, site, output)
+    # Its two children are linked from nowhere else; the rules refuse the first.
+    parent = site.plan.only_parents()[0]
+    refused, kept = site.plan.url(2 * parent + 1), site.plan.url(2 * parent + 2)
+    site.revise(change=0, gone=0, broken=parent)
+    asked = site.lines
+
+    crawl = machine.crawl("--job", "site", "--exclude", f"{re.escape(refused)}$", output=output)
+
+    assert (crawl.code, crawl.codes["500"]) == (0, 1)
+    requested = {request.url for request in site.requests(since=asked)}
+    assert (refused in requested, kept in requested) == (False, True)
+    assert lines_by_action(output, since=written)["delete"] == {refused}
+    assert held_by(output) == site.documents - {refused}
 
 
 def test_a_worker_killed_between_changes_nothing_of_what_is_written(machine, serve, output):

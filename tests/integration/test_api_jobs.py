@@ -162,13 +162,33 @@ def test_a_name_that_is_taken_is_refused(administrator, wanted):
     assert_problem(administrator.post(JOBS, wanted), 400, "invalid", fields=["name"])
 
 
-def test_a_seed_out_of_its_own_scope_is_a_warning(administrator, wanted):
-    wanted["specification"] = {"exclude": ["docs"]}
+@pytest.mark.parametrize("rules", [{"exclude": ["docs"]}, {"include": ["/other/"]}])
+def test_a_job_whose_rules_refuse_its_seed_is_not_saved(administrator, wanted, rules):
+    refused = administrator.post(JOBS, {**wanted, "specification": rules})
 
-    made = administrator.post(JOBS, wanted)
+    assert_problem(refused, 400, "invalid", fields=["seeds"])
+    assert not Job.objects.exists()
 
-    assert made.status_code == 201
-    assert "out of its own scope" in made.json()["warnings"][0]
+
+def test_rules_that_refuse_a_stored_seed_are_not_saved(administrator, wanted):
+    made = administrator.post(JOBS, wanted).json()
+
+    refused = administrator.patch(f"{JOBS}{made['id']}/", {"specification": {"exclude": ["docs"]}})
+
+    assert_problem(refused, 400, "invalid", fields=["seeds"])
+    assert Job.objects.get().specification == wanted["specification"]
+
+
+def test_only_a_change_of_addresses_makes_another_version_of_the_seeds(administrator, wanted):
+    made = administrator.post(JOBS, wanted).json()
+    before = Job.objects.get().seeds_version
+
+    administrator.patch(f"{JOBS}{made['id']}/", {"seeds": wanted["seeds"]})
+    assert Job.objects.get().seeds_version == before
+
+    more = [*wanted["seeds"], {"urls": ["http://more.test/"]}]
+    administrator.patch(f"{JOBS}{made['id']}/", {"seeds": more})
+    assert Job.objects.get().seeds_version == before + 1
 
 
 def test_a_job_keeps_its_repository(administrator, wanted):

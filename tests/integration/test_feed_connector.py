@@ -150,3 +150,13 @@ async def test_a_feed_that_robots_txt_forbids_is_not_asked_for(fetcher):
 )
 def test_what_cannot_be_meant_is_refused_by_name(asked, field):
     assert list(FEED.check(Asked(**asked)).problems) == [field]
+
+
+async def test_rules_refuse_entries_and_never_a_feed(fetcher):
+    async with HostileSite.serve({"/feed": rss("/a", "/b"), "/b": answer(PAGE)}) as site:
+        feed = await process(fetcher, site, "/feed", include=["/a$"])
+        refused = await process(fetcher, site, "/b", depth=1, include=["/a$"])
+
+        assert "/b" not in site.paths()
+    assert (feed.code, [named.identifier[-2:] for named in feed.references]) == ("FEED", ["/a"])
+    assert (refused.code, refused.requested) == ("OUT_OF_SCOPE", False)

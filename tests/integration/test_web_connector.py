@@ -302,9 +302,19 @@ async def test_a_document_at_the_greatest_depth_names_no_links(fetcher):
 async def test_patterns_hold_for_links(fetcher):
     html = b"<a href=/en/1><a href=/en/2.pdf><a href=/de/1>"
 
-    outcome = await outcome_of(fetcher, answer(html), include=("/en/",), exclude=(r"\.pdf$",))
+    outcome = await outcome_of(fetcher, answer(html), path="/en/", include=("/en/",), exclude=(r"\.pdf$",))
 
     assert named(outcome) == ["en/1"]
+
+
+@pytest.mark.parametrize("rules", [{"include": ("/en/",)}, {"exclude": ("/a$",)}])
+async def test_a_page_that_the_rules_refuse_by_now_is_not_requested(fetcher, rules):
+    async with HostileSite.serve({"/a": answer(PAGE)}) as site:
+        outcome = await Crawl(fetcher, seeds=[site.url("/en/")], **rules).process(site.url("/a"), version="6:text")
+
+        assert site.paths() == []
+    assert (outcome.ending, outcome.code, outcome.removes) == (Ending.EXCLUDED, "OUT_OF_SCOPE", True)
+    assert (outcome.requested, outcome.references) == (False, [])
 
 
 async def test_robots_txt_forbids(fetcher):
@@ -486,6 +496,19 @@ def test_seeds_are_canonical_and_each_once():
         ("http://a.example/", "a.example"),
         ("http://b.example:81/", "b.example:81"),
     ]
+
+
+def test_seeds_that_the_rules_refuse_are_named_with_the_rule_and_what_to_do():
+    seeds = [f"http://a.example/docs/{n}" for n in range(12)] + ["http://a.example/"]
+
+    checked = WEB.check(Asked(specification={"exclude": ["docs"]}, seeds=seeds))
+
+    assert checked.problems["seeds"][0] == (
+        "The seed http://a.example/docs/0 would never be fetched: the exclude pattern 'docs' matches it."
+        " Change the rules or remove the seed."
+    )
+    assert len(checked.problems["seeds"]) == 11
+    assert checked.problems["seeds"][-1] == "The rules refuse 2 more seeds."
 
 
 def test_seeds_that_are_no_web_addresses_are_refused():

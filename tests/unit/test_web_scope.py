@@ -85,7 +85,7 @@ def test_patterns_narrow_the_scope():
     assert scope.why_not("http://b.example/en/x") == "outside of the scope 'host' of every seed"
 
 
-def test_a_seed_may_be_out_of_its_own_scope():
+def test_patterns_hold_for_seeds_too():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/"], exclude=["example"])
 
     assert not scope.admits("http://a.example/")

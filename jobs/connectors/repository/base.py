@@ -31,6 +31,11 @@ def hash_of(identifier: str) -> str:
     return blake2b(identifier.encode(), digest_size=16).hexdigest()
 
 
+def configuration_of(version: str) -> str:
+    """Return the configuration under which a document's version was made; '' for no version."""
+    return version.partition(":")[0].partition("+")[0]
+
+
 class Ending(enum.IntEnum):
     """What became of a document; the classes that a job's counts speak of."""
 

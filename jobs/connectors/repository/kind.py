@@ -10,7 +10,7 @@ specification.
 import abc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import psycopg
 from django.utils.functional import Promise
@@ -112,6 +112,14 @@ class RepositoryConnector(Protocol):
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         """Say exactly one ending of the document to the activity."""
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """A connector whose job has rules about which documents belong to it."""
+
+    def admits(self, identifier: str) -> bool:
+        """True if the job's present rules let a document name this one. Any thread may ask."""
 
 
 class Database(Protocol):

@@ -35,10 +35,16 @@ class Command(BaseCommand):
         what = parser.add_argument_group("what is crawled")
         what.add_argument("--scope", choices=_SCOPES, help="which links are followed (host)")
         what.add_argument(
-            "--include", action="append", metavar="REGEX", help="only URLs that match one of these (files: globs)"
+            "--include",
+            action="append",
+            metavar="REGEX",
+            help="only URLs (seeds included) that match one of these; files: globs for paths below the seeds",
         )
         what.add_argument(
-            "--exclude", action="append", metavar="REGEX", help="no URL that matches one of these (files: globs)"
+            "--exclude",
+            action="append",
+            metavar="REGEX",
+            help="no URL (seeds included) that matches one of these; files: globs for paths below the seeds",
         )
         what.add_argument("--max-documents", type=int, metavar="N", help="request at most N distinct URLs")
         what.add_argument("--max-depth", type=int, metavar="N", help="follow at most N links from a seed")

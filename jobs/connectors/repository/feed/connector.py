@@ -33,6 +33,10 @@ class FeedConnector(WebConnector):
 
     max_depth: Final = None
 
+    def _belongs(self, document: Document) -> bool:
+        # The rules are about entries.
+        return _is_feed(document) or super()._belongs(document)
+
     def _accept_of(self, document: Document) -> str:
         return _ACCEPT if _is_feed(document) else super()._accept_of(document)
 
@@ -83,7 +87,7 @@ class FeedConnector(WebConnector):
                 url = canonical(link, document.identifier, limits=self._limits)
             except BadUrl:
                 continue
-            if url != document.identifier and self._scope.admits(url):
+            if url != document.identifier and self.admits(url):
                 activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url))
         _look_again_after(feed.interval, activity)
         validators = validators_of(response)

@@ -1,5 +1,6 @@
 """Feeds as a kind of source: what may be asked of them, and where a run begins."""
 
+from dataclasses import replace
 from typing import Final
 
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +20,19 @@ from jobs.connectors.repository.web.specification import (
 )
 from jobs.connectors.schema import Schema
 
-SCHEMA: Final = Schema((INCLUDE, EXCLUDE, USER_AGENT, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
+_ENTRIES_LIKE: Final = replace(
+    INCLUDE,
+    label=_("Only entries like"),
+    help=_(
+        "Regular expressions (RE2), one per line, for addresses of entries. Feeds are always read. Empty: all entries."
+    ),
+)
+_NO_ENTRIES_LIKE: Final = replace(
+    EXCLUDE,
+    label=_("No entries like"),
+    help=_("Regular expressions (RE2), one per line, for addresses of entries. Feeds are always read."),
+)
+SCHEMA: Final = Schema((_ENTRIES_LIKE, _NO_ENTRIES_LIKE, USER_AGENT, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
 
 
 class FeedKind(AddressKind):

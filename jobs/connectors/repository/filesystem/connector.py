@@ -67,6 +67,11 @@ class FileConnector:
     def interval_of(self, identifier: str) -> float | None:
         return None
 
+    def admits(self, identifier: str) -> bool:
+        """True if the job's rules admit this path as a file or as a directory."""
+        path = path_of(identifier)
+        return self._rules.admits_file(path) or self._rules.admits_directory(path)
+
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         path = path_of(document.identifier)
         known = document.validators if activity.may_be_conditional else ""

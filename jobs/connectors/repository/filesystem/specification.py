@@ -24,13 +24,15 @@ INCLUDE: Final = Field(
     name="include",
     kind=FieldKind.LINES,
     label=_("Only files like"),
-    help=_("Globs (*.txt, drafts/*, /srv/**/old) or regex:EXPRESSION (RE2), one a line; empty: all."),
+    help=_(
+        "Globs (*.txt, drafts/*, /srv/**/old) or regex:EXPRESSION (RE2), one per line. Seeds are always read. Empty: all."
+    ),
 )
 EXCLUDE: Final = Field(
     name="exclude",
     kind=FieldKind.LINES,
     label=_("No files or directories like"),
-    help=_("Globs or regex:EXPRESSION (RE2), one a line."),
+    help=_("Globs or regex:EXPRESSION (RE2), one per line. Seeds are always read."),
 )
 MAX_BYTES: Final = Field(
     name="max_bytes",

@@ -1,6 +1,7 @@
 """
 The web as a source: one document is one address, and every answer of a server is one ending.
 
+    the job's rules refuse it              OUT_OF_SCOPE, not requested
     robots.txt forbids it                  ROBOTS, not requested
     robots.txt answers 5xx or 429          retried for `robots_wait`, then ROBOTS_UNREACHABLE
     2xx with text                          its status; OK_UNCHANGED if the outputs hold this very text
@@ -80,7 +81,7 @@ class WebConnector:
         self._robots = robots
         self._limits = limits
         self._scope = specification.scope_around_seeds()
-        self._links = LinkTable(admits=self._scope.admits, limits=limits)
+        self._links = LinkTable(admits=self.admits, limits=limits)
         self._token = product_token(specification.user_agent)
         self._headers = {"User-Agent": specification.user_agent}
         # By name of the login: what this worker last knew.
@@ -94,7 +95,14 @@ class WebConnector:
         """The crawl-delay of the document's host, if its robots.txt is known and asks for one."""
         return self._robots.crawl_delay(origin_of(identifier), token=self._token)
 
+    def admits(self, identifier: str) -> bool:
+        """True if the job's rules let a page name this address."""
+        return self._scope.admits(identifier)
+
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        if not self._belongs(document):
+            activity.no_document(code="OUT_OF_SCOPE")
+            return
         try:
             fetcher = RecordedFetches(self._fetcher, activity, pace)
             if not await self._may_ask(document, activity, pace, fetcher):
@@ -114,6 +122,10 @@ class WebConnector:
             logger.exception("defect while reading %s", document.identifier)
             if activity.outcome is None:
                 activity.failed(code="PROTOCOL")
+
+    def _belongs(self, document: Document) -> bool:
+        """False for a document that the job's rules refuse: they may have changed since it was named."""
+        return self.admits(document.identifier)
 
     async def _may_ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> bool:
         """Whether robots.txt lets us ask for the document; if not, its ending has been said."""
@@ -312,7 +324,7 @@ class WebConnector:
             activity.no_document(code="REDIRECT_LOOP")
         elif document.redirects >= self._limits.redirects:
             activity.no_document(code="TOO_MANY_REDIRECTS")
-        elif not self._scope.admits(target):
+        elif not self.admits(target):
             activity.no_document(code="OUT_OF_SCOPE")
         else:
             activity.reference(

@@ -1,5 +1,6 @@
 """The web as a kind of source: what may be asked of it, and where a run begins."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ from jobs.settings.table import USER_AGENT
 
 # The first document of a host waits behind its robots.txt, which may ask for a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
+
+# Refused seeds that a message names.
+_MOST_REFUSED: Final = 10
 
 
 class AddressKind:
@@ -36,9 +40,9 @@ class AddressKind:
         """
         raise NotImplementedError
 
-    def warnings(self, scope: Scope, seeds: Sequence[str]) -> Sequence[str]:
-        """What is legal about these seeds, and probably not meant."""
-        return ()
+    def refused(self, scope: Scope, seeds: Sequence[str]) -> list[str]:
+        """Return a sentence for each seed that the job's own rules refuse."""
+        return []
 
     def canonical(self, typed: str) -> str:
         return canonical(typed)
@@ -53,7 +57,8 @@ class AddressKind:
             return Checked({error.field: [str(error)]})
         except BadPattern as error:
             return Checked({"specification": [str(error)]})
-        return Checked(warnings=self.warnings(scope, asked.seeds))
+        refused = self.refused(scope, asked.seeds)
+        return Checked({"seeds": refused} if refused else {})
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         """There is no one place that could be asked."""
@@ -73,13 +78,15 @@ class WebKind(AddressKind):
     def wanted(self, asked: Asked) -> WebSpecification:
         return specification_of(asked)
 
-    def warnings(self, scope: Scope, seeds: Sequence[str]) -> Sequence[str]:
-        reasons = {url: scope.why_not(canonical(url)) for url in seeds}
-        return [
-            f"The seed {url} is out of its own scope: {why}. It is fetched; nothing that it names may be."
-            for url, why in reasons.items()
-            if why is not None
+    def refused(self, scope: Scope, seeds: Sequence[str]) -> list[str]:
+        # As in ManifoldCF, the rules hold for seeds as for all other addresses.
+        reasons = {url: why for url in seeds if (why := scope.why_not(canonical(url))) is not None}
+        said = [
+            f"The seed {url} would never be fetched: {why}. Change the rules or remove the seed."
+            for url, why in itertools.islice(reasons.items(), _MOST_REFUSED)
         ]
+        more = len(reasons) - len(said)
+        return [*said, f"The rules refuse {more:,} more seeds."] if more else said
 
     def runtime(self) -> WebRuntime:
         return WebRuntime(specification_of)

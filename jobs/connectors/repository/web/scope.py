@@ -5,8 +5,8 @@ An address is admitted if one seed's scope holds it, and an include pattern matc
 any), and no exclude pattern does. Patterns are searched for anywhere in the canonical address, by an
 engine whose time is linear in it: a pattern cannot be made to hang a crawl.
 
-The scope is about what a crawl finds, links and redirects. A seed was typed by a person and is asked for
-whatever its job's patterns say; `why_not` is for the door that warns of such a seed.
+The patterns hold for every address, seeds included: a job whose seed they refuse is not saved. A document that was
+named under older rules is judged again before it is requested.
 """
 
 import enum

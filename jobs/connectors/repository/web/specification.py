@@ -30,13 +30,13 @@ INCLUDE: Final = Field(
     name="include",
     kind=FieldKind.LINES,
     label=_("Only addresses like"),
-    help=_("Regular expressions (RE2), one a line; empty: all."),
+    help=_("Regular expressions (RE2), one per line. They hold for seeds too. Empty: all addresses."),
 )
 EXCLUDE: Final = Field(
     name="exclude",
     kind=FieldKind.LINES,
     label=_("No addresses like"),
-    help=_("Regular expressions (RE2), one a line."),
+    help=_("Regular expressions (RE2), one per line. They hold for seeds too."),
 )
 MAX_DEPTH: Final = Field(
     name="max_depth",

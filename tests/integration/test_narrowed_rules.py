@@ -1,0 +1,127 @@
+"""Stored links of a page that was not read pass the present rules of their job."""
+
+import asyncio
+
+import psycopg
+import pytest
+from psycopg.rows import namedtuple_row
+
+from jobs.connectors.repository.base import Ending
+from jobs.lifecycle.document import Stage
+from jobs.loops.worker_jobs import JobTable, read_job
+from jobs.models import Job, OutLinks, QueueItem
+from jobs.queue.stored_links import read_stored_links
+from tests.factories import facts_of, hash_of, make_documents, make_result
+from tests.integration.test_queue_flush import OneWorker
+
+FAILED = {"ending": Ending.FAILED, "code": "500", "references": None}
+NOT_MODIFIED = {"ending": Ending.UNCHANGED, "code": "304", "references": None}
+
+
+class CountingCursor(psycopg.Cursor):
+    statements = 0
+
+    def execute(self, *args, **kwargs):
+        self.statements += 1
+        return super().execute(*args, **kwargs)
+
+
+def refuses(*words):
+    return lambda identifier: not any(word in identifier for word in words)
+
+
+@pytest.fixture
+def crawl(connection):
+    """A job whose first run read a page with two links; its second run has begun."""
+    crawl = OneWorker(connection)
+    make_documents(crawl.lane, ["page"])
+    crawl.flush(crawl.claim()["page"], names=["kept", "private"])
+    for claimed in crawl.claim().values():
+        crawl.flush(claimed)
+    crawl.begin_the_next_run()
+    QueueItem.objects.filter(hash=hash_of("page")).update(stage=Stage.PENDING, seq=1, run_no=crawl.job.run_no)
+    return crawl
+
+
+def pending(crawl):
+    """Names of the documents that the present run is to read."""
+    rows = QueueItem.objects.filter(run_no=crawl.job.run_no, stage=Stage.PENDING)
+    return {row.identifier.rpartition("/")[2] for row in rows}
+
+
+@pytest.mark.parametrize("version", ["1:text", ""], ids=["indexed before", "never indexed"])
+def test_a_page_that_fails_names_only_what_the_rules_admit(crawl, version):
+    rules = {"configuration": "2", "admits": refuses("private")}
+
+    crawl.flush(crawl.claim()["page"], facts=rules, version=version, **FAILED)
+
+    assert pending(crawl) == {"kept"}
+
+
+def test_what_the_rules_refuse_stays_with_its_older_run_to_be_cleaned(crawl):
+    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": refuses("private")}, **FAILED)
+
+    refused = QueueItem.objects.get(hash=hash_of("private"))
+    assert (refused.run_no, refused.stage, refused.indexed_before) == (crawl.job.run_no - 1, Stage.DONE, True)
+
+
+def test_the_target_of_a_redirect_that_fails_passes_the_rules_too(crawl):
+    OutLinks.objects.filter(hash=hash_of("page")).update(targets=[hash_of("private")], is_redirect=True)
+
+    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": refuses("private")}, **FAILED)
+
+    assert pending(crawl) == set()
+
+
+def test_rules_that_are_widened_again_admit_the_stored_links_again(crawl):
+    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": refuses("private")}, **FAILED)
+    crawl.begin_the_next_run()
+    QueueItem.objects.filter(hash=hash_of("page")).update(stage=Stage.PENDING, seq=1, run_no=crawl.job.run_no)
+
+    crawl.flush(crawl.claim()["page"], facts={"configuration": "3", "admits": refuses()}, **FAILED)
+
+    assert pending(crawl) == {"kept", "private"}
+
+
+def test_a_connector_without_rules_names_all_stored_links(crawl):
+    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": None}, **FAILED)
+
+    assert pending(crawl) == {"kept", "private"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "statements"),
+    [
+        pytest.param({**NOT_MODIFIED, "version": "1:text"}, 1, id="unchanged under the present rules"),
+        pytest.param({**NOT_MODIFIED, "version": "1+carried:text"}, 1, id="unchanged, with carried values"),
+        pytest.param({**FAILED, "version": "0:text"}, 2, id="failed, read under older rules"),
+    ],
+)
+def test_only_links_read_under_older_rules_cost_a_statement(crawl, outcome, statements):
+    facts = facts_of(crawl.job, configuration="1", admits=refuses("private"))
+    result = make_result(crawl.claim()["page"], facts, **outcome)
+
+    with CountingCursor(crawl.connection, row_factory=namedtuple_row) as cursor:
+        list(read_stored_links(cursor, {(hash_of("page").hex, crawl.job.pk): result}))
+
+    assert cursor.statements == statements
+
+
+def test_a_worker_asks_the_connector_of_the_job_about_stored_links(crawl):
+    Job.objects.filter(pk=crawl.job.pk).update(
+        specification={**crawl.job.specification, "exclude": ["private"]}, specification_version=2
+    )
+    row, claimed = read_job(crawl.connection, job_id=crawl.job.pk), crawl.claim()["page"]
+
+    async def facts():
+        table = JobTable()
+        table.add(row)
+        try:
+            return table.find(claimed).facts
+        finally:
+            await table.close()
+
+    of_job = asyncio.run(facts())
+    assert of_job.configuration == "2"
+    assert of_job.admits("http://a.example/kept")
+    assert not of_job.admits("http://a.example/private")
