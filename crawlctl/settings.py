@@ -78,6 +78,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "crawlctl.hosts.KnownHosts",
     "django.middleware.security.SecurityMiddleware",
     "crawlctl.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -227,7 +228,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["nodes.api.parsing.JSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "nodes.api.schema.Schema",
-    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_METADATA_CLASS": "nodes.api.metadata.Metadata",
     "EXCEPTION_HANDLER": "jobs.api.errors.answer",
     "NON_FIELD_ERRORS_KEY": "request",
     "URL_FORMAT_OVERRIDE": None,

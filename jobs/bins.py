@@ -18,6 +18,7 @@ from jobs import channels, policies
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
+from jobs.invalid import Invalid
 from jobs.models import Bin, BinState, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
 from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
@@ -30,12 +31,11 @@ DENY_LIST: Final = "Deny list"
 _LONGEST_REASON: Final = 500
 
 
-class InvalidBin(Exception):
-    """What was asked for cannot be. `problems` maps a field to its sentences. Nothing was changed."""
+class InvalidBin(Invalid):
+    """These fields cannot be those of a host."""
 
     def __init__(self, field: str, sentence: str) -> None:
-        self.problems = {field: [sentence]}
-        super().__init__(sentence)
+        super().__init__({field: [sentence]})
 
 
 class BinUnknown(Exception):

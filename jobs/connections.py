@@ -16,6 +16,7 @@ from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.schema import BadSpecification
+from jobs.invalid import Invalid, name_taken
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Session
 
@@ -23,16 +24,8 @@ Connection = RepositoryConnection | OutputConnection
 Kind = type[RepositoryConnection] | type[OutputConnection]
 
 
-class InvalidConnection(Exception):
-    """
-    What was asked for cannot be a connection. `problems` maps a field to its sentences.
-
-    Nothing was changed.
-    """
-
-    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
-        self.problems = {name: list(sentences) for name, sentences in problems.items()}
-        super().__init__(" ".join(sentence for sentences in self.problems.values() for sentence in sentences))
+class InvalidConnection(Invalid):
+    """These fields cannot be those of a connection."""
 
 
 class ConnectionUnknown(Exception):
@@ -183,7 +176,7 @@ def _distrust_versions(connection: Connection) -> None:
 
 def _check_name(kind: Kind, name: str) -> None:
     if kind.objects.filter(name=name).exists():
-        raise InvalidConnection({"name": [f"There is a connection named {name!r} already; choose another name."]})
+        raise InvalidConnection(name_taken("connection", name), is_conflict=True)
 
 
 def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> None:

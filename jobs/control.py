@@ -18,6 +18,7 @@ from jobs import channels, journal
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
 from jobs.connectors.repository.web.urls import typed_without_userinfo
+from jobs.invalid import name_taken
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottleGroup, ThrottlePolicy
@@ -90,11 +91,16 @@ class NodeUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SeedWanted:
-    """A seed as an operator names it. A password in an address is never stored: it would be shown again."""
+    """
+    A seed as an operator names it. A password in an address is never stored: it would be shown again.
+
+    `id` is the stored seed that this one is to be; without one it takes the place of a seed that no other names.
+    """
 
     urls: tuple[str, ...]
     policy: ThrottlePolicy | None = None
     tag: str = ""
+    id: int | None = None
 
     @property
     def stored_urls(self) -> list[str]:
@@ -139,7 +145,7 @@ def create_job(
     )
     warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, now=now)
     if Job.objects.filter(name=name).exists():
-        raise InvalidJob({"name": [f"There is a job named {name!r} already; choose another name."]})
+        raise InvalidJob(name_taken("job", name), is_conflict=True)
     with transaction.atomic():
         job.save()
         job.outputs.set(outputs)
@@ -188,11 +194,13 @@ def change_job(
         changed.update((field, value) for field, value in terms.items() if value != getattr(job, field))
         outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
         schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
+        if seeds is not None and _are_as_stored(seeds, stored_seeds):
+            seeds = None
         _refuse_while_it_runs(
             job, changed=[*changed, *(["outputs"] if outputs_change else [])], seeds_change=seeds is not None
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
-            raise InvalidJob({"name": [f"There is a job named {name!r} already; choose another name."]})
+            raise InvalidJob(name_taken("job", name), is_conflict=True)
         # Only a job with hop limits keeps its links: where they are new, every document must be read whole once.
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
         for field, value in changed.items():
@@ -433,9 +441,46 @@ def _addresses(seeds: Sequence[SeedWanted]) -> list[list[str]]:
     return [seed.stored_urls for seed in seeds]
 
 
+def _are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
+    if len(seeds) != len(stored) or any(
+        wanted.id not in {None, seed.pk} for wanted, seed in zip(seeds, stored, strict=True)
+    ):
+        return False
+    return all(
+        (wanted.stored_urls, wanted.policy and wanted.policy.pk, wanted.tag) == (seed.urls, seed.policy_id, seed.tag)
+        for wanted, seed in zip(seeds, stored, strict=True)
+    )
+
+
+def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
+    """
+    Return for each wanted seed the stored one that it replaces: the one that it names, else the next that none names.
+
+    Raises:
+        InvalidJob: the job has no seed of such an id, or two wanted seeds name the same.
+    """
+    by_id = {seed.pk: seed for seed in stored}
+    problems: dict[str, list[str]] = {}
+    named: set[int] = set()
+    for number, wanted in enumerate(seeds):
+        if wanted.id is not None and wanted.id not in by_id:
+            problems[f"seeds.{number}.id"] = [f"This job has no seed {wanted.id}. Leave the id out to add a seed."]
+        elif wanted.id in named:
+            problems[f"seeds.{number}.id"] = [f"Two seeds have the id {wanted.id}."]
+        elif wanted.id is not None:
+            named.add(wanted.id)
+    if problems:
+        raise InvalidJob(problems)
+    others = (seed for seed in stored if seed.pk not in named)
+    return [next(others, None) if wanted.id is None else by_id[wanted.id] for wanted in seeds]
+
+
 def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
     """Keep the seeds that are still wanted, since documents stand in their lanes; mark the others."""
-    for wanted, seed in zip(seeds, stored, strict=False):
+    places = _places(seeds, stored)
+    for wanted, seed in zip(seeds, places, strict=True):
+        if seed is None:
+            continue
         if seed.urls != wanted.stored_urls:
             # Its source has not been asked for these yet.
             seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
@@ -448,5 +493,6 @@ def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], n
                 rebind_bins(cursor, seed_id=seed.pk, before=before)
                 cursor.execute("SELECT pg_notify(%s, %s)", (channels.GROUPS, job.node_scope))
                 cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))
-    job.seeds.filter(pk__in=[seed.pk for seed in stored[len(seeds) :]]).update(removed_at=now)
-    _plant(job, seeds[len(stored) :])
+    kept = {seed.pk for seed in places if seed is not None}
+    job.seeds.filter(pk__in=[seed.pk for seed in stored if seed.pk not in kept]).update(removed_at=now)
+    _plant(job, [wanted for wanted, seed in zip(seeds, places, strict=True) if seed is None])

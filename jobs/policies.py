@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict, Unpack
 from django.db import connection, transaction
 
 from jobs import channels
+from jobs.invalid import Invalid, name_taken
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.policy_checks import RuleWanted, as_kept, check, is_unlimited
 from jobs.queries.policy_preview import Preview, read_preview
@@ -44,16 +45,8 @@ class PolicyFacts(TypedDict, total=False):
     time_zone: str
 
 
-class InvalidPolicy(Exception):
-    """
-    What was asked for cannot be a policy. `problems` maps a field to its sentences.
-
-    Nothing was changed.
-    """
-
-    def __init__(self, problems: dict[str, list[str]]) -> None:
-        self.problems = problems
-        super().__init__(" ".join(sentence for sentences in problems.values() for sentence in sentences))
+class InvalidPolicy(Invalid):
+    """These fields cannot be those of a policy."""
 
 
 class PolicyUnknown(Exception):
@@ -239,6 +232,15 @@ def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
     ]
 
 
+def has_no_pace(policy: ThrottlePolicy) -> bool:
+    """True if the policy, or one of its rules, paces its bins neither by a gap, nor by a rate, nor by bytes."""
+    return _has_no_pace(policy, rules_of(policy))
+
+
+def _has_no_pace(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> bool:
+    return any(is_unlimited(policy, rule) for rule in (None, *rules))
+
+
 def _said(value: Any) -> Any:  # noqa: ANN401 (of any column)
     return tuple(value) if isinstance(value, list) else value
 
@@ -270,11 +272,10 @@ def _write(
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
     # What has been unlimited was meant so by somebody.
     checked = check(policy, after, unlimited=unlimited or before.is_unlimited)
-    problems = dict(checked.problems)
-    if "name" not in problems and ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():
-        problems["name"] = [f"There is a policy named {policy.name!r} already; choose another name."]
-    if problems:
-        raise InvalidPolicy(problems)
+    if checked.problems:
+        raise InvalidPolicy(checked.problems)
+    if ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():
+        raise InvalidPolicy(name_taken("policy", policy.name), is_conflict=True)
     denial_changes = _denied(before.rules, before.time_zone) != _denied(after, policy.time_zone)
     if (before.holds_everywhere or policy.holds_everywhere or denial_changes) and not everywhere:
         raise PolicyNotAllowed
@@ -294,8 +295,7 @@ def _lock(policy_id: int) -> tuple[ThrottlePolicy, _Before]:
     if policy is None:
         raise PolicyUnknown(policy_id)
     rules = rules_of(policy)
-    was_unlimited = any(is_unlimited(policy, rule) for rule in (None, *rules))
-    return policy, _Before(rules, policy.holds_everywhere, policy.time_zone, was_unlimited)
+    return policy, _Before(rules, policy.holds_everywhere, policy.time_zone, _has_no_pace(policy, rules))
 
 
 def _put_in_force(policy: ThrottlePolicy) -> None:

@@ -1,25 +1,18 @@
 """The beginning of a run, whoever asks for it: an operator, a schedule, or a restart."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from django.db import transaction
 
+from jobs.invalid import Invalid
 from jobs.models import Budget
 from jobs.transitions import StateChange, make_transition
 from nodes.fences import TermHeld
 
 
-class InvalidJob(Exception):
-    """
-    What was asked for cannot be a job, or cannot run. `problems` maps a field to its sentences.
-
-    Nothing was changed.
-    """
-
-    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
-        self.problems = {name: list(sentences) for name, sentences in problems.items()}
-        super().__init__(" ".join(sentence for sentences in self.problems.values() for sentence in sentences))
+class InvalidJob(Invalid):
+    """These fields cannot be those of a job, or a job with them cannot run."""
 
 
 def ask_for_run(

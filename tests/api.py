@@ -132,8 +132,9 @@ def assert_problem(response, status, code, *, fields=None, allowed=None):
     """The one shape of errors, and nothing but it."""
     assert response.status_code == status, response.content
     body = response.json()
-    assert set(body) <= {"code", "detail", "fields", "allowed"}
-    assert body["code"] == code
+    assert response["Content-Type"] == "application/problem+json"
+    assert set(body) <= {"title", "status", "code", "detail", "fields", "allowed"}
+    assert (body["status"], body["code"]) == (status, code)
     assert isinstance(body["detail"], str)
     assert body["detail"]
     if fields is not None:

@@ -10,7 +10,6 @@ from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from jobs import bins
 from jobs.api.policies import LimitsSerializer
@@ -21,6 +20,7 @@ from jobs.queries.bin_lines import BinLine, LimitLines, ParentLine, SourceLine, 
 from jobs.queries.bin_page import LaneLine, Refusal, read_bin_page
 from jobs.queries.clock import read_clock
 from jobs.throttling.verdict import Cause
+from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer
 
@@ -191,7 +191,7 @@ class StopByNameSerializer(ReasonSerializer):
 
 
 class BinView(ListingView):
-    http_method_names = ["get", "head", "post"]
+    http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {
         "list": "jobs.view_bin",
         "retrieve": "jobs.view_bin",
@@ -314,9 +314,9 @@ class AllowSerializer(DenySerializer):
     policy = serializers.IntegerField(help_text="The policy that denies them.")
 
 
-class DenyListView(APIView):
+class DenyListView(ContractView):
     permissions_needed = {"get": "jobs.view_throttlepolicy", "post": EVERYWHERE}
-    http_method_names = ["get", "head", "post"]
+    http_method_names = ["get", "head", "options", "post"]
 
     @extend_schema(
         operation_id="deny_list",
@@ -341,7 +341,7 @@ class DenyListView(APIView):
         return _deny_list(status=status.HTTP_201_CREATED)
 
 
-class AllowView(APIView):
+class AllowView(ContractView):
     permissions_needed = {"post": EVERYWHERE}
 
     @extend_schema(

@@ -11,12 +11,12 @@ from rest_framework import mixins, serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from jobs import control
 from jobs.models import ThrottleGroup
 from jobs.queries.clock import read_clock
 from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
+from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery, StrictSerializer
 from nodes.decisions.items import ItemState
@@ -162,7 +162,7 @@ class ClusterRequestInListSerializer(ClusterRequestSerializer):
 
 @extend_schema_view(list=extend_schema(description="Groups of running seeds and who owns them, oldest first."))
 class GroupView(ListingView):
-    http_method_names = ["get", "head", "post"]
+    http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {"list": "jobs.view_throttlegroup", "move": "nodes.control_cluster"}
     queryset = ThrottleGroup.objects.select_related("policy", "seed")
     serializer_class = GroupSerializer
@@ -190,7 +190,7 @@ class GroupView(ListingView):
     retrieve=extend_schema(description="One request with all of its moves, and how far it has come."),
 )
 class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "nodes.view_clusterrequest", "retrieve": "nodes.view_clusterrequest"}
     queryset = ClusterRequest.objects.all()
     serializer_class = ClusterRequestSerializer
@@ -212,7 +212,7 @@ class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
         return page
 
 
-class RebalanceView(APIView):
+class RebalanceView(ContractView):
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(
@@ -227,7 +227,7 @@ class RebalanceView(APIView):
         return _answer(request, control.rebalance(**wanted.validated_data, made_by=_name(request), now=read_clock()))
 
 
-class DrainView(APIView):
+class DrainView(ContractView):
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(

@@ -7,11 +7,11 @@ from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from jobs.api.errors import sentence
 from jobs.loops.database import database_dsn
 from jobs.queries.coordination_page import read_coordination
+from nodes.api.base import ContractView
 from nodes.api.strict import StrictSerializer
 from nodes.coordination.port import LockSeen
 
@@ -71,7 +71,7 @@ class CoordinationSerializer(serializers.Serializer[Any]):
     locks_in_all = serializers.IntegerField(source="sight.locks_in_all")
 
 
-class CoordinationView(APIView):
+class CoordinationView(ContractView):
     permissions_needed = {"get": "nodes.control_cluster"}
 
     @extend_schema(

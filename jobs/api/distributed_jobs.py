@@ -6,7 +6,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from jobs.distributed_jobs import DistributedJobUnknown, set_switch, wish_rebalance
 from jobs.loops.database import database_dsn
@@ -18,6 +17,7 @@ from jobs.queries.distributed_jobs import (
     read_distributed_job,
     read_distributed_jobs,
 )
+from nodes.api.base import ContractView
 from nodes.api.strict import StrictSerializer, read_query
 from nodes.assignment.names import DEFAULT
 from nodes.coordination.port import LockSeen
@@ -177,7 +177,7 @@ class SharingPlanSerializer(serializers.Serializer[Any]):
 _CLUSTER = OpenApiParameter("cluster", str, description=f"The circle of nodes that share the jobs ({DEFAULT_CLUSTER}).")
 
 
-class DistributedJobsView(APIView):
+class DistributedJobsView(ContractView):
     permissions_needed = {"get": "nodes.view_node"}
 
     @extend_schema(
@@ -191,7 +191,7 @@ class DistributedJobsView(APIView):
         return Response(DistributedJobsSerializer(read_distributed_jobs(cluster, dsn=database_dsn())).data)
 
 
-class DistributedJobView(APIView):
+class DistributedJobView(ContractView):
     permissions_needed = {"get": "nodes.view_node"}
 
     @extend_schema(
@@ -208,7 +208,7 @@ class DistributedJobView(APIView):
         return Response(DistributedJobPageSerializer(seen).data)
 
 
-class SwitchView(APIView):
+class SwitchView(ContractView):
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(
@@ -231,7 +231,7 @@ class SwitchView(APIView):
         return Response(DistributedJobsSerializer(read_distributed_jobs(said["cluster"], dsn=database_dsn())).data)
 
 
-class RebalanceJobsView(APIView):
+class RebalanceJobsView(ContractView):
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(

@@ -86,7 +86,7 @@ class DocumentView(ListingView):
     With a filter the planner may instead sort the documents of a few lanes, where that is less work.
     """
 
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_queueitem", "retrieve": "jobs.view_queueitem"}
     queryset = QueueItem.objects.prefetch_related("job", "lane__bin")
     serializer_class = DocumentSerializer

@@ -1,5 +1,5 @@
 """
-The one shape in which the API says that it did not do something.
+The one shape in which the API says that it did not do something: a problem document of RFC 9457.
 
 `code` is stable and for programs, `detail` is a sentence, `fields` says what is wrong where, `allowed`
 (409 only) which of the job's actions are possible now. When any of these is answered, nothing was
@@ -9,23 +9,23 @@ changed.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from http import HTTPStatus
+from typing import Any, Final, NoReturn
 
 import psycopg.errors
 from django.core import exceptions as django_errors
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.db.models import ProtectedError, RestrictedError
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
-from jobs.bins import BinRefused, BinUnknown, InvalidBin
-from jobs.connections import ConnectionInUse, ConnectionUnknown, InvalidConnection
+from jobs.bins import BinRefused, BinUnknown
+from jobs.connections import ConnectionInUse, ConnectionUnknown
 from jobs.connectors.repository.registry import UnknownConnector
 from jobs.control import (
     GroupUnknown,
-    InvalidJob,
     JobUnknown,
     NodeUnknown,
     NoMain,
@@ -33,9 +33,11 @@ from jobs.control import (
     TransitionRefused,
 )
 from jobs.distributed_jobs import DistributedJobUnknown
-from jobs.policies import InvalidPolicy, PolicyInUse, PolicyNotAllowed, PolicyUnknown
+from jobs.invalid import Invalid
+from jobs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
+from nodes.api.etags import PreconditionFailed
 from nodes.assignment.names import NoSuchStrategy
 from nodes.assignment.pools import StrategyRefused
 from nodes.coordination.names import BadName
@@ -44,6 +46,8 @@ from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
 
 logger = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,25 @@ class Problem:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def as_response(self) -> Response:
-        body: dict[str, Any] = {"code": self.code, "detail": self.detail}
+        return Response(self.body, status=self.status, headers=dict(self.headers), content_type=MEDIA_TYPE)
+
+    def as_json(self) -> JsonResponse:
+        """The same answer, before a view is chosen."""
+        return JsonResponse(self.body, status=self.status, headers=dict(self.headers), content_type=MEDIA_TYPE)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+        }
         if self.fields:
             body["fields"] = self.fields
         if self.allowed is not None:
             body["allowed"] = self.allowed
-        return Response(body, status=self.status, headers=dict(self.headers))
+        return body
 
 
 def answer(error: Exception, context: Mapping[str, Any]) -> Response:
@@ -89,6 +106,7 @@ class NothingHere(APIView):
 
     authentication_classes = ()
     permission_classes = ()
+    http_method_names = []
     schema = None
 
     def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> NoReturn:
@@ -99,8 +117,13 @@ def _problem_of(error: Exception) -> Problem | None:
     match error:
         case exceptions.ValidationError():
             return _invalid(dict(_flat(error.detail)))
-        case InvalidJob() | InvalidConnection() | InvalidPolicy() | InvalidBin():
+        case Invalid(is_conflict=True):
+            return Problem(status.HTTP_409_CONFLICT, "name_taken", str(error), fields=error.problems)
+        case Invalid():
             return _invalid(error.problems)
+        case PreconditionFailed():
+            headers = {"ETag": error.tag} if error.tag else {}
+            return Problem(error.status_code, error.default_code, str(error.detail), headers=headers)
         case InvalidSettings():
             return _invalid(error.problems)
         case SettingsChanged():

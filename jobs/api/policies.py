@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, status
 from rest_framework.decorators import action
@@ -20,6 +21,7 @@ from jobs.queries.clock import read_clock
 from jobs.queries.policy_preview import BinChange, Counted, Preview, Reach
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
+from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import StrictSerializer
 
@@ -56,6 +58,13 @@ def _period() -> serializers.ChoiceField:
         default="",
         help_text="Of the starts; empty without them.",
     )
+
+
+class UnlimitedField(serializers.BooleanField):
+    """True in a policy that does not pace its bins, so that what GET shows can be sent."""
+
+    def get_attribute(self, instance: ThrottlePolicy) -> bool:
+        return policies.has_no_pace(instance)
 
 
 class RuleSerializer(StrictSerializer):
@@ -96,6 +105,7 @@ class RuleSerializer(StrictSerializer):
 class PolicySerializer(StrictModelSerializer):
     """Limits that hold for each bin that a seed of this policy reaches, and for all these bins together."""
 
+    ignored = frozenset({"warnings"})
     name = serializers.CharField()
     open_requests = serializers.IntegerField(
         default=2, help_text="Requests that may be open to one bin at the same time."
@@ -122,8 +132,7 @@ class PolicySerializer(StrictModelSerializer):
     )
     time_zone = serializers.CharField(default="UTC", help_text="Of the times of its rules: a name like Europe/Berlin.")
     rules: serializers.ListSerializer[Any] = serializers.ListSerializer(child=RuleSerializer(), default=list)
-    unlimited = serializers.BooleanField(
-        write_only=True,
+    unlimited = UnlimitedField(
         default=False,
         help_text="Say so where neither gap nor rate nor bytes shall limit its bins: it is refused otherwise.",
     )
@@ -247,6 +256,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
         "preview_change": "jobs.change_throttlepolicy",
     }
     lookup_value_regex = _ID
+    tagged_by = PolicySerializer
 
     def get_queryset(self) -> QuerySet[ThrottlePolicy]:
         if self.action != "list":
@@ -266,7 +276,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
     @extend_schema(description="Store a new policy.", responses={201: PolicySavedSerializer})
     def create(self, request: Request) -> Response:
         saved = policies.create(**self._wanted(request), everywhere=_may_limit_everywhere(request))
-        return self._saved(saved, status=status.HTTP_201_CREATED)
+        return created(self._shown(saved), at=reverse("api:policy-detail", args=[saved.policy.pk]), request=request)
 
     @extend_schema(
         description="Replace a policy. It counts from the next turn of each bin.",
@@ -308,7 +318,8 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
     def _change(self, request: Request, *, partial: bool) -> Response:
         stored = self.get_object()
         wanted = self._wanted(request, stored, partial=partial)
-        return self._saved(policies.change(stored.pk, **wanted, everywhere=_may_limit_everywhere(request)))
+        saved = policies.change(stored.pk, **wanted, everywhere=_may_limit_everywhere(request))
+        return Response(self._shown(saved))
 
     def _wanted(
         self, request: Request, stored: ThrottlePolicy | None = None, *, partial: bool = False
@@ -317,9 +328,8 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
         wanted.is_valid(raise_exception=True)
         return dict(wanted.validated_data)
 
-    def _saved(self, saved: policies.PolicySaved, *, status: int = status.HTTP_200_OK) -> Response:
-        body = {**self.get_serializer(saved.policy).data, "warnings": saved.warnings}
-        return Response(body, status=status)
+    def _shown(self, saved: policies.PolicySaved) -> dict[str, Any]:
+        return {**self.get_serializer(saved.policy).data, "warnings": saved.warnings}
 
     def _preview(self, request: Request, policy_id: int | None, wanted: dict[str, Any]) -> Response:
         everywhere = _may_limit_everywhere(request)

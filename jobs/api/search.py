@@ -7,9 +7,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
-from rest_framework.views import APIView
 
 from jobs.queries.search import BadQuery, Hit, SearchPage, search
+from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, read_query
 
 
@@ -47,8 +47,8 @@ class SearchQuery(PageQuery):
     limit = serializers.IntegerField(min_value=1, max_value=100, default=10, help_text="Documents on a page.")
 
 
-class SearchView(APIView):
-    http_method_names = ["get", "head"]
+class SearchView(ContractView):
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"get": "jobs.view_searchdocument"}
 
     @extend_schema(

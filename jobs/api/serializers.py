@@ -26,6 +26,12 @@ class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer[Any]):
 class SeedSerializer(StrictModelSerializer):
     """A starting point, or a list of them, crawled under one policy."""
 
+    id = serializers.IntegerField(
+        min_value=1,
+        max_value=HIGHEST_ID,
+        required=False,
+        help_text="The seed of this job that is changed. Without it, a seed is added. A new job ignores it.",
+    )
     urls = serializers.ListField(child=AddressField(max_length=10_000), min_length=1, max_length=MOST_SEEDS)
     policy = serializers.IntegerField(
         source="policy_id", min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Its id."
@@ -69,6 +75,7 @@ class SeedInListSerializer(FirstSeedSerializer):
 class JobSerializer(TermsFields, StrictModelSerializer):
     """A job: what is crawled, from where, into which outputs, and how it stands."""
 
+    ignored = frozenset({"warnings"})
     name = serializers.CharField(max_length=200)
     outputs = OutputsField(min_length=1, max_length=MOST_OUTPUTS)
     seeds: serializers.ListSerializer[Any] = serializers.ListSerializer(
@@ -152,7 +159,12 @@ class JobSerializer(TermsFields, StrictModelSerializer):
         if problems:
             raise serializers.ValidationError(problems)
         return [
-            SeedWanted(urls=tuple(seed["urls"]), policy=usable.get(seed.get("policy_id")), tag=seed.get("tag", ""))
+            SeedWanted(
+                urls=tuple(seed["urls"]),
+                policy=usable.get(seed.get("policy_id")),
+                tag=seed.get("tag", ""),
+                id=seed.get("id") if job_id is not None else None,
+            )
             for seed in seeds
         ]
 

@@ -1,5 +1,6 @@
 """The settings of the cluster: what is stored, what counts where, and to store others."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -7,10 +8,10 @@ from rest_framework import serializers
 from rest_framework.mixins import RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page
 from jobs.settings.table import TABLE
+from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import StrictSerializer, read_query
 from nodes.models import SettingsVersion
@@ -88,6 +89,17 @@ class SettingsSerializer(serializers.Serializer[SettingsPage]):
     nodes = NodeSettingsSerializer(many=True)
 
 
+class SettingsGivenSerializer(StrictSerializer):
+    """The answer to GET, with a changed document."""
+
+    ignored = frozenset({"changes"})
+
+    version = serializers.IntegerField(read_only=True)
+    document = serializers.JSONField()
+    settings = SettingSerializer(many=True, source="lines", read_only=True)
+    nodes = NodeSettingsSerializer(many=True, read_only=True)
+
+
 class SettingsStoredSerializer(SettingsSerializer):
     changes = ChangeSerializer(many=True)
 
@@ -99,7 +111,9 @@ class VersionSerializer(serializers.ModelSerializer[SettingsVersion]):
         read_only_fields = fields
 
 
-class SettingsView(APIView):
+class SettingsView(ContractView):
+    """The settings of the cluster. Their ETag is the number of their version."""
+
     permissions_needed = {"get": "nodes.view_settingsversion", "put": "nodes.add_settingsversion"}
 
     @extend_schema(
@@ -110,23 +124,46 @@ class SettingsView(APIView):
     def get(self, request: Request) -> Response:
         return Response(SettingsSerializer(read_settings_page()).data)
 
+    def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:
+        return f'"{shown["version"]}"' if "version" in shown else None
+
+    def lock_and_read_tag(self) -> str | None:
+        return f'"{versions.lock_newest()}"'
+
     @extend_schema(
         operation_id="settings_update",
-        description="Store a settings JSON, the whole of it: what it does not say has its default.",
+        description="Store a settings JSON, the whole of it: a setting that it does not name has its default. "
+        "The body is that JSON, or what GET shows, with a changed `document`.",
         request=dict[str, dict[str, Any]],
         parameters=[SettingsQuery],
         responses=SettingsStoredSerializer,
     )
     def put(self, request: Request) -> Response:
         query = read_query(SettingsQuery, request)
+        document, version = _read_body(request.data)
         if query["dry_run"]:
-            changed = versions.preview(TABLE, request.data)
+            changed = versions.preview(TABLE, document)
         else:
-            changed = versions.store(
-                TABLE, request.data, made_by=request.user.get_username(), based_on=query.get("based_on")
-            )
+            based_on = query.get("based_on", version)
+            changed = versions.store(TABLE, document, made_by=request.user.get_username(), based_on=based_on)
         shown = SettingsSerializer(read_settings_page()).data
         return Response({**shown, "changes": ChangeSerializer(changed, many=True).data})
+
+
+def _read_body(body: object) -> tuple[object, int | None]:
+    """
+    Return the settings JSON of a body, and the version that the body was made from, if it says so.
+
+    The body is the settings JSON, or what GET shows, with a changed `document`.
+
+    Raises:
+        ValidationError: beside its document, the body shows something else than GET does now.
+    """
+    if not isinstance(body, Mapping) or "document" not in body:
+        return body, None
+    given = SettingsGivenSerializer(read_settings_page(), data=body)
+    given.is_valid(raise_exception=True)
+    return given.validated_data["document"], body.get("version")
 
 
 @extend_schema_view(
@@ -134,7 +171,7 @@ class SettingsView(APIView):
     retrieve=extend_schema(description="One version."),
 )
 class SettingsVersionView(RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "nodes.view_settingsversion", "retrieve": "nodes.view_settingsversion"}
     queryset = SettingsVersion.objects.all()
     serializer_class = VersionSerializer

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import F, Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, status
 from rest_framework.decorators import action
@@ -34,6 +35,7 @@ from jobs.queries.clock import read_clock
 from jobs.queries.seeds import read_first_seeds
 from jobs.queue.counters import read_run
 from jobs.transitions import StateChange
+from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing
 
@@ -70,6 +72,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "delete_job": "jobs.delete_job",
     }
     serializer_class = JobSerializer
+    tagged_by = JobSerializer
     query_class = JobQuery
     lookup_value_regex = _ID
 
@@ -92,7 +95,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         wanted = self.get_serializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         saved = control.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=read_clock())
-        return self._saved(saved, status=status.HTTP_201_CREATED)
+        return created(self._shown(saved), at=reverse("api:job-detail", args=[saved.job.pk]), request=request)
 
     @extend_schema(description="Replace what a job that is not running is told.", responses={200: JobSavedSerializer})
     def update(self, request: Request, pk: str) -> Response:
@@ -209,7 +212,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         wanted.is_valid(raise_exception=True)
         changes = {name: value for name, value in wanted.validated_data.items() if name != "repository"}
         saved = control.change_job(job.pk, **changes, made_by=request.user.get_username(), now=read_clock())
-        return self._saved(saved)
+        return Response(self._shown(saved))
 
     def _make(
         self, request: Request, transition: Callable[..., StateChange], *, status: int = status.HTTP_200_OK
@@ -218,10 +221,9 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(self.get_object()).data, status=status)
 
-    def _saved(self, saved: control.JobSaved, *, status: int = status.HTTP_200_OK) -> Response:
+    def _shown(self, saved: control.JobSaved) -> dict[str, Any]:
         job = self.get_queryset().get(pk=saved.job.pk)
-        shown = JobSerializer(job).data
-        return Response({**shown, "warnings": saved.warnings}, status=status)
+        return {**JobSerializer(job).data, "warnings": saved.warnings}
 
 
 @extend_schema_view(
@@ -231,7 +233,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     retrieve=extend_schema(description="One seed, with all of its addresses."),
 )
 class SeedView(mixins.RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_seed", "retrieve": "jobs.view_seed"}
     query_class = OfJobQuery
     lookup_value_regex = _ID
@@ -248,7 +250,7 @@ class SeedView(mixins.RetrieveModelMixin, ListingView):
 
 @extend_schema_view(list=extend_schema(description="What happened to jobs, newest first."))
 class JobEventView(ListingView):
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_jobevent"}
     queryset = JobEvent.objects.all()
     serializer_class = JobEventSerializer
@@ -269,7 +271,8 @@ class ConnectionView(mixins.RetrieveModelMixin, ListingView):
         wanted = self.get_serializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         made = connections.create(self.model, **wanted.validated_data)
-        return Response(self.get_serializer(made).data, status=status.HTTP_201_CREATED)
+        at = reverse(f"api:{self.basename}-detail", args=[made.pk])
+        return created(self.get_serializer(made).data, at=at, request=request)
 
     def update(self, request: Request, pk: str) -> Response:
         return self._change(request, partial=False)
@@ -304,6 +307,7 @@ class RepositoryView(ConnectionView):
         "clear_history": "jobs.change_repositoryconnection",
     }
     serializer_class = RepositorySerializer
+    tagged_by = RepositorySerializer
 
     @extend_schema(
         operation_id="repositories_clear_history",
@@ -333,6 +337,7 @@ class OutputView(ConnectionView):
         "clear": "jobs.change_outputconnection",
     }
     serializer_class = OutputSerializer
+    tagged_by = OutputSerializer
 
     @extend_schema(
         operation_id="outputs_reindex",

@@ -19,6 +19,7 @@ from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
+from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, StrictSerializer, read_query
 
 
@@ -62,7 +63,7 @@ class KeysetPagination(BasePagination):
         }
 
 
-class ListingView(ListModelMixin, GenericViewSet[Any]):
+class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
     """
     Rows in pages. `keyset` orders them: columns that together are unique, all with a minus or none.
 

@@ -32,6 +32,9 @@ class NamedPermission(BasePermission):
         if request.method not in view.allowed_methods:
             # The view answers 405, which says more than a refusal.
             return True
+        if request.method == "OPTIONS":
+            # It tells the methods of an address, and nothing that is stored.
+            return True
         needed: Mapping[str, str] = getattr(view, "permissions_needed", {})
         action = getattr(view, "action", None) or str(request.method).lower().replace("head", "get")
         permission = needed.get(action)

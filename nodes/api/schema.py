@@ -11,6 +11,8 @@ from nodes.api.paging import ListingView
 class Problem(serializers.Serializer[Any]):
     """Why a request was not done. Nothing was changed."""
 
+    title = serializers.CharField(help_text="The meaning of the status.")
+    status = serializers.IntegerField(help_text="The status of the answer.")
     code = serializers.SlugField(help_text="Stable, for programs.")
     detail = serializers.CharField(help_text="One sentence, for people.")
     fields = serializers.DictField(  # type: ignore[assignment]  # DRF takes declared fields out of the class
@@ -33,5 +35,6 @@ class Schema(AutoSchema):
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
-        bodies["default"] = self._get_response_for_code(Problem, "default", direction=direction)  # type: ignore[no-untyped-call]
+        media_types = ["application/problem+json"]
+        bodies["default"] = self._get_response_for_code(Problem, "default", media_types, direction=direction)  # type: ignore[no-untyped-call]
         return bodies

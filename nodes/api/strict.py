@@ -1,32 +1,60 @@
 """Serializers and queries that refuse what they do not know, instead of dropping it."""
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 from rest_framework.request import Request
+from rest_framework.utils.encoders import JSONEncoder
+
+# Characters of a value that an error shows.
+_LONGEST_SHOWN: Final = 100
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """A serializer that names what it was given and cannot take."""
+    """
+    A serializer that names what it was given and cannot take.
+
+    It takes what GET gives: fields that crawlctl sets are ignored in what is to be made, and where something is to be
+    changed if they are as they are shown now.
+    """
+
+    # Names that only answers to changes have. A body that has them was made from such an answer.
+    ignored: frozenset[str] = frozenset()
 
     def to_internal_value(self, data: object) -> dict[str, Any]:
         if isinstance(data, Mapping):
-            writable = [name for name, field in self.fields.items() if not field.read_only]
-            known = f"there are: {', '.join(writable)}" if writable else "there are none"
-            problems = {
-                str(name): [
-                    f"This field is set by crawlctl itself; to be set {known}."
-                    if name in self.fields
-                    else f"There is no such field; {known}."
-                ]
-                for name in data
-                if name not in writable
-            }
+            problems = self._problems_of_names(data)
             if problems:
                 raise serializers.ValidationError(problems)
         read: dict[str, Any] = super().to_internal_value(data)
         return read
+
+    def _problems_of_names(self, data: Mapping[Any, Any]) -> dict[str, list[str]]:
+        writable = [name for name, field in self.fields.items() if not field.read_only]
+        known = f"there are: {', '.join(writable)}" if writable else "there are none"
+        shown = [name for name in data if name in self.fields and name not in writable]
+        unknown = [name for name in data if name not in self.fields and name not in self.ignored]
+        return {
+            **{str(name): [f"There is no such field; {known}."] for name in unknown},
+            **self._problems_of_shown({name: data[name] for name in shown}),
+        }
+
+    def _problems_of_shown(self, given: Mapping[str, Any]) -> dict[str, list[str]]:
+        if not given or self.instance is None:
+            return {}
+        shown = json.loads(json.dumps(self.to_representation(self.instance), cls=JSONEncoder))
+        return {
+            name: [f"crawlctl sets this field. It is {_in_brief(shown.get(name))} now: leave it out, or send that."]
+            for name, value in given.items()
+            if value != shown.get(name)
+        }
+
+
+def _in_brief(value: object) -> str:
+    written = json.dumps(value, ensure_ascii=False)
+    return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}…"
 
 
 class Nothing(StrictSerializer):

@@ -14,7 +14,7 @@ from nodes.models import MainTerm, Node, NodeEvent
     retrieve=extend_schema(description="One node."),
 )
 class NodeView(RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "nodes.view_node", "retrieve": "nodes.view_node"}
     queryset = Node.objects.annotate(is_main=Exists(MainTerm.objects.filter(main=OuterRef("pk"), resigned=False)))
     serializer_class = NodeSerializer
@@ -25,7 +25,7 @@ class NodeView(RetrieveModelMixin, ListingView):
 
 @extend_schema_view(list=extend_schema(description="What happened to nodes, newest first."))
 class NodeEventView(ListingView):
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "nodes.view_nodeevent"}
     queryset = NodeEvent.objects.all()
     serializer_class = NodeEventSerializer

@@ -53,14 +53,24 @@ class Change:
 
 
 class SettingsChanged(Exception):
-    """Somebody stored another version since the one that the change was made from; nothing was stored."""
+    """The newest version is not the one that the change was made from; nothing was stored."""
 
-    def __init__(self, *, based_on: int, newest: SettingsVersion) -> None:
-        self.newest = newest.version
+    def __init__(self, *, based_on: int, newest: SettingsVersion | None) -> None:
+        self.newest = 0 if newest is None else newest.version
         super().__init__(
-            f"These settings were made from version {based_on}, and {newest.made_by} has stored version "
+            f"These settings were made from version {based_on}, but no version is stored: write ?based_on=0."
+            if newest is None
+            else f"These settings were made from version {based_on}, and {newest.made_by} has stored version "
             f"{newest.version} since: look at that first."
         )
+
+
+def lock_newest() -> int:
+    """Return the number of the newest version, 0 without one, which stays the newest until the transaction ends."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(_ONE_AT_A_TIME)
+    newest = SettingsVersion.objects.first()
+    return 0 if newest is None else newest.version
 
 
 def read_newest(connection: psycopg.Connection[Any], *, table: Table) -> Stored:
@@ -111,7 +121,7 @@ def store(table: Table, document: object, *, made_by: str, based_on: int | None 
         cursor.execute(_ONE_AT_A_TIME)
     last = SettingsVersion.objects.first()
     version = 0 if last is None else last.version
-    if last is not None and based_on is not None and based_on != version:
+    if based_on is not None and based_on != version:
         raise SettingsChanged(based_on=based_on, newest=last)
     stored = as_document(table, said)
     if stored == ({} if last is None else last.document):

@@ -80,8 +80,10 @@ def test_a_name_that_is_taken_is_refused(administrator):
         administrator.post(OUTPUTS, {"name": name, "connector": "null"})
     second = OutputConnection.objects.get(name="second")
 
-    assert_problem(administrator.post(OUTPUTS, {"name": "first", "connector": "null"}), 400, "invalid", fields=["name"])
-    assert_problem(administrator.patch(f"{OUTPUTS}{second.pk}/", {"name": "first"}), 400, "invalid", fields=["name"])
+    assert_problem(
+        administrator.post(OUTPUTS, {"name": "first", "connector": "null"}), 409, "name_taken", fields=["name"]
+    )
+    assert_problem(administrator.patch(f"{OUTPUTS}{second.pk}/", {"name": "first"}), 409, "name_taken", fields=["name"])
 
 
 def test_a_connection_keeps_its_connector(administrator):

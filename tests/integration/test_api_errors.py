@@ -224,3 +224,14 @@ def test_a_defect_is_logged_and_answered_in_the_same_shape(administrator, monkey
 
     assert "something of ours" not in json.dumps(body)
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_an_unknown_host_is_a_problem_and_one_line_in_the_log(administrator, caplog):
+    for address in ("/api/v1/jobs/", "/", "/login/", "/nothing"):
+        caplog.clear()
+
+        refused = administrator.get(address, headers={"Host": "evil.test"})
+
+        assert_problem(refused, 400, "unknown_host")
+        assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
+        assert "evil.test" in caplog.text

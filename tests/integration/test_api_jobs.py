@@ -159,7 +159,7 @@ def test_a_specification_that_the_connector_refuses_is_refused(administrator, wa
 def test_a_name_that_is_taken_is_refused(administrator, wanted):
     administrator.post(JOBS, wanted)
 
-    assert_problem(administrator.post(JOBS, wanted), 400, "invalid", fields=["name"])
+    assert_problem(administrator.post(JOBS, wanted), 409, "name_taken", fields=["name"])
 
 
 @pytest.mark.parametrize("rules", [{"exclude": ["docs"]}, {"include": ["/other/"]}])

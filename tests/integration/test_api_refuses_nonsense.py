@@ -62,12 +62,14 @@ class Asking:
             self.wrong.append((method, address, query, body[:100], response.status_code, said[:200]))
 
     def _is_refusal(self, response):
-        if response.status_code not in REFUSALS or not response["Content-Type"].startswith("application/json"):
+        if response.status_code not in REFUSALS or response["Content-Type"] != "application/problem+json":
             return False
         problem = response.json()
         if response.status_code == 503 and problem["code"] not in NOT_HERE:
             return False
-        return set(problem) <= {"code", "detail", "fields", "allowed"} and problem["detail"].endswith((".", ")"))
+        return set(problem) <= {"title", "status", "code", "detail", "fields", "allowed"} and problem[
+            "detail"
+        ].endswith((".", ")"))
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
-from rest_framework.views import APIView
 
 from jobs.api.downloads import DownloadKind, Row, download
 from jobs.api.reports.asked import (
@@ -42,6 +41,7 @@ from jobs.queries.reports.document_status import (
 from jobs.queries.reports.histogram import HistogramPage, read_histogram
 from jobs.queries.reports.queue_status import QueuePage, read_queue_status
 from jobs.queries.reports.simple_history import HistoryPage, read_simple_history
+from nodes.api.base import ContractView
 from nodes.api.paging import page_response
 from nodes.api.strict import StrictSerializer, read_query
 
@@ -59,13 +59,13 @@ class Page(Protocol):
     def next(self) -> str | None: ...
 
 
-class ReportView(APIView):
+class ReportView(ContractView):
     """
     A report in pages. The moments that a query left out are written into the address of the next page, so
     that all pages are about the same stretch of time.
     """
 
-    http_method_names = ["get", "head"]
+    http_method_names = ["get", "head", "options"]
     query_class: ClassVar[type[StrictSerializer]]
     line_class: ClassVar[type[serializers.Serializer[Any]]]
 
@@ -213,8 +213,8 @@ class QueueStatusView(ReportView):
         )
 
 
-class DocumentDownloadView(APIView):
-    http_method_names = ["get", "head"]
+class DocumentDownloadView(ContractView):
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"get": "jobs.view_queueitem"}
 
     @extend_schema(
@@ -230,8 +230,8 @@ class DocumentDownloadView(APIView):
         return download(rows, name="documents", kind=kind, now=query["now"])
 
 
-class QueueDownloadView(APIView):
-    http_method_names = ["get", "head"]
+class QueueDownloadView(ContractView):
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"get": "jobs.view_queueitem"}
 
     @extend_schema(

@@ -1,0 +1,75 @@
+"""
+The base of all views: ETags and preconditions.
+
+A thing that can be changed has an `ETag`. A request with `If-Match` is done only while that ETag is the present one:
+the row stays locked from the comparison to the change, so of two clients that read the same, one is answered 412.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import transaction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from rest_framework import serializers, status
+from rest_framework.generics import GenericAPIView
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from nodes.api.etags import changeable_part, check_if_match, tag_of
+
+_IF_MATCH: Final = "If-Match"
+
+
+class ContractView(APIView):
+    """The base of all views of the API."""
+
+    # The serializer whose writable fields the ETag covers. None: nothing can be changed here.
+    tagged_by: type[serializers.Serializer[Any]] | None = None
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method in SAFE_METHODS or _IF_MATCH not in request.headers:
+            return super().dispatch(request, *args, **kwargs)
+        with transaction.atomic():
+            response = super().dispatch(request, *args, **kwargs)
+            if response.status_code >= status.HTTP_400_BAD_REQUEST:
+                transaction.set_rollback(True)
+        return response
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        header = request.headers.get(_IF_MATCH)
+        if header is not None and request.method not in SAFE_METHODS:
+            check_if_match(header, self.lock_and_read_tag())
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        finished = super().finalize_response(request, response, *args, **kwargs)
+        shown = getattr(finished, "data", None)
+        if status.is_success(finished.status_code) and isinstance(shown, Mapping):
+            tag = self.tag_of_shown(shown)
+            if tag is not None:
+                finished.headers["ETag"] = tag
+        return finished
+
+    def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:
+        """Return the ETag of an answer that shows the thing itself, else None."""
+        if self.tagged_by is None or "id" not in shown:
+            return None
+        return tag_of(changeable_part(self.tagged_by(), shown))
+
+    def lock_and_read_tag(self) -> str | None:
+        """Return the present ETag of the thing that the request names. Its row stays locked until the answer is made."""
+        if self.tagged_by is None or not isinstance(self, GenericAPIView) or "pk" not in self.kwargs:
+            return None
+        rows = self.get_queryset().select_for_update(no_key=True, of=("self",))
+        thing = get_object_or_404(rows, pk=self.kwargs["pk"])
+        return self.tag_of_shown(self.tagged_by(thing, context=self.get_serializer_context()).data)
+
+
+def created(shown: object, *, at: str, request: Request) -> Response:
+    """Return the answer to a request that made something, which can be read at this path."""
+    address = request.build_absolute_uri(at)
+    return Response(shown, status=status.HTTP_201_CREATED, headers={"Location": address})

@@ -1,0 +1,50 @@
+"""ETags of things that can be changed, so that a client changes only what it has seen (RFC 9110, If-Match)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.utils.http import parse_etags
+from rest_framework import exceptions, serializers, status
+from rest_framework.utils.encoders import JSONEncoder
+
+_ANY: Final = "*"
+
+
+class PreconditionFailed(exceptions.APIException):
+    """The request names an ETag in If-Match that is not the present one. `tag` is the present one, if there is one."""
+
+    status_code = status.HTTP_412_PRECONDITION_FAILED
+    default_code = "precondition_failed"
+
+    def __init__(self, tag: str | None) -> None:
+        self.tag = tag
+        super().__init__(
+            "This address has no ETag, so send the request without If-Match."
+            if tag is None
+            else f"It was changed since you read it. Its ETag is {tag} now: read it again, and repeat your change on that."
+        )
+
+
+def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a representation that clients may set. The others change by themselves while a job runs."""
+    return {name: shown[name] for name, field in serializer.fields.items() if not field.read_only and name in shown}
+
+
+def tag_of(representation: object) -> str:
+    """Return the strong ETag of a representation."""
+    written = json.dumps(representation, cls=JSONEncoder, sort_keys=True, separators=(",", ":"))
+    return f'"{hashlib.sha256(written.encode()).hexdigest()[:32]}"'
+
+
+def check_if_match(header: str, tag: str | None) -> None:
+    """
+    Let pass a request whose If-Match names the present ETag, or any.
+
+    Raises:
+        PreconditionFailed: it names others.
+    """
+    wanted = parse_etags(header)
+    if wanted != [_ANY] and tag not in wanted:
+        raise PreconditionFailed(tag)

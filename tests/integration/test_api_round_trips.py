@@ -1,0 +1,291 @@
+"""Bodies of GET can be sent back, and a change of a thing that was changed meanwhile is refused."""
+
+import threading
+
+import pytest
+from django.db import connections
+
+from crawlctl.roles import ADMINISTRATOR, VIEWER
+from jobs.lifecycle.job import Phase
+from jobs.models import Job, Seed
+from nodes.models import SettingsVersion
+from tests.api import assert_problem, client_of, make_world, set_phase
+
+pytestmark = pytest.mark.django_db
+
+JOBS = "/api/v1/jobs/"
+SETTINGS = "/api/v1/settings/"
+
+
+@pytest.fixture
+def administrator():
+    return client_of(ADMINISTRATOR)
+
+
+@pytest.fixture
+def world():
+    return make_world()
+
+
+@pytest.fixture
+def things(world):
+    """The address of each kind of thing that can be changed, and a change of it."""
+    return {
+        f"/api/v1/jobs/{world.job.pk}/": {"name": "other"},
+        f"/api/v1/policies/{world.policy.pk}/": {"name": "other"},
+        f"/api/v1/repositories/{world.repository.pk}/": {"name": "other"},
+        f"/api/v1/outputs/{world.output.pk}/": {"name": "other"},
+    }
+
+
+def test_what_get_gives_can_be_put(administrator, things):
+    for address in things:
+        shown = administrator.get(address).json()
+
+        answer = administrator.put(address, shown)
+
+        assert answer.status_code == 200, answer.content
+        assert administrator.get(address).json() == shown
+
+
+def test_what_a_change_answers_can_be_put(administrator, things):
+    for address, change in things.items():
+        changed = administrator.patch(address, change).json()
+
+        assert administrator.put(address, changed).status_code == 200
+
+
+def test_a_change_of_what_get_gives_is_stored(administrator, things):
+    for address, change in things.items():
+        shown = administrator.get(address).json()
+
+        administrator.put(address, {**shown, **change})
+
+        expected = {**shown, **change, "version": shown.get("version", 0) + 1}
+        now = administrator.get(address).json()
+        assert now == {name: expected[name] for name in now}
+
+
+def test_what_get_gives_can_be_posted_under_another_name(administrator, things):
+    for address in things:
+        shown = administrator.get(address).json()
+
+        made = administrator.post(address.rsplit("/", 2)[0] + "/", {**shown, "name": "a copy"})
+
+        assert made.status_code == 201, made.content
+        assert made.json()["id"] != shown["id"]
+
+
+def test_a_policy_without_a_pace_can_be_copied(administrator):
+    policy = {"name": "fast", "min_gap": 0, "unlimited": True}
+    made = administrator.post("/api/v1/policies/", policy).json()
+
+    copied = administrator.post("/api/v1/policies/", {**made, "name": "as fast"})
+
+    assert made["unlimited"] is True
+    assert copied.status_code == 201, copied.content
+
+
+@pytest.mark.parametrize("field", ["id", "status", "run_no", "created_at", "allowed"])
+def test_a_changed_read_only_field_is_refused_by_name(administrator, world, field):
+    address = f"{JOBS}{world.job.pk}/"
+    shown = administrator.get(address).json()
+
+    for send in (administrator.put, administrator.patch):
+        problem = assert_problem(send(address, {**shown, field: 77}), 400, "invalid", fields=[field])
+
+        assert "leave it out" in problem["fields"][field][0]
+
+
+def test_unknown_fields_are_still_refused_by_name(administrator, things):
+    for address in things:
+        shown = administrator.get(address).json()
+
+        assert_problem(administrator.put(address, {**shown, "pace": 1}), 400, "invalid", fields=["pace"])
+
+
+def test_a_running_job_takes_back_what_get_gives(administrator, world):
+    address = f"{JOBS}{world.job.pk}/"
+    for phase in (Phase.ACTIVE, Phase.SHUTTING_DOWN):
+        set_phase(world.job, phase=phase)
+
+        assert administrator.put(address, administrator.get(address).json()).status_code == 200
+
+
+def test_a_seed_that_is_left_out_goes_and_the_others_stay(administrator, world):
+    address = f"{JOBS}{world.job.pk}/"
+    urls = ["http://a.test/", "http://b.test/", "http://c.test/"]
+    administrator.patch(address, {"seeds": [{"urls": [url]} for url in urls]})
+    first, second, third = administrator.get(address).json()["seeds"]
+
+    administrator.patch(address, {"seeds": [second, third, {"urls": ["http://d.test/"]}]})
+
+    kept = dict(Seed.objects.filter(removed_at=None).values_list("pk", "urls"))
+    assert kept == {
+        first["id"]: ["http://d.test/"],
+        second["id"]: ["http://b.test/"],
+        third["id"]: ["http://c.test/"],
+    }
+
+
+@pytest.mark.parametrize("ids", [[77], ["same", "same"]])
+def test_a_seed_of_another_id_is_refused(administrator, world, ids):
+    address = f"{JOBS}{world.job.pk}/"
+    (seed,) = administrator.get(address).json()["seeds"]
+    seeds = [{**seed, "id": seed["id"] if one == "same" else one} for one in ids]
+
+    refused = administrator.patch(address, {"seeds": seeds})
+
+    assert_problem(refused, 400, "invalid", fields=[f"seeds.{len(ids) - 1}.id"])
+
+
+def test_settings_take_back_what_get_gives(administrator):
+    shown = administrator.get(SETTINGS).json()
+
+    stored = administrator.put(SETTINGS, {**shown, "document": {"cluster": {"heartbeat_interval": 1}}})
+
+    assert stored.status_code == 200, stored.content
+    assert stored.json()["document"] == {"cluster": {"heartbeat_interval": 1}}
+    assert_problem(administrator.put(SETTINGS, shown), 400, "invalid", fields=["version", "settings"])
+
+
+def test_settings_based_on_a_version_that_never_was_are_refused(administrator):
+    assert_problem(administrator.put(f"{SETTINGS}?based_on=77", {}), 409, "conflict")
+
+
+# --- ETags -----------------------------------------------------------------------------------------
+
+
+def test_a_thing_that_was_changed_meanwhile_is_not_changed(administrator, things):
+    for address, change in things.items():
+        seen = administrator.get(address)["ETag"]
+        administrator.patch(address, {"name": "changed by another"})
+
+        for send in (administrator.put, administrator.patch, administrator.delete):
+            refused = send(address, change, headers={"If-Match": seen})
+
+            assert_problem(refused, 412, "precondition_failed")
+            assert refused["ETag"] == administrator.get(address)["ETag"] != seen
+        assert administrator.get(address).json()["name"] == "changed by another"
+
+
+def test_a_thing_is_changed_under_its_present_etag(administrator, things):
+    for address, change in things.items():
+        seen = administrator.get(address)["ETag"]
+
+        changed = administrator.patch(address, change, headers={"If-Match": f'"another", {seen}'})
+
+        assert changed.status_code == 200, changed.content
+        assert changed["ETag"] == administrator.get(address)["ETag"] != seen
+        assert administrator.patch(address, change, headers={"If-Match": "*"}).status_code == 200
+
+
+@pytest.mark.parametrize("header", ['"0"', "bogus", "", 'W/"0"'])
+def test_an_if_match_that_names_no_present_etag_is_refused(administrator, things, header):
+    for address, change in things.items():
+        assert_problem(administrator.patch(address, change, headers={"If-Match": header}), 412, "precondition_failed")
+
+
+def test_a_weak_form_of_the_present_etag_does_not_match(administrator, world):
+    address = f"{JOBS}{world.job.pk}/"
+    weak = f"W/{administrator.get(address)['ETag']}"
+
+    assert_problem(administrator.patch(address, {}, headers={"If-Match": weak}), 412, "precondition_failed")
+
+
+def test_an_etag_covers_what_clients_set_and_not_how_a_job_stands(administrator, world):
+    address = f"{JOBS}{world.job.pk}/"
+    seen = administrator.get(address)["ETag"]
+
+    set_phase(world.job, phase=Phase.ACTIVE, run_no=7)
+
+    assert administrator.get(address)["ETag"] == seen
+
+
+def test_an_action_is_not_done_to_a_job_that_was_changed_meanwhile(administrator, world):
+    address = f"{JOBS}{world.job.pk}/"
+    seen = administrator.get(address)["ETag"]
+    administrator.patch(address, {"priority": 1})
+
+    refused = administrator.post(f"{address}start/", headers={"If-Match": seen})
+
+    assert_problem(refused, 412, "precondition_failed")
+    assert Job.objects.get().phase == Phase.INACTIVE
+
+
+def test_where_there_is_no_etag_an_if_match_is_refused(administrator, world):
+    refused = administrator.post(f"/api/v1/groups/{world.group.pk}/move/", {}, headers={"If-Match": '"1"'})
+
+    assert_problem(refused, 412, "precondition_failed")
+
+
+def test_the_etag_of_settings_is_that_of_their_version(administrator):
+    seen = administrator.get(SETTINGS)["ETag"]
+    stored = administrator.put(SETTINGS, {"cluster": {"heartbeat_interval": 1}}, headers={"If-Match": seen})
+
+    refused = administrator.put(SETTINGS, {}, headers={"If-Match": seen})
+
+    assert stored["ETag"] == administrator.get(SETTINGS)["ETag"] != seen
+    assert_problem(refused, 412, "precondition_failed")
+    assert SettingsVersion.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_clients_that_read_the_same_one_changes_it(administrator, world):
+    addresses = [f"{JOBS}{world.job.pk}/", f"/api/v1/policies/{world.policy.pk}/", SETTINGS]
+    for address in addresses:
+        seen = administrator.get(address)["ETag"]
+        start, answers = threading.Barrier(4), []
+
+        def change(number, *, address=address, seen=seen, start=start, answers=answers):
+            start.wait()
+            body = {"cluster": {"heartbeat_interval": number + 1}} if address == SETTINGS else {"name": f"by {number}"}
+            send = administrator.put if address == SETTINGS else administrator.patch
+            answers.append(send(address, body, headers={"If-Match": seen}).status_code)
+            connections.close_all()
+
+        threads = [threading.Thread(target=change, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(answers) == [200, 412, 412, 412]
+
+
+# --- What is made, and what there is ---------------------------------------------------------------
+
+
+def test_what_was_made_is_at_its_location(administrator, things):
+    for address in things:
+        shown = administrator.get(address).json()
+
+        made = administrator.post(address.rsplit("/", 2)[0] + "/", {**shown, "name": "new"})
+
+        found = administrator.get(made["Location"])
+        assert found.json()["id"] == made.json()["id"]
+        assert found["ETag"] == made["ETag"]
+
+
+def test_a_name_that_is_taken_is_a_conflict(administrator, things):
+    for address, change in things.items():
+        collection = address.rsplit("/", 2)[0] + "/"
+        shown = administrator.get(address).json()
+        administrator.post(collection, {**shown, **change})
+
+        for refused in (administrator.post(collection, shown), administrator.patch(address, change)):
+            assert_problem(refused, 409, "name_taken", fields=["name"])
+
+
+def test_options_tells_everybody_who_is_known_the_methods(things):
+    viewer = client_of(VIEWER)
+    for address in (*things, JOBS, SETTINGS, "/api/v1/nodes/", "/api/v1/documents/", "/api/v1/reports/queue/"):
+        answer = viewer.options(address)
+
+        assert answer.status_code == 200, (address, answer.content)
+        assert answer.json()["methods"] == [method.strip() for method in answer["Allow"].split(",")]
+        assert "GET" in answer.json()["methods"]
+
+
+def test_options_of_nothing_is_not_found():
+    assert_problem(client_of(VIEWER).options("/api/v1/nothing/"), 404, "not_found")
