@@ -52,6 +52,7 @@ class CrawlOptions:
     rate: tuple[int, Period] | None
     bytes_per_second: int | None
     user_agent: str | None
+    robots_name: str | None
     allow_private_networks: bool | None
     robots_wait: float | None
     outputs: tuple[str, ...] | None
@@ -87,6 +88,7 @@ class CrawlOptions:
             rate=None if given["rate"] is None else _read_rate(given["rate"]),
             bytes_per_second=given["bytes_per_second"],
             user_agent=given["user_agent"],
+            robots_name=given["robots_name"],
             allow_private_networks=given["allow_private_networks"],
             robots_wait=given["robots_wait"],
             outputs=_tuple(given["output"]),
@@ -103,6 +105,7 @@ class CrawlOptions:
             "exclude": self.exclude,
             "max_depth": self.max_depth,
             "user_agent": self.user_agent,
+            "robots_name": self.robots_name,
             "allow_private_networks": self.allow_private_networks,
             "robots_wait": self.robots_wait,
         }

@@ -161,8 +161,19 @@ USER_AGENT: Final = Setting(
     kind=Text(most=1000, ascii_only=True),
     default="crawlctl/0.1",
     meaning=(
-        "How the crawler names itself where a job says nothing else; robots.txt is read for its first word. Name a "
-        "page or an address of yours in it: a site that is troubled must be able to reach you."
+        "User-Agent of the crawler where neither a connection nor a job has its own. Put a page or an address of "
+        "yours into it, so that a site in trouble can reach you."
+    ),
+    applies=Applies.AT_NEXT_START,
+)
+ROBOTS_NAME: Final = Setting(
+    path="crawl.robots_name",
+    environment="CRAWLCTL_ROBOTS_NAME",
+    kind=Text(what="one word of letters, digits, - and _, or nothing", matches=r"[A-Za-z0-9_-]*"),
+    default="",
+    meaning=(
+        "Name that rules of robots.txt are read for. If empty, it comes from the User-Agent: its first word, or the "
+        "name in “(compatible; Name/1.0)”. A connection or job with its own User-Agent has its own name, too."
     ),
     applies=Applies.AT_NEXT_START,
 )
@@ -352,6 +363,7 @@ TABLE: Final = Table(
         FLUSH_AFTER,
         DRAIN_TIMEOUT,
         USER_AGENT,
+        ROBOTS_NAME,
         KEEP_HISTORY,
         CONNECTORS,
         OUTPUTS,

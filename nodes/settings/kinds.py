@@ -67,11 +67,16 @@ class Kind(Generic[_T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Kind[str]):
-    """A line of text. `most` characters at most, and `ascii_only` where it goes into a header."""
+    """
+    A line of text. `most` characters at most, and `ascii_only` where it goes into a header.
+
+    It `matches` an expression as a whole, which `what` puts into words.
+    """
 
     what: str = "a text"
     most: int | None = None
     ascii_only: bool = False
+    matches: str = ""
 
     @property
     def allowed(self) -> str:
@@ -83,6 +88,8 @@ class Text(Kind[str]):
         if self.most is not None and len(text) > self.most:
             raise NotOfThisKind
         if self.ascii_only and not (text.isascii() and text.isprintable() and text.strip()):
+            raise NotOfThisKind
+        if self.matches and re.fullmatch(self.matches, text) is None:
             raise NotOfThisKind
         return text
 

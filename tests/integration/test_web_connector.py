@@ -334,7 +334,7 @@ async def test_robots_txt_forbids(fetcher):
     assert crawl.robots.take_fetched() == {}
 
 
-async def test_robots_txt_speaks_to_our_product_token(fetcher):
+async def test_robots_txt_speaks_to_our_name(fetcher):
     rules = b"User-agent: *\nDisallow:\nCrawl-delay: 3\n\nUser-agent: OurBot\nDisallow: /\nCrawl-delay: 86400\n"
     async with HostileSite.serve({"/robots.txt": answer(rules, content_type="text/plain"), "/a": answer(PAGE)}) as site:
         robots = RobotsTable(limits=SHORT)
@@ -345,8 +345,8 @@ async def test_robots_txt_speaks_to_our_product_token(fetcher):
         assert (await other.process(site.url("/a"))).code == "200"
 
     origin = origin_of(site.url())
-    assert robots.crawl_delay(origin, token="OurBot") == 60.0
-    assert robots.crawl_delay(origin, token="Another") == 3.0
+    assert robots.crawl_delay(origin, name="OurBot") == 60.0
+    assert robots.crawl_delay(origin, name="Another") == 3.0
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,8 @@ async def test_robots_txt_speaks_to_our_product_token(fetcher):
         pytest.param(answer(status="404 Not Found"), "200", id="404"),
         pytest.param(answer(status="401 No"), "200", id="401"),
         pytest.param(answer(status="403 No"), "200", id="403"),
-        pytest.param(answer(b"<!DOCTYPE html>\nUser-agent: *\nDisallow: /"), "200", id="a page"),
+        pytest.param(answer(b"<!DOCTYPE html><title>Not found</title><p>Nothing here"), "200", id="a page"),
+        pytest.param(answer(b"<!-- ours -->\nUser-agent: *\nDisallow: /a"), "ROBOTS", id="behind a comment of HTML"),
         pytest.param(answer(b"\xef\xbb\xbfUser-agent: *\nDisallow: /a"), "ROBOTS", id="byte order mark"),
         pytest.param(answer(b"user-agent:*\r\ndisallow:/a\r\n"), "ROBOTS", id="carriage returns"),
         pytest.param(answer(b"\x00\xff\x01" * 999), "200", id="binary"),
@@ -566,7 +567,7 @@ async def test_a_defect_while_reading_robots_txt_ends_the_document(fetcher, monk
     def broken(*_args, **_more):
         raise IndexError
 
-    monkeypatch.setattr("jobs.connectors.repository.web.robots.Protego.parse", broken)
+    monkeypatch.setattr("jobs.connectors.repository.web.robots_rules.Protego.parse", broken)
     async with HostileSite.serve({"/robots.txt": answer(b"User-agent: *")}) as site:
         outcome = await Crawl(fetcher, seeds=[site.url()]).process(site.url("/a"))
 

@@ -10,7 +10,7 @@ from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_
 
 
 def read(html):
-    return read_page(html, token="crawlctl")
+    return read_page(html, robots_name="crawlctl")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_a_page_asks_of_robots(html, wishes):
     ],
 )
 def test_what_headers_ask_of_robots(headers, wishes):
-    assert wishes_of_headers(headers, token="crawlctl") == wishes
+    assert wishes_of_headers(headers, robots_name="crawlctl") == wishes
 
 
 @given(st.text(alphabet="<>/abphdivsmn =\"'!-&#x;0\x00\x1e\ud7ff", max_size=200))

@@ -1,11 +1,15 @@
 """What a job stores of its web crawl."""
 
 import pytest
+from django.test import override_settings
 
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.web.kind import specification_of
 from jobs.connectors.repository.web.scope import BadPattern, ScopeKind
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl
 from jobs.connectors.schema import BadSpecification
+from jobs.settings.table import ROBOTS_NAME
 
 
 def test_what_is_stored_is_read_with_its_types():
@@ -25,6 +29,25 @@ def test_what_is_left_out_has_its_default():
 
 
 @pytest.mark.parametrize(
+    ("configuration", "specification", "name"),
+    [
+        ({}, {}, "cluster-bot"),
+        ({"user_agent": "TheirBot/1"}, {}, "TheirBot"),
+        ({"user_agent": "TheirBot/1", "robots_name": "theirs"}, {}, "theirs"),
+        ({"robots_name": "theirs"}, {}, "theirs"),
+        ({"robots_name": "theirs"}, {"user_agent": "Mozilla/5.0 (compatible; JobBot/2)"}, "JobBot"),
+        ({"robots_name": "theirs"}, {"robots_name": "ours"}, "ours"),
+        ({"robots_name": ""}, {}, "crawlctl"),
+    ],
+)
+def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configuration, specification, name):
+    with override_settings(CRAWLCTL_ENVIRONMENT={ROBOTS_NAME.path: "cluster-bot"}):
+        asked = specification_of(Asked(configuration, specification, ["http://a.example/"]))
+
+    assert asked.robots_name_asked == name
+
+
+@pytest.mark.parametrize(
     ("stored", "field"),
     [
         ({"colour": 1}, "colour"),
@@ -37,6 +60,8 @@ def test_what_is_left_out_has_its_default():
         ({"user_agent": "a\r\nHost: b"}, "user_agent"),
         ({"user_agent": " "}, "user_agent"),
         ({"allow_private_networks": 1}, "allow_private_networks"),
+        ({"robots_name": "our bot"}, "robots_name"),
+        ({"robots_name": "*"}, "robots_name"),
         ({"robots_wait": -1}, "robots_wait"),
         ({"robots_wait": 1e400}, "robots_wait"),
         ({"robots_wait": float("nan")}, "robots_wait"),

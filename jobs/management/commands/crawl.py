@@ -56,7 +56,10 @@ class Command(BaseCommand):
         how.add_argument("--rate", metavar="N/PERIOD", help="starts to one host, evenly spread, like 30/minute")
         how.add_argument("--bytes-per-second", type=int, metavar="N", help="what one host sends, at most")
         how.add_argument("--workers", type=int, metavar="N", help="worker processes (by cores)")
-        how.add_argument("--user-agent", metavar="TEXT", help="how the crawler names itself; robots.txt is read for it")
+        how.add_argument("--user-agent", metavar="TEXT", help="how the crawler names itself to sites")
+        how.add_argument(
+            "--robots-name", metavar="NAME", help="name that robots.txt is read for (the one in the User-Agent)"
+        )
         how.add_argument(
             "--allow-private-networks",
             action="store_true",

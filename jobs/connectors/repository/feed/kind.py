@@ -14,6 +14,7 @@ from jobs.connectors.repository.web.specification import (
     ALLOW_PRIVATE_NETWORKS,
     EXCLUDE,
     INCLUDE,
+    ROBOTS_NAME,
     ROBOTS_WAIT,
     USER_AGENT,
     WebSpecification,
@@ -32,7 +33,7 @@ _NO_ENTRIES_LIKE: Final = replace(
     label=_("No entries like"),
     help=_("Regular expressions (RE2), one per line, for addresses of entries. Feeds are always read."),
 )
-SCHEMA: Final = Schema((_ENTRIES_LIKE, _NO_ENTRIES_LIKE, USER_AGENT, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
+SCHEMA: Final = Schema((_ENTRIES_LIKE, _NO_ENTRIES_LIKE, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
 
 
 class FeedKind(AddressKind):
@@ -55,8 +56,8 @@ def entries_wanted(asked: Asked) -> WebSpecification:
     Raises:
         BadSpecification: an unknown key, or a value that cannot be.
     """
-    said = {**SCHEMA.read(asked.configuration), **SCHEMA.read(asked.specification)}
-    return specification_of(Asked({"scope": ScopeKind.ANY, **said}, seeds=asked.seeds))
+    configuration = {"scope": ScopeKind.ANY, **SCHEMA.read(asked.configuration)}
+    return specification_of(Asked(configuration, SCHEMA.read(asked.specification), asked.seeds))
 
 
 FEED: Final = FeedKind()

@@ -176,5 +176,5 @@ def _content_of(body: bytes, kind: Kind, path: bytes, document: Document) -> Con
     if kind is Kind.PLAIN:
         return Content(document.identifier, name, "", text.strip(), "text/plain", "")
     # What a page asks of web crawlers is not asked of who was told to read this directory.
-    page = read_page(text, token="")
+    page = read_page(text, robots_name="")
     return Content(document.identifier, page.title or name, page.description, page.text, "text/html", page.language)

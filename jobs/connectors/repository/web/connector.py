@@ -42,7 +42,7 @@ from jobs.connectors.repository.web.login import Login, LoginFailed, LoginInterr
 from jobs.connectors.repository.web.page import RobotsWishes, read_page, wishes_of_headers
 from jobs.connectors.repository.web.recording import RecordedFetches
 from jobs.connectors.repository.web.retry import retry_after_of
-from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable, product_token
+from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.text import Kind, decoded, kind_of, media_type
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, origin_of
@@ -82,7 +82,7 @@ class WebConnector:
         self._limits = limits
         self._scope = specification.scope_around_seeds()
         self._links = LinkTable(admits=self.admits, limits=limits)
-        self._token = product_token(specification.user_agent)
+        self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
         # By name of the login: what this worker last knew.
         self._sessions: dict[str, _KnownSession] = {}
@@ -93,7 +93,7 @@ class WebConnector:
 
     def interval_of(self, identifier: str) -> float | None:
         """The crawl-delay of the document's host, if its robots.txt is known and asks for one."""
-        return self._robots.crawl_delay(origin_of(identifier), token=self._token)
+        return self._robots.crawl_delay(origin_of(identifier), name=self._robots_name)
 
     def admits(self, identifier: str) -> bool:
         """True if the job's rules let a page name this address."""
@@ -135,7 +135,7 @@ class WebConnector:
             self._wait_for_robots(answer, origin, document, activity)
             return False
         try:
-            allowed = self._robots.rules(origin, token=self._token).allows(document.identifier)
+            allowed = self._robots.rules(origin, name=self._robots_name).allows(document.identifier)
         except Exception:
             # Not knowing what the site forbids, we do not ask.
             logger.exception("defect while reading robots.txt of %s", origin)
@@ -344,7 +344,11 @@ class WebConnector:
             activity.no_document(code="NOT_TEXT")
             return
         text = decoded(response.body, content_type)
-        wishes = wishes_of_headers(response.robots_tags, token=self._token) if response.robots_tags else RobotsWishes()
+        wishes = (
+            wishes_of_headers(response.robots_tags, robots_name=self._robots_name)
+            if response.robots_tags
+            else RobotsWishes()
+        )
         if kind is Kind.HTML:
             content, wishes = self._read_html(
                 text, document, activity, content_type=name if "/" in name else "text/html", wishes=wishes
@@ -372,7 +376,7 @@ class WebConnector:
         self, text: str, document: Document, activity: Activity, *, content_type: str, wishes: RobotsWishes
     ) -> tuple[Content, RobotsWishes]:
         """The content of a page; its links are told to the activity, if they count."""
-        page = read_page(text, token=self._token)
+        page = read_page(text, robots_name=self._robots_name)
         wishes = wishes.joined(page.wishes)
         if not wishes.nofollow and not self._is_at_the_end(document):
             references = self._links.references(page.links, base=self._base_of(page.base, document))

@@ -14,7 +14,7 @@ from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 from jobs.settings.running import current
-from jobs.settings.table import USER_AGENT
+from jobs.settings.table import ROBOTS_NAME, USER_AGENT
 
 # The first document of a host waits behind its robots.txt, which may ask for a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
@@ -99,9 +99,19 @@ def specification_of(asked: Asked) -> WebSpecification:
     Raises:
         BadSpecification: an unknown key, or a value that cannot be.
     """
-    defaults = {"user_agent": current()[USER_AGENT]}
+    defaults = {"user_agent": current()[USER_AGENT], "robots_name": current()[ROBOTS_NAME]}
     own = SCHEMA.read(asked.specification)
-    return WebSpecification.read({**defaults, **asked.configuration, **own}, seeds=asked.seeds)
+    return WebSpecification.read(_overridden(defaults, asked.configuration, own), seeds=asked.seeds)
+
+
+def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what these levels say together, the last one first. A User-Agent does not go with another level's name."""
+    said: dict[str, Any] = {}
+    for level in levels:
+        if "user_agent" in level:
+            said.pop("robots_name", None)
+        said |= level
+    return said
 
 
 def bad_addresses(typed: Sequence[str]) -> list[str]:

@@ -86,8 +86,8 @@ class Page:
     wishes: RobotsWishes
 
 
-def read_page(html: str, *, token: str) -> Page:
-    """Read a page for the crawler with this product token."""
+def read_page(html: str, *, robots_name: str) -> Page:
+    """Read a page for the crawler that robots rules call by this name."""
     document = parse(html, positions=False)
     found = _elements_of(document)
     # What is in a template is not there until a script puts it there; in a picture the word means nothing.
@@ -96,7 +96,7 @@ def read_page(html: str, *, token: str) -> Page:
         found = _elements_of(document)
     metas = _Metas()
     for node in found[_META]:
-        metas.read(node, token=token.lower())
+        metas.read(node, robots_name=robots_name.lower())
     title = next((node for node in found[_TITLE] if not _is_in_svg(node)), None)
     root = document.root
     return Page(
@@ -124,14 +124,14 @@ def _take_out(nodes: Iterable[Element]) -> None:
         node.extract()
 
 
-def wishes_of_headers(values: Iterable[str], *, token: str) -> RobotsWishes:
+def wishes_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsWishes:
     """What X-Robots-Tag asks; a header may begin with the name of the crawler it speaks to."""
     wishes = RobotsWishes()
     for value in values:
         name, colon, directives = value.partition(":")
         name = name.strip().lower()
         if colon and "," not in name and name not in _VALUED_DIRECTIVES:
-            if name not in {"*", token.lower()}:
+            if name not in {"*", robots_name.lower()}:
                 continue
         else:
             directives = value
@@ -147,14 +147,14 @@ class _Metas:
         self.wishes = RobotsWishes()
         self.refreshes: list[str] = []
 
-    def read(self, node: Element, *, token: str) -> None:
+    def read(self, node: Element, *, robots_name: str) -> None:
         content = node.attr("content")
         if not content:
             return
         name = (node.attr("name") or "").strip().lower()
         if name == "description":
             self.description = self.description or _one_line(content)
-        elif name in {"robots", token}:
+        elif name in {"robots", robots_name}:
             self.wishes = self.wishes.with_directives(content.split(","))
         elif (node.attr("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content)

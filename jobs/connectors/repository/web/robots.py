@@ -3,9 +3,9 @@ robots.txt by RFC 9309: what a site asks of crawlers, and how long that is belie
 
 An answer is fetched once per origin and day and shared: `RobotsTable` holds what this process knows, is
 taught what others have fetched, and gives out what was fetched here, to be stored. The rules themselves
-are read by protego. How the status of robots.txt is understood:
+are read in `robots_rules`. How the status of robots.txt is understood:
 
-- 2xx: the rules in the first 500 KiB; a page of HTML in their place has no rules;
+- 2xx: the rules in the first 500 KiB, whatever is around them; a web page in their place has none;
 - 3xx: followed up to five hops, to any host; further ones, or one that leads nowhere: no rules;
 - other 4xx: no rules, everything is allowed;
 - 429 and 5xx: unreachable; nothing of the origin is fetched until it answers.
@@ -15,26 +15,22 @@ A connection that fails is neither: the document itself would fail the same way,
 
 import asyncio
 import enum
-import math
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from protego import Protego
-
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.retry import retry_after_of
+from jobs.connectors.repository.web.robots_rules import RobotsRules, has_rules
 from jobs.connectors.repository.web.urls import BadUrl, canonical
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ORIGINS_HELD: Final = 8192
 _CHARACTERS_HELD: Final = 16 * 1024 * 1024
-_USER_AGENT: Final = re.compile(r"\s*user[- ]?agent\s*[:\s]\s*(\*|[A-Za-z_-]*)", re.IGNORECASE)
 # How long an unreachable origin is not asked for robots.txt again, at least.
 _UNREACHABLE_SECONDS: Final = 1.0
 
@@ -55,27 +51,6 @@ class RobotsAnswer:
 
 
 ALLOW_ALL: Final = RobotsAnswer(RobotsKind.ALLOW_ALL)
-
-
-class RobotsRules:
-    """The rules of one origin for one crawler. `token` is its product token, as in `product_token`."""
-
-    def __init__(self, answer: RobotsAnswer, *, token: str, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._token = token
-        self._rules = None
-        if answer.kind is RobotsKind.RULES:
-            self._rules = Protego.parse(groups_for(answer.text, token=token))
-        self.crawl_delay = self._delay(limits.crawl_delay)
-
-    def allows(self, url: str) -> bool:
-        return self._rules is None or bool(self._rules.can_fetch(url, self._token))
-
-    def _delay(self, most: float) -> float | None:
-        """The seconds between two requests that the site asks for, at most `most`."""
-        delay = None if self._rules is None else self._rules.crawl_delay(self._token)
-        if delay is None or math.isnan(delay) or delay < 0:
-            return None
-        return min(float(delay), most)
 
 
 class RobotsTable:
@@ -123,20 +98,20 @@ class RobotsTable:
             self._forget(oldest)
             self._unreachable_since.pop(oldest, None)
 
-    def rules(self, origin: str, *, token: str) -> RobotsRules:
-        """The rules of a known, reachable origin for this crawler."""
+    def rules(self, origin: str, *, name: str) -> RobotsRules:
+        """Return the rules of a known, reachable origin for the crawler of this name."""
         known = self._known[origin]
-        rules = known.rules.get(token)
+        rules = known.rules.get(name)
         if rules is None:
-            rules = known.rules[token] = RobotsRules(known.answer, token=token, limits=self._limits)
+            rules = known.rules[name] = RobotsRules(known.answer.text, name=name, limits=self._limits)
         return rules
 
-    def crawl_delay(self, origin: str, *, token: str) -> float | None:
-        """The seconds between two requests that a known origin asks for."""
+    def crawl_delay(self, origin: str, *, name: str) -> float | None:
+        """Return the seconds between two requests that a known origin asks for."""
         answer = self.known(origin)
         if answer is None or answer.kind is RobotsKind.UNREACHABLE:
             return None
-        return self.rules(origin, token=token).crawl_delay
+        return self.rules(origin, name=name).crawl_delay
 
     def unreachable_for(self, origin: str) -> float:
         """The seconds since the first of the origin's unbroken series of refusals."""
@@ -234,31 +209,6 @@ class _Known:
     rules: dict[str, RobotsRules]
 
 
-def product_token(user_agent: str) -> str:
-    """What robots.txt calls the crawler that sends this User-Agent: its first letters, - and _ included."""
-    token = re.match(r"[A-Za-z_-]*", user_agent.strip())
-    return token[0] if token is not None and token[0] else "*"
-
-
-def groups_for(text: str, *, token: str) -> str:
-    """
-    The rules with every user agent but ours and `*` made one and the same stranger.
-
-    The standard compares whole product tokens without regard to case; protego also takes a beginning.
-    And it copies every rule for every agent of its group: half a megabyte could ask for gigabytes.
-    """
-    lines = []
-    for line in text.splitlines():
-        agent = _USER_AGENT.match(line)
-        if agent is None:
-            lines.append(line)
-        elif agent[1] == "*" or (agent[1] and agent[1].lower() == token.lower()):
-            lines.append(f"User-agent: {agent[1]}")
-        else:
-            lines.append("User-agent: -")
-    return "\n".join(lines)
-
-
 def _answer_of(response: Response, *, limits: Limits) -> RobotsAnswer:
     status = response.status
     if status == 429 or status >= 500:
@@ -267,6 +217,4 @@ def _answer_of(response: Response, *, limits: Limits) -> RobotsAnswer:
     if not 200 <= status < 300:
         return ALLOW_ALL
     text = response.body.decode("utf-8-sig", "replace").replace("\x00", "")
-    if text.lstrip()[:1] == "<":
-        return ALLOW_ALL
-    return RobotsAnswer(RobotsKind.RULES, text=text)
+    return RobotsAnswer(RobotsKind.RULES, text=text) if has_rules(text) else ALLOW_ALL

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.web.login import LOGINS, Login
+from jobs.connectors.repository.web.robots_rules import is_name, name_of
 from jobs.connectors.repository.web.scope import Scope, ScopeKind
 from jobs.connectors.repository.web.urls import canonical
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
@@ -49,6 +50,15 @@ MAX_DEPTH: Final = Field(
 USER_AGENT: Final = Field(
     name="user_agent", kind=FieldKind.TEXT, label=_("User agent"), help=_("Empty: as the connection says.")
 )
+ROBOTS_NAME: Final = Field(
+    name="robots_name",
+    kind=FieldKind.TEXT,
+    label=_("Name in robots.txt"),
+    help=_(
+        "Rules of robots.txt and robots directives of pages are read for this name: letters, digits, - and _."
+        " Empty: the first word of the User-Agent, or the name in “(compatible; Name/1.0)”."
+    ),
+)
 ROBOTS_WAIT: Final = Field(
     name="robots_wait",
     kind=FieldKind.NUMBER,
@@ -63,7 +73,9 @@ ALLOW_PRIVATE_NETWORKS: Final = Field(
     label=_("Enter private networks"),
     help=_("Also connect to addresses that are not of the public internet, such as 127.0.0.1 or 10.0.0.1."),
 )
-SCHEMA: Final = Schema((SCOPE, INCLUDE, EXCLUDE, MAX_DEPTH, USER_AGENT, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
+SCHEMA: Final = Schema(
+    (SCOPE, INCLUDE, EXCLUDE, MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
+)
 # Who one is at a site is said once, for all jobs of a connection.
 CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 
@@ -81,6 +93,7 @@ class WebSpecification:
     exclude: tuple[str, ...] = ()
     max_depth: int | None = None
     user_agent: str = DEFAULT_USER_AGENT
+    robots_name: str = ""
     allow_private_networks: bool = False
     robots_wait: float = 60.0
     logins: tuple[Login, ...] = ()
@@ -96,12 +109,19 @@ class WebSpecification:
             said["scope"] = ScopeKind(said["scope"])
         if "user_agent" in said:
             check_user_agent(said["user_agent"])
+        if said.get("robots_name") and not is_name(said["robots_name"]):
+            raise BadSpecification("robots_name", "must be one word of letters, digits, - and _")
         if "logins" in said:
             said["logins"] = tuple(Login.read(login) for login in said["logins"])
             names = [login.name for login in said["logins"]]
             if len(set(names)) < len(names):
                 raise BadSpecification("logins", "two have the same name")
         return cls(seeds=tuple(seeds), **said)
+
+    @property
+    def robots_name_asked(self) -> str:
+        """The name that robots rules are read for."""
+        return self.robots_name or name_of(self.user_agent)
 
     def scope_around_seeds(self) -> Scope:
         """

@@ -1,0 +1,134 @@
+"""
+The rules of robots.txt for one crawler, by RFC 9309, and the name that they are read for.
+
+The groups are read here, the patterns by protego. protego also takes a part of a name for the name, lets a record
+that it does not know end a group, and copies each rule for each agent of its group, so that half a megabyte could ask
+for gigabytes. So it is given one group: the rules for this crawler, or those for all.
+
+As the standard says, all groups of a name count together, and only an Allow or a Disallow ends a row of User-agent
+lines. A Crawl-delay, which is no part of the standard, holds for the agents above it in its group.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from protego import Protego
+
+from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+
+EVERYONE: Final = "*"
+# Letters, digits, - and _. The standard has no digits, but crawlers do: 360Spider, bot2go.
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_COMPATIBLE: Final = re.compile(r"\(\s*compatible\s*;\s*([A-Za-z0-9_-]+)", re.IGNORECASE)
+_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+# Misspellings and a missing colon are taken as they are meant, as Google's and protego's parsers do.
+_RECORD: Final = re.compile(
+    r"(?:(?P<agent>user[- ]?agent)|(?P<allow>allow)|(?P<disallow>dis+al+ow|diasllow|disallaw)|(?P<delay>crawl[- ]?delay))"
+    r"\s*[:\s]\s*(?P<value>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+# What a pattern may hold as it is; all else is escaped, so that no character of it can end a line.
+_PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
+
+
+class _Group(NamedTuple):
+    """What the groups of one name say together."""
+
+    rules: list[str]
+    delays: list[str]
+
+
+class RobotsRules:
+    """The rules of one robots.txt for the crawler of this name; without rules everything is allowed."""
+
+    def __init__(self, text: str, *, name: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        group = _group_for(text, name=name)
+        lines = ["User-agent: *", *group.rules, *(f"Crawl-delay: {delay}" for delay in group.delays)]
+        self._rules = Protego.parse("\n".join(lines))
+        self.crawl_delay = self._delay(limits.crawl_delay)
+
+    def allows(self, url: str) -> bool:
+        return bool(self._rules.can_fetch(url, EVERYONE))
+
+    def _delay(self, most: float) -> float | None:
+        """Return the seconds between two requests that the site asks for, at most `most`."""
+        delay = self._rules.crawl_delay(EVERYONE)
+        if delay is None or math.isnan(delay) or delay < 0:
+            return None
+        return min(float(delay), most)
+
+
+def name_of(user_agent: str) -> str:
+    """
+    Return the name by which robots.txt calls the crawler that sends this User-Agent; `*` if it has none.
+
+    It is the first word, or, where the crawler also passes for a browser, the one in `(compatible; Name/1.0; …)`.
+    """
+    user_agent = user_agent.strip()
+    if user_agent.lower().startswith("mozilla") and (found := _COMPATIBLE.search(user_agent)) is not None:
+        return found[1]
+    first = _NAME.match(user_agent)
+    return EVERYONE if first is None else first[0]
+
+
+def is_name(text: str) -> bool:
+    """True if a crawler may have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def has_rules(text: str) -> bool:
+    """True if the text has a rule for any crawler: a web page in the place of robots.txt has none."""
+    has_agent = False
+    for kind, _ in _records(text):
+        if kind != "agent" and has_agent:
+            return True
+        has_agent = True
+    return False
+
+
+def _group_for(text: str, *, name: str) -> _Group:
+    """Return what the text says to the crawler of this name; if it does not name it, what it says to everyone."""
+    wanted = name.lower()
+    groups = {EVERYONE: _Group([], []), wanted: _Group([], [])}
+    is_named = False
+    # The group's agents that matter here, and whether its rules have begun.
+    agents: set[str] = set()
+    has_begun = False
+    for kind, value in _records(text):
+        if kind == "agent":
+            if has_begun:
+                agents, has_begun = set(), False
+            agent = _agent_of(value)
+            if agent in groups:
+                agents.add(agent)
+                is_named = is_named or agent == wanted
+        elif kind == "delay":
+            for agent in agents:
+                groups[agent].delays.append(quote(value, safe=_PLAIN))
+        else:
+            has_begun = True
+            for agent in agents if value else ():
+                groups[agent].rules.append(f"{kind}: {quote(value, safe=_PLAIN)}")
+    return groups[wanted if is_named else EVERYONE]
+
+
+def _agent_of(value: str) -> str:
+    """Return whom a User-agent line speaks to, in small letters; '' for nobody."""
+    if value == EVERYONE or value[:2].rstrip() == EVERYONE:
+        return EVERYONE
+    # Stars around a name are no part of the standard, and mean that name.
+    found = _NAME.match(value.lstrip(EVERYONE))
+    return "" if found is None else found[0].lower()
+
+
+def _records(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the records that the standard and crawlers know, as (kind, value); others interfere with nothing."""
+    for line in _LINE_ENDS.split(text):
+        record = _RECORD.match(line.partition("#")[0].strip())
+        if record is not None:
+            assert record.lastgroup is not None
+            kind = next(name for name in ("agent", "allow", "disallow", "delay") if record[name] is not None)
+            yield kind, record["value"]
