@@ -162,6 +162,7 @@ class ClusterRequestInListSerializer(ClusterRequestSerializer):
 
 @extend_schema_view(list=extend_schema(description="Groups of running seeds and who owns them, oldest first."))
 class GroupView(ListingView):
+    asks_others = True
     http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {"list": "jobs.view_throttlegroup", "move": "nodes.control_cluster"}
     queryset = ThrottleGroup.objects.select_related("policy", "seed")
@@ -213,6 +214,7 @@ class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
 
 
 class RebalanceView(ContractView):
+    asks_others = True
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(
@@ -228,6 +230,7 @@ class RebalanceView(ContractView):
 
 
 class DrainView(ContractView):
+    asks_others = True
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(

@@ -209,6 +209,7 @@ class DistributedJobView(ContractView):
 
 
 class SwitchView(ContractView):
+    asks_others = True
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(
@@ -232,6 +233,7 @@ class SwitchView(ContractView):
 
 
 class RebalanceJobsView(ContractView):
+    asks_others = True
     permissions_needed = {"post": "nodes.control_cluster"}
 
     @extend_schema(

@@ -48,6 +48,12 @@ DELETE FROM nodes_mainterm AS term
 _FORGET_REQUESTS: Final[LiteralString] = (
     "DELETE FROM nodes_clusterrequest WHERE scope = %(scope)s AND ended_at < %(before)s"
 )
+OLD_ANSWERS: Final[LiteralString] = "SELECT FROM nodes_keptanswer WHERE made_at < now() - interval '1 day'"
+# Locks: the answers that it deletes.
+_FORGET_ANSWERS: Final[LiteralString] = """
+DELETE FROM nodes_keptanswer
+ WHERE id IN (SELECT id FROM nodes_keptanswer WHERE made_at < now() - interval '1 day' ORDER BY made_at LIMIT 2000)
+"""
 # Locks: Node, skipping what is locked.
 _FORGET_NODES: Final[LiteralString] = """
 DELETE FROM nodes_node
@@ -92,6 +98,13 @@ def forget_old_nodes(at: Pass) -> int:
         for statement in (_FORGET_TERMS, _FORGET_EVENTS, _FORGET_REQUESTS, _FORGET_NODES):
             at.connection.execute(statement, facts)
     return 0
+
+
+def forget_old_answers(at: Pass) -> int:
+    """Drop answers that were kept for their Idempotency-Key for a day; return how many."""
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        return at.connection.execute(_FORGET_ANSWERS).rowcount
 
 
 def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:

@@ -31,8 +31,10 @@ from jobs.duties.finish import JOBS_AT_REST, end_runs
 from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
 from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
 from jobs.duties.housekeep import (
+    OLD_ANSWERS,
     OLD_NODES,
     fold_counters,
+    forget_old_answers,
     forget_old_batches,
     forget_old_nodes,
     place_bins,
@@ -117,6 +119,7 @@ MAIN_DUTIES: Final = duties(
     (keep_history, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (check_invariants, 15.0, f"%(scope)s = '{CLUSTER_SCOPE}'"),
+    (forget_old_answers, 60.0, f"EXISTS ({OLD_ANSWERS})"),
     (forget_old_nodes, 600.0, f"EXISTS ({OLD_NODES})"),
 )
 OWNER_DUTIES: Final = duties(

@@ -1,5 +1,5 @@
 """
-The base of all views: ETags and preconditions.
+The base of all views: ETags, preconditions and idempotency keys.
 
 A thing that can be changed has an `ETag`. A request with `If-Match` is done only while that ETag is the present one:
 the row stays locked from the comparison to the change, so of two clients that read the same, one is answered 412.
@@ -19,7 +19,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from nodes.api import idempotency
 from nodes.api.etags import changeable_part, check_if_match, tag_of
+from nodes.models import KeptAnswer
 
 _IF_MATCH: Final = "If-Match"
 
@@ -30,8 +32,13 @@ class ContractView(APIView):
     # The serializer whose writable fields the ETag covers. None: nothing can be changed here.
     tagged_by: type[serializers.Serializer[Any]] | None = None
 
+    # True where other processes must see the change before the answer is made. It cannot be one transaction then.
+    asks_others = False
+    _claimed: KeptAnswer | None = None
+
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if request.method in SAFE_METHODS or _IF_MATCH not in request.headers:
+        is_conditional = _IF_MATCH in request.headers or idempotency.HEADER in request.headers
+        if request.method in SAFE_METHODS or not is_conditional or self.asks_others:
             return super().dispatch(request, *args, **kwargs)
         with transaction.atomic():
             response = super().dispatch(request, *args, **kwargs)
@@ -41,9 +48,17 @@ class ContractView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if request.method in SAFE_METHODS:
+            return
+        # An answer that was given before is given again, whatever has changed since.
+        if idempotency.HEADER in request.headers:
+            self._claimed = idempotency.claim(request)
         header = request.headers.get(_IF_MATCH)
-        if header is not None and request.method not in SAFE_METHODS:
+        if header is not None:
             check_if_match(header, self.lock_and_read_tag())
+
+    def handle_exception(self, exc: Exception) -> Response:
+        return exc.response if isinstance(exc, idempotency.AnsweredBefore) else super().handle_exception(exc)
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         finished = super().finalize_response(request, response, *args, **kwargs)
@@ -52,6 +67,11 @@ class ContractView(APIView):
             tag = self.tag_of_shown(shown)
             if tag is not None:
                 finished.headers["ETag"] = tag
+        if self._claimed is not None:
+            if status.is_success(finished.status_code):
+                idempotency.keep(self._claimed, finished)
+            elif self.asks_others:
+                self._claimed.delete()
         return finished
 
     def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:

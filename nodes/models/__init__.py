@@ -3,6 +3,7 @@
 from nodes.models.coordination import CoordinationCluster, CoordinationMember, ItemLock, WorkPool, WorkShare
 from nodes.models.distributed import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish
 from nodes.models.event import NodeEvent
+from nodes.models.kept_answer import KeptAnswer
 from nodes.models.node import Node
 from nodes.models.request import ClusterRequest
 from nodes.models.settings import SettingsVersion
@@ -16,6 +17,7 @@ __all__ = [
     "DistributedJobSwitch",
     "DistributedJobWish",
     "ItemLock",
+    "KeptAnswer",
     "MainTerm",
     "Node",
     "NodeEvent",
