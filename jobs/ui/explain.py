@@ -28,7 +28,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "BAD_REDIRECT": gettext_lazy("It redirects to something that is no web address."),
     "TOO_LARGE": gettext_lazy("The body is larger than the limit."),
     "TOO_SLOW": gettext_lazy("The host sent it too slowly."),
-    "DEADLINE": gettext_lazy("The request took longer than the limit."),
+    "DEADLINE": gettext_lazy("The host sent no answer within the limit."),
     "NOT_TEXT": gettext_lazy("It is not a kind of text."),
     "DNS": gettext_lazy("The host's name could not be resolved."),
     "REFUSED": gettext_lazy("The host refused the connection."),

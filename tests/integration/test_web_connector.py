@@ -4,6 +4,7 @@ import asyncio
 import email.utils
 import logging
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -141,8 +142,9 @@ async def test_a_plain_text_is_ingested(fetcher):
         pytest.param(answer(PAGE, headers=("X-Robots-Tag: otherbot: noindex",)), Ending.INDEXED, "200", id="not us"),
         pytest.param(b"", Ending.RETRY, "RESET", id="closed"),
         pytest.param(reset_after(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), Ending.RETRY, "INCOMPLETE", id="cut"),
-        pytest.param(b"nonsense\r\n\r\n", Ending.FAILED, "PROTOCOL", id="nonsense"),
-        pytest.param(drip(b"HTTP/1.1 200 O", b"K", every=0.05), Ending.RETRY, "DEADLINE", id="drips its head"),
+        pytest.param(b"nonsense\r\n\r\n", Ending.RETRY, "PROTOCOL", id="nonsense"),
+        pytest.param(drip(b"HTTP/1.1 200 O", b"K", every=0.05), Ending.FAILED, "TOO_SLOW", id="drips its head"),
+        pytest.param(drip(b"", b"", every=0.05), Ending.RETRY, "DEADLINE", id="says nothing"),
         pytest.param(drip(b"HTTP/1.1 200 OK\r\n\r\n", b"x", every=0.05), Ending.FAILED, "TOO_SLOW", id="drips its body"),
     ],
 )  # fmt: skip
@@ -420,9 +422,10 @@ async def test_a_host_that_answers_again_is_crawled(fetcher):
 @pytest.mark.parametrize(
     ("robots", "ending", "code"),
     [
-        (b"", Ending.RETRY, "RESET"),
-        (b"nonsense\r\n\r\n", Ending.FAILED, "PROTOCOL"),
-        (drip(b"HTTP/1.1 200 O", b"K", every=0.05), Ending.RETRY, "DEADLINE"),
+        pytest.param(b"", Ending.RETRY, "RESET", id="closed"),
+        pytest.param(b"nonsense\r\n\r\n", Ending.RETRY, "PROTOCOL", id="nonsense"),
+        pytest.param(drip(b"HTTP/1.1 200 O", b"K", every=0.05), Ending.RETRY, "DEADLINE", id="drips its head"),
+        pytest.param(drip(b"", b"", every=0.05), Ending.RETRY, "DEADLINE", id="says nothing"),
     ],
 )
 async def test_a_connection_that_fails_for_robots_txt_fails_the_document(fetcher, robots, ending, code):
@@ -430,6 +433,26 @@ async def test_a_connection_that_fails_for_robots_txt_fails_the_document(fetcher
         outcome = await Crawl(fetcher, seeds=[site.url()]).process(site.url("/a"))
 
     assert (outcome.ending, outcome.code, outcome.requested) == (ending, code, False)
+
+
+async def test_the_requests_of_a_document_share_one_deadline(fetcher):
+    """Each redirect of robots.txt comes late, and each within the limit of one request."""
+
+    def late(response):
+        async def script(writer):
+            await asyncio.sleep(0.3)
+            writer.write(response)
+
+        return script
+
+    limits = replace(SHORT, document_seconds=0.5)
+    routes = {f"/{hop}.txt": late(redirect(f"/{hop + 1}.txt")) for hop in range(5)}
+    async with HostileSite.serve({"/robots.txt": late(redirect("/0.txt")), **routes}) as site:
+        begun = time.monotonic()
+        outcome = await Crawl(fetcher, seeds=[site.url()], limits=limits).process(site.url("/a"))
+
+    assert (outcome.ending, outcome.code, len(site.requests)) == (Ending.RETRY, "DEADLINE", 2)
+    assert time.monotonic() - begun < 1.5
 
 
 async def test_a_redirected_robots_txt_cannot_lead_inside(fetcher, unused_tcp_port):

@@ -165,11 +165,13 @@ async def test_a_large_page_is_read_whole_in_every_coding(coding, compress):
 @pytest.mark.parametrize(
     ("route", "code"),
     [
-        pytest.param(drip(b"HTTP/1.1 200 O", b"K", every=0.05), "DEADLINE", id="a status line that drips"),
-        pytest.param(drip(OK, b"X-A: b\r\n", every=0.05), "DEADLINE", id="headers that drip"),
-        pytest.param(drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n", every=0.0), "DEADLINE", id="a flood of 100 Continue"),
-        pytest.param(drip(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", every=0.01), "DEADLINE", id="early hints"),
+        pytest.param(drip(b"HTTP/1.1 200 O", b"K", every=0.05), "TOO_SLOW", id="a status line that drips"),
+        pytest.param(drip(OK, b"X-A: b\r\n", every=0.05), "TOO_SLOW", id="headers that drip"),
+        pytest.param(drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n", every=0.0), "TOO_SLOW", id="a flood of 100 Continue"),
+        pytest.param(drip(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", every=0.01), "TOO_SLOW", id="early hints"),
+        pytest.param(drip(b"", b"", every=0.05), "DEADLINE", id="no answer"),
         pytest.param(drip(OK + b"Content-Length: 9999\r\n\r\n", b"x", every=0.05), "TOO_SLOW", id="a body that drips"),
+        pytest.param(drip(OK + b"\r\n", b"x" * 500, every=0.05), "TOO_SLOW", id="a body that comes just fast enough"),
         pytest.param(drip(OK + b"\r\n", b"x", every=0.05), "TOO_SLOW", id="a body without length that drips"),
         pytest.param(drip(OK + b"Content-Length: 9999\r\n\r\n", b"", every=0.05), "TOO_SLOW", id="a body that stalls"),
         pytest.param(
@@ -362,6 +364,27 @@ async def test_tls_with_a_certificate_that_we_trust(tls_server_context, tmp_path
         other_name = await code_of(f"https://localhost:{site.port}/", tls=trust)
 
     assert (response.body, other_name) == (b"hello", "TLS")
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+async def test_a_connection_is_closed_when_its_deadline_has_passed(is_secure, tls_server_context, tmp_path):
+    closed = asyncio.Event()
+
+    async def drip_until_closed(writer):
+        try:
+            await drip(OK, b"X-A: b\r\n", every=0.05)(writer)
+        finally:
+            closed.set()
+
+    scheme, tls = ("https", tls_server_context) if is_secure else ("http", None)
+    trust = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
+    async with (
+        HostileSite.serve({"/": drip_until_closed}, tls=tls) as site,
+        Fetcher(allow_private_networks=True, limits=SHORT, tls=trust) as fetcher,
+    ):
+        with pytest.raises(FetchFailed):
+            await fetcher.fetch(f"{scheme}://127.0.0.1:{site.port}/", headers=HEADERS, is_wanted=lambda *_: True)
+        await asyncio.wait_for(closed.wait(), 5)
 
 
 async def test_tls_where_none_is_spoken():

@@ -13,7 +13,7 @@ The web as a source: one document is one address, and every answer of a server i
                                            OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status
     404, 410                               their status; the outputs forget it
     408, 425, 5xx, DNS, REFUSED, RESET,    retried after a second and after five, then failed
-    INCOMPLETE, DEADLINE
+    INCOMPLETE, DEADLINE, PROTOCOL
     429, 503                               the host is left alone for its Retry-After, or 1, 2, 4 … 256 seconds
     other statuses and network failures    failed; what the outputs hold stays
     the login page of the connection       another session, or the document waits behind the gate of the login;
@@ -56,7 +56,7 @@ _BUSY: Final = frozenset({429, 503})
 _NO_CONTENT: Final = frozenset({204, 205})
 # What may pass by itself. TLS does not: a certificate is mended by a person.
 _PASSING_STATUSES: Final = frozenset({408, 425})
-_PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE"})
+_PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE", "PROTOCOL"})
 _MOST_VALIDATOR: Final = 1024
 
 
@@ -104,7 +104,7 @@ class WebConnector:
             activity.no_document(code="OUT_OF_SCOPE")
             return
         try:
-            fetcher = RecordedFetches(self._fetcher, activity, pace)
+            fetcher = RecordedFetches(self._fetcher, activity, pace, seconds=self._limits.document_seconds)
             if not await self._may_ask(document, activity, pace, fetcher):
                 return
             asked = await self._ask_logged_in(document, activity, pace, fetcher)
@@ -130,7 +130,13 @@ class WebConnector:
     async def _may_ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> bool:
         """Whether robots.txt lets us ask for the document; if not, its ending has been said."""
         origin = origin_of(document.identifier)
-        answer = await self._robots.ask(origin, fetcher=fetcher, headers=self._headers, pace=pace)
+        try:
+            answer = await self._robots.ask(origin, fetcher=fetcher, headers=self._headers, pace=pace)
+        except FetchFailed as failure:
+            if failure.code != "TOO_SLOW":
+                raise
+            # The document itself was not asked for: a slow robots.txt is asked for again, as one that does not come.
+            raise FetchFailed("DEADLINE", f"robots.txt: {failure.detail}") from failure
         if answer.kind is RobotsKind.UNREACHABLE:
             self._wait_for_robots(answer, origin, document, activity)
             return False

@@ -1,7 +1,7 @@
 """
 One request and its answer over a connection of aiohttp's.
 
-aiohttp looks up names, makes connections, with TLS, and reads what comes back in C. Its session would add cookies,
+aiohttp looks up names, makes connections, with TLS, and reads heads of answers in C (`responses.py`). Its session would add cookies,
 redirects, credentials, proxies and tracing, none of which a crawl uses, and spend more time on a request than all the
 rest (decision 0016); its pool closes all connections that have become idle at once. So a request is written here, its
 answer taken from the connection's protocol, and the connection kept by `kept.py`.
@@ -20,6 +20,7 @@ from yarl import URL
 
 from jobs.connectors.repository.web.kept import KeptConnections
 from jobs.connectors.repository.web.limits import Limits
+from jobs.connectors.repository.web.responses import TolerantConnector, TolerantHandler
 
 # The caller's deadline is the only one.
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
@@ -67,7 +68,7 @@ class Answer:
 class Exchange:
     """What a process asks over its connections; made and closed inside the running loop."""
 
-    def __init__(self, connector: aiohttp.TCPConnector, *, limits: Limits) -> None:
+    def __init__(self, connector: TolerantConnector, *, limits: Limits) -> None:
         self.connector = connector
         self._limits = limits
         self._loop = asyncio.get_running_loop()
@@ -85,12 +86,14 @@ class Exchange:
         form: bytes | None = None,
         before_sent: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
+        on_begun: Callable[[], None] | None = None,
     ) -> Answer:
         """
         Ask for a canonical address, or send it a form.
 
         `before_sent` is called when there is a connection, just before a request is written: what it raises keeps that
-        from going out. `on_sent` is called when it has been written.
+        from going out. `on_sent` is called when it has been written, and `on_begun` when the first bytes of an answer
+        come.
 
         A server may close a kept connection just when it is used again, so a request that asks only is sent once more.
 
@@ -101,13 +104,13 @@ class Exchange:
         origin = url[:path]
         written = _written(origin.partition("//")[2], url[path:], headers, form)
         try:
-            return await self._ask(origin, written, before_sent, on_sent)
+            return await self._ask(origin, written, before_sent, on_sent, on_begun)
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
             if form is not None:
                 raise
-            return await self._ask(origin, written, before_sent, on_sent)
+            return await self._ask(origin, written, before_sent, on_sent, on_begun)
 
     async def _ask(
         self,
@@ -115,11 +118,13 @@ class Exchange:
         written: bytes,
         before_sent: Callable[[], None] | None,
         on_sent: Callable[[], None] | None,
+        on_begun: Callable[[], None] | None,
     ) -> Answer:
         connection = self.kept.take(origin) or await self._connect(origin)
         try:
             protocol = connection.protocol
-            assert protocol is not None
+            assert isinstance(protocol, TolerantHandler)
+            protocol.on_begun = on_begun
             protocol.set_response_params(
                 timer=_NO_TIMER,
                 read_until_eof=True,

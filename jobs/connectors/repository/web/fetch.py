@@ -31,6 +31,7 @@ from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.exchange import Answer, Exchange
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.names import ThreadedNames
+from jobs.connectors.repository.web.responses import TolerantConnector
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class Fetcher:
     ) -> None:
         self._limits = limits
         self._resolver = ThreadedNames() if resolver is None else resolver
-        connector = aiohttp.TCPConnector(
+        connector = TolerantConnector(
             limit=0,
             resolver=self._resolver,
             ttl_dns_cache=_NAME_KEPT_SECONDS,
@@ -153,12 +154,14 @@ class Fetcher:
         is_wanted: IsWanted,
         most_bytes: int | None = None,
         form: Mapping[str, str] | None = None,
+        most_seconds: float | None = None,
         before_sent: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
         on_read: Callable[[int], None] | None = None,
     ) -> Response:
         """
         Ask for a canonical address, or send it a form. With `most_bytes`, a longer body is cut there and is no error.
+        `most_seconds` may shorten the time that the limits allow.
 
         `before_sent` is called just before the request goes out, which may be long after, since a connection has to be made:
         what it raises keeps it back. `on_sent` is called when it has gone, and `on_read` is told, once it is over, how many
@@ -167,8 +170,10 @@ class Fetcher:
         Raises:
             FetchFailed
         """
-        deadline = asyncio.get_running_loop().time() + self._limits.request_seconds
+        seconds = min(self._limits.request_seconds, most_seconds or self._limits.request_seconds)
+        deadline = asyncio.get_running_loop().time() + seconds
         timer = asyncio.timeout_at(deadline)
+        begun = asyncio.Event()
         try:
             async with timer:
                 answer = await self._exchange.ask(
@@ -177,6 +182,7 @@ class Fetcher:
                     form=None if form is None else urlencode(form).encode(),
                     before_sent=before_sent,
                     on_sent=on_sent,
+                    on_begun=begun.set,
                 )
                 body = _Body(answer, limits=self._limits, timer=timer, deadline=deadline)
                 try:
@@ -188,7 +194,10 @@ class Fetcher:
         except TimeoutError as error:
             if timer.expired() and _is_before(timer.when(), deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
-            raise FetchFailed("DEADLINE", f"not done in {self._limits.request_seconds:g} s") from error
+            if begun.is_set():
+                # Asking again would take as long, and end in the same way.
+                raise FetchFailed("TOO_SLOW", f"the response began, and was not whole after {seconds:g} s") from error
+            raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
             raise FetchFailed(*_code_of(error)) from error
         except FetchFailed:

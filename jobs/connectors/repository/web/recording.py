@@ -14,10 +14,14 @@ class RecordedFetches:
 
     The pace is told when a request has gone out: that is when the source's gap begins, and may be long after
     it was allowed, where a connection has to be made first.
+
+    All requests that the document needs may take `seconds` together: robots.txt, logins, and their redirects, too.
+    Waiting for the pace does not count.
     """
 
-    def __init__(self, fetcher: Fetcher, activity: Activity, pace: Pace) -> None:
+    def __init__(self, fetcher: Fetcher, activity: Activity, pace: Pace, *, seconds: float) -> None:
         self._fetcher = fetcher
+        self._seconds_left = seconds
         self._activity = activity
         self._pace = pace
 
@@ -34,6 +38,8 @@ class RecordedFetches:
         Raises:
             FetchFailed
         """
+        if self._seconds_left <= 0:
+            raise FetchFailed("TOO_SLOW", "the requests that this document needs took too long together")
         began = time.monotonic()
         self._pace.request_leaves()
         try:
@@ -43,6 +49,7 @@ class RecordedFetches:
                 is_wanted=is_wanted,
                 most_bytes=most_bytes,
                 form=form,
+                most_seconds=self._seconds_left,
                 before_sent=self._pace.request_goes,
                 on_sent=self._pace.request_sent,
                 on_read=self._pace.bytes_read,
@@ -52,6 +59,7 @@ class RecordedFetches:
             raise
         finally:
             self._pace.request_sent()
+            self._seconds_left -= time.monotonic() - began
         self._record(url, began, code=str(response.status), size=response.bytes_read)
         return response
 
