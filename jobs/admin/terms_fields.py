@@ -93,7 +93,10 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
         help_text=_("Of a continuous job: 90 s, 15 min, 8 h, 1 d 12 h. Empty: never."),
     )
     recrawl_at_most = SpanField(label=_("But at the latest after"), help_text=_("Where it changes seldom."))
-    expire_after = SpanField(label=_("Let a document expire after"), help_text=_("Empty: never."))
+    expire_after = SpanField(
+        label=_("Let a document expire after"),
+        help_text=_("Counts from its last processing, or from the date that its feed or file says. Empty: never."),
+    )
     reseed_after = SpanField(label=_("Read the seeds again after"), help_text=_("Empty: once a run."))
     hop_limits = HopLimitsField(
         label=_("Hops from a seed, at most"), help_text=_("One type of link a line, such as “link 3”. Empty: no limit.")

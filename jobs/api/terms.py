@@ -55,7 +55,9 @@ class TermsFields(serializers.Serializer[Any]):
     )
     recrawl_after = _interval("a document is not looked at again.")
     recrawl_at_most = _interval("what changes seldom is looked at ever more seldom.")
-    expire_after = _interval("documents do not expire.")
+    expire_after = _interval(
+        "documents do not expire. It counts from the last processing, or from the date that a feed or a file says."
+    )
     reseed_after = _interval("seeds are read once a run.")
     hop_mode = serializers.ChoiceField([mode.value for mode in HopMode], default=HopMode.ACCURATE)
     hop_limits = ObjectField(default=dict, help_text="The most hops from a seed, by type of link.")

@@ -28,7 +28,7 @@ class QueueItem(models.Model):
     claim. `version` and `validators` describe what the outputs hold. `admitted_run` is the run in
     which it got its place in the job's budget. `check_time` is when it is due again: it waits to be tried
     again while it is pending, or, of a continuous job, to be looked at again when it is done; `changed_at`
-    and `originated_at` are kept for such jobs. Foreign keys of this table are not enforced by the
+    is kept for such jobs. Foreign keys of this table are not enforced by the
     database: the hot path would pay for a look-up and a lock on each row that it writes.
     """
 
@@ -66,7 +66,6 @@ class QueueItem(models.Model):
     admitted_run = models.IntegerField(default=0, db_default=0)
     fetched_at = models.DateTimeField(null=True)
     changed_at = models.DateTimeField(null=True)
-    originated_at = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = "document"

@@ -74,8 +74,7 @@ WITH node AS MATERIALIZED (
      WHERE EXISTS (SELECT FROM node)
 ), locked AS MATERIALIZED (
     SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.run_no, item.depth, item.redirects,
-           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run, item.changed_at,
-           item.originated_at
+           item.rescan, item.indexed_before, item.outcome, item.result_code, item.admitted_run, item.changed_at
       FROM there JOIN jobs_queueitem AS item ON item.hash = there.hash AND item.job_id = there.job_id
      WHERE there.may_change
      ORDER BY item.hash, item.job_id
@@ -83,7 +82,7 @@ WITH node AS MATERIALIZED (
 )
 SELECT *, NULL::bytea AS unchanging FROM locked
  UNION ALL
-SELECT NULL, job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT NULL, job_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
        string_agg(uuid_send(hash), '')
   FROM there
  WHERE NOT may_change
@@ -155,14 +154,14 @@ WITH planted AS (
            failing_since = CASE WHEN own.retried THEN coalesce(item.failing_since, %(now)s) END,
            losses = 0, fetched_at = CASE WHEN own.requested THEN %(now)s ELSE item.fetched_at END,
            admitted_run = CASE WHEN own.given_back THEN 0 ELSE item.admitted_run END,
-           action = own.action, changed_at = own.changed_at, originated_at = own.originated_at
+           action = own.action, changed_at = own.changed_at
       FROM unnest(%(own_hashes)s::uuid[], %(own_jobs)s::bigint[], %(own_stages)s::int[], %(own_runs)s::int[],
                   %(own_outcomes)s::int[], %(own_codes)s::text[], %(own_versions)s::text[], %(own_validators)s::text[],
                   %(own_indexed)s::bool[], %(own_depths)s::int[], %(own_check_times)s::timestamptz[],
                   %(own_retried)s::bool[], %(own_requested)s::bool[], %(own_given_back)s::bool[],
-                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[], %(own_originated_at)s::timestamptz[])
+                  %(own_actions)s::int[], %(own_changed_at)s::timestamptz[])
            AS own(hash, job_id, stage, run_no, outcome, code, version, validators, indexed_before, depth, check_time,
-                  retried, requested, given_back, action, changed_at, originated_at)
+                  retried, requested, given_back, action, changed_at)
      WHERE item.hash = own.hash AND item.job_id = own.job_id
 ), linked AS (
     INSERT INTO jobs_outlinks (hash, job_id, targets, is_redirect)

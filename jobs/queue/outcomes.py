@@ -109,17 +109,15 @@ class Own(NamedTuple):
     given_back: bool
     action: int
     changed_at: dt.datetime | None
-    originated_at: dt.datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class NextLook:
-    """When a document is looked at again and what for; what is known of its age, for continuous jobs."""
+    """When a document is looked at again and what for; when it last changed, for continuous jobs."""
 
     check_time: dt.datetime | None = None
     action: Action = Action.PROCESS
     changed_at: dt.datetime | None = None
-    originated_at: dt.datetime | None = None
 
 
 NO_NEXT_LOOK: Final = NextLook()
@@ -155,7 +153,6 @@ _OWN_COLUMNS: Final = (
     "given_back",
     "actions",
     "changed_at",
-    "originated_at",
 )
 
 
@@ -244,7 +241,7 @@ class FlushPlan:
                 ending=row.outcome,
                 code=row.result_code,
                 held=held,
-                next_look=NextLook(check_time, Action.PROCESS, row.changed_at, row.originated_at),
+                next_look=NextLook(check_time, Action.PROCESS, row.changed_at),
             )
             self.move(row, job=job, stage=Stage.PENDING)
             if check_time is not None:
@@ -279,14 +276,13 @@ class FlushPlan:
 
     def _next_look(self, outcome: Outcome, row: Any, *, intervals: Intervals) -> NextLook:
         changed_at = self.now if outcome.ending == Ending.INDEXED or row.changed_at is None else row.changed_at
-        originated_at = outcome.originated_at or row.originated_at or self.now
         check_time, action = intervals.next_look(
             now=self.now,
             changed_at=changed_at,
-            originated_at=originated_at,
+            originated_at=outcome.originated_at,
             bounds=outcome.schedule_bounds or ANY_TIME,
         )
-        return NextLook(check_time, action, changed_at, originated_at)
+        return NextLook(check_time, action, changed_at)
 
     def _ripens(self, lane_id: int, at: dt.datetime) -> None:
         if lane_id not in self.waiting or at < self.waiting[lane_id]:
@@ -324,7 +320,6 @@ class FlushPlan:
                 given_back=given_back,
                 action=int(next_look.action),
                 changed_at=next_look.changed_at,
-                originated_at=next_look.originated_at,
             )
         )
 

@@ -6,6 +6,9 @@ is read at the shortest interval for ever. Here a document is looked at again af
 after half of the time for which it has not changed, if that is longer: the heuristic of HTTP caches
 (RFC 9111, 4.2.2) with a half in place of a tenth. What changes often is read often, and what never
 changes is read at times that grow by half each.
+
+A document expires, as in ManifoldCF, an interval after its origination date, or after the time of its processing where
+its source says no such date. So a page that is read again lives on, and no wait grows beyond the moment of expiry.
 """
 
 import datetime as dt
@@ -34,33 +37,43 @@ class Intervals:
         *,
         now: dt.datetime,
         changed_at: dt.datetime,
-        originated_at: dt.datetime,
+        originated_at: dt.datetime | None = None,
         bounds: ScheduleBounds = ANY_TIME,
     ) -> tuple[dt.datetime | None, Action]:
         """
-        When to do what with a document that was just read; (None, PROCESS) for never.
+        Return when to do what with a document that was just processed; (None, PROCESS) for never.
 
-        It last changed at `changed_at` and came to be at `originated_at`. The earlier of reading again
-        and expiring counts; at one and the same moment it is read again.
+        It last changed at `changed_at`. `originated_at` is what its source says now; None is unknown. The earlier of
+        reading again and expiring counts; at one and the same moment it is read again.
         """
-        recrawl = self._recrawl_in(now - changed_at, bounds)
-        expire = self._expire_in(originated_at - now, bounds)
+        expire = self._expire_in(now, originated_at, bounds)
+        # A reading prolongs the life of a document whose source says no date.
+        recrawl = self._recrawl_in(now - changed_at, bounds, life=expire if originated_at is None else None)
         if expire is not None and (recrawl is None or expire < recrawl):
             return now + max(dt.timedelta(), expire), Action.EXPIRE
         return (None if recrawl is None else now + recrawl), Action.PROCESS
 
-    def _recrawl_in(self, age: dt.timedelta, bounds: ScheduleBounds) -> dt.timedelta | None:
+    def _recrawl_in(
+        self, age: dt.timedelta, bounds: ScheduleBounds, *, life: dt.timedelta | None
+    ) -> dt.timedelta | None:
         if self.recrawl_after is None:
             return None
+        shortest = _within(self.recrawl_after, least=bounds.recrawl_least, most=bounds.recrawl_most)
         wait = max(self.recrawl_after, age * _SHARE_OF_AGE)
         if self.recrawl_at_most is not None:
             wait = min(wait, self.recrawl_at_most)
-        return _within(wait, least=bounds.recrawl_least, most=bounds.recrawl_most)
+        wait = _within(wait, least=bounds.recrawl_least, most=bounds.recrawl_most)
+        # A document that seldom changes must not expire because it is read seldom.
+        return wait if life is None or life < shortest else min(wait, life)
 
-    def _expire_in(self, since_origin: dt.timedelta, bounds: ScheduleBounds) -> dt.timedelta | None:
+    def _expire_in(
+        self, now: dt.datetime, originated_at: dt.datetime | None, bounds: ScheduleBounds
+    ) -> dt.timedelta | None:
         if self.expire_after is None:
             return None
-        return _within(since_origin + self.expire_after, least=bounds.expire_least, most=bounds.expire_most)
+        # A date in the future is a mistake of the source.
+        since = now if originated_at is None else min(originated_at, now)
+        return _within(since - now + self.expire_after, least=bounds.expire_least, most=bounds.expire_most)
 
 
 def _within(wait: dt.timedelta, *, least: float | None, most: float | None) -> dt.timedelta:

@@ -1,5 +1,7 @@
 """What becomes of a feed and of its entries."""
 
+import datetime as dt
+
 import pytest
 
 from jobs.connectors.repository.base import Activity, Document, Ending, hash_of
@@ -29,7 +31,9 @@ def rss(*links, channel="", headers=()):
     )
 
 
-async def process(fetcher, site, path, *, depth=0, failures=2, validators="", configuration="1", **specification):
+async def process(
+    fetcher, site, path, *, depth=0, failures=2, validators="", carried=None, configuration="1", **specification
+):
     url = site.url(path)
     document = Document(
         hash=hash_of(url),
@@ -40,6 +44,7 @@ async def process(fetcher, site, path, *, depth=0, failures=2, validators="", co
         validators=validators,
         failures=failures,
         failing_for=0.0,
+        carried=carried,
     )
     asked = Asked({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
     connector = FeedConnector(entries_wanted(asked), fetcher=fetcher, robots=RobotsTable())
@@ -150,6 +155,22 @@ async def test_a_feed_that_robots_txt_forbids_is_not_asked_for(fetcher):
 )
 def test_what_cannot_be_meant_is_refused_by_name(asked, field):
     assert list(FEED.check(Asked(**asked)).problems) == [field]
+
+
+async def test_the_date_of_an_entry_is_the_origination_date_of_its_page(fetcher):
+    dated = "<item><link>/a</link><pubDate>Tue, 01 Jan 2030 00:00:00 GMT</pubDate></item>"
+    route = answer(f'<rss version="2.0"><channel>{dated}</channel></rss>'.encode(), content_type="text/xml")
+    async with HostileSite.serve({"/feed": route, "/a": answer(status="500 Error")}) as site:
+        feed = await process(fetcher, site, "/feed")
+        carried = feed.references[0].carry
+        # Also of a page that cannot be read this time.
+        entry = await process(fetcher, site, "/a", depth=1, carried=carried)
+        of_two_feeds = {"published": (*carried["published"], "2030-01-03T00:00:00+00:00")}
+        shared = await process(fetcher, site, "/a", depth=1, carried=of_two_feeds)
+
+    assert (feed.originated_at, entry.code) == (None, "500")
+    assert entry.originated_at == dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+    assert shared.originated_at == dt.datetime(2030, 1, 3, tzinfo=dt.UTC)
 
 
 async def test_rules_refuse_entries_and_never_a_feed(fetcher):

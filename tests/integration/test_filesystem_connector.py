@@ -1,5 +1,6 @@
 """What becomes of a file: everything that a path can be is one ending."""
 
+import datetime as dt
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,19 @@ class Crawl:
 
 def named(outcome):
     return [os.fsdecode(path_of(reference.identifier)).rpartition("/")[2] for reference in outcome.references]
+
+
+async def test_the_origination_date_of_a_file_is_the_time_of_its_last_change(crawl):
+    crawl.write("a/b.txt")
+    moment = dt.datetime.fromtimestamp(LONG_AGO, dt.UTC)
+
+    first = await crawl.process("a/b.txt")
+    unchanged = await crawl.process("a/b.txt", before=first)
+    directory = await crawl.process("a")
+
+    assert (first.originated_at, unchanged.code, unchanged.originated_at) == (moment, "UNCHANGED", moment)
+    # A directory lives as long as it is read.
+    assert directory.originated_at is None
 
 
 async def test_a_directory_names_what_is_in_it_as_its_children(crawl):

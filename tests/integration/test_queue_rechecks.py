@@ -213,6 +213,24 @@ def test_an_expired_document_leaves_the_queue_and_then_the_job_ends(crawl):
     assert at_rest(crawl) == Phase.SHUTTING_DOWN
 
 
+@pytest.mark.parametrize("ending", ["read", "unchanged", "failed"])
+def test_a_document_that_is_processed_again_expires_later(crawl, ending):
+    outcomes = {
+        "read": {"text": "new"},
+        "unchanged": {"ending": Ending.UNCHANGED, "code": "304", **NOT_READ},
+        "failed": {"ending": Ending.FAILED, "code": "403", **NOT_READ},
+    }
+    intervals = {"intervals": Intervals(recrawl_after=seconds(20), expire_after=seconds(60))}
+    make_documents(crawl.lane, ["page"])
+    crawl.flush(crawl.claim()["page"], facts=intervals)
+    later = NOON + seconds(21)
+
+    crawl.flush(claim_all(crawl, now=later)["page"], facts=intervals, now=later, **outcomes[ending])
+
+    assert (document("page").action, document("page").check_time > later) == (Action.PROCESS, True)
+    assert expire(crawl, now=NOON + seconds(61)) == 0
+
+
 def test_what_is_to_expire_is_not_processed(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=SHORT_LIVED)

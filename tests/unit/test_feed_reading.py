@@ -1,5 +1,6 @@
 """What a feed says, in each of its formats and encodings; and what is none."""
 
+import datetime as dt
 import gzip
 import time
 
@@ -27,15 +28,45 @@ def read(text, *, encoding="utf-8", content_type="application/xml"):
 
 
 def test_the_entries_of_rss_are_named_by_link_or_permanent_guid():
-    assert read(RSS.format(channel="")) == Feed(["http://a.example/1", "http://a.example/2"], None)
+    assert read(RSS.format(channel="")) == Feed({"http://a.example/1": None, "http://a.example/2": None}, None)
 
 
 def test_the_entries_of_atom_are_named_as_they_are_meant():
-    assert read(ATOM).links in (["1"], ["http://a.example/blog/1"])
+    assert list(read(ATOM).links) in (["1"], ["http://a.example/blog/1"])
 
 
 def test_rdf_is_read_too_and_says_how_often_it_changes():
-    assert read(RDF) == Feed(["http://a.example/1"], 6 * 3600.0)
+    assert read(RDF) == Feed({"http://a.example/1": None}, 6 * 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("dates", "date"),
+    [
+        ("<pubDate>Tue, 01 Jan 2030 12:00:00 +0100</pubDate>", dt.datetime(2030, 1, 1, 11, tzinfo=dt.UTC)),
+        ("<updated>2030-01-02T00:00:00Z</updated>", dt.datetime(2030, 1, 2, tzinfo=dt.UTC)),
+        (
+            "<pubDate>Tue, 01 Jan 2030 12:00:00 GMT</pubDate><updated>2030-01-02T00:00:00Z</updated>",
+            dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC),
+        ),
+        ("<pubDate>yesterday</pubDate>", None),
+        ("", None),
+    ],
+)
+def test_an_entry_has_the_date_of_its_publication_or_else_of_its_update(dates, date):
+    feed = f'<rss version="2.0"><channel><item><link>http://a.example/1</link>{dates}</item></channel></rss>'
+
+    assert read(feed).links == {"http://a.example/1": date}
+
+
+def test_an_entry_that_stands_twice_has_the_later_date():
+    items = "".join(
+        f"<item><link>http://a.example/1</link><pubDate>{date}</pubDate></item>"
+        for date in ("Wed, 02 Jan 2030 00:00:00 GMT", "Tue, 01 Jan 2030 00:00:00 GMT", "")
+    )
+
+    read_again = read(f'<rss version="2.0"><channel>{items}</channel></rss>')
+
+    assert read_again.links == {"http://a.example/1": dt.datetime(2030, 1, 2, tzinfo=dt.UTC)}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1"])
@@ -47,7 +78,7 @@ def test_every_encoding_is_read(encoding):
     )
     mark = {"utf-16-le": "\ufeff", "utf-16-be": "\ufeff"}.get(encoding, "")
 
-    assert read(mark + text, encoding=encoding).links == ["http://a.example/1", "http://a.example/2"]
+    assert read(mark + text, encoding=encoding).links.keys() == {"http://a.example/1", "http://a.example/2"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +128,7 @@ def test_what_is_no_feed_has_its_code(body, code):
 
 
 def test_a_whole_feed_without_entries_is_a_feed():
-    assert read('<rss version="2.0"><channel><title>Empty</title></channel></rss>') == Feed([], None)
+    assert read('<rss version="2.0"><channel><title>Empty</title></channel></rss>') == Feed({}, None)
 
 
 def test_entities_that_grow_do_no_harm_and_files_are_not_read():

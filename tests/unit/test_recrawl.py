@@ -16,9 +16,12 @@ HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 spans = st.timedeltas(min_value=dt.timedelta(seconds=1), max_value=dt.timedelta(days=400))
 
 
-def look(intervals, *, unchanged_for=dt.timedelta(), age=dt.timedelta(), **bounds):
+def look(intervals, *, unchanged_for=dt.timedelta(), age=None, **bounds):
     at, action = intervals.next_look(
-        now=NOW, changed_at=NOW - unchanged_for, originated_at=NOW - age, bounds=ScheduleBounds(**bounds)
+        now=NOW,
+        changed_at=NOW - unchanged_for,
+        originated_at=None if age is None else NOW - age,
+        bounds=ScheduleBounds(**bounds),
     )
     return (None if at is None else at - NOW), action
 
@@ -41,8 +44,34 @@ def test_without_intervals_it_waits_for_ever():
     assert look(Intervals()) == (None, Action.PROCESS)
 
 
-def test_it_expires_by_its_age_and_not_by_when_it_was_read():
+def test_it_expires_by_its_age_where_its_source_says_that():
     assert look(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
+
+
+def test_without_a_date_of_its_source_it_expires_by_when_it_was_read():
+    assert look(Intervals(expire_after=DAY), unchanged_for=20 * HOUR) == (DAY, Action.EXPIRE)
+
+
+def test_a_date_in_the_future_counts_as_now():
+    assert look(Intervals(expire_after=DAY), age=-400 * DAY) == (DAY, Action.EXPIRE)
+
+
+@pytest.mark.parametrize("changed_every", [None, 7])
+def test_a_page_that_is_read_again_never_expires(changed_every):
+    intervals = Intervals(recrawl_after=dt.timedelta(seconds=2), expire_after=dt.timedelta(seconds=8))
+    now = changed_at = NOW
+
+    for reading in range(100):
+        if changed_every and reading % changed_every == 0:
+            changed_at = now
+        at, action = intervals.next_look(now=now, changed_at=changed_at)
+        assert action == Action.PROCESS
+        assert at - now <= intervals.expire_after
+        now = at
+
+
+def test_a_page_that_is_not_to_be_read_before_it_expires_expires():
+    assert look(Intervals(recrawl_after=DAY, expire_after=HOUR), unchanged_for=10 * DAY) == (HOUR, Action.EXPIRE)
 
 
 def test_what_is_older_than_it_may_be_expires_at_once():

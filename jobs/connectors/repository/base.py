@@ -247,7 +247,11 @@ class Activity:
         self._bounds = bounds
 
     def set_origination(self, moment: dt.datetime) -> None:
-        """When the document came to be, by its source: a continuous job counts its expiry from then."""
+        """
+        Say when the document came to be, by its source: a continuous job counts its expiry from then.
+
+        Say it each time that the document is processed. Otherwise the expiry counts from the time of processing.
+        """
         self._originated_at = moment
 
     def record(

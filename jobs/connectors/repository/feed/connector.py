@@ -9,10 +9,12 @@ Feeds as a source: what a job begins with are feeds, and what they name are web 
     anything else, and every entry         as the web says (jobs.connectors.repository.web.connector)
 
 A feed that failed still holds its entries. Where it says how often it changes (ttl, sy:updatePeriod), a
-continuous job reads it again then. The links of an entry's page are not followed.
+continuous job reads it again then. The links of an entry's page are not followed. The date of an entry is the
+origination date of its page.
 """
 
 import asyncio
+import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
@@ -21,10 +23,13 @@ from typing import Final, Self
 
 from jobs.connectors.repository.base import Activity, Document, ScheduleBounds, hash_of
 from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
+from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.connector import WebConnector, conditions_of, validators_of
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 
+# What a feed passes to its entries: their dates, as it says them.
+_PUBLISHED: Final = "published"
 _ACCEPT: Final = "application/rss+xml,application/atom+xml,application/rdf+xml,application/xml;q=0.9,*/*;q=0.1"
 
 
@@ -32,6 +37,13 @@ class FeedConnector(WebConnector):
     """Feeds and their entries as one job asks for them."""
 
     max_depth: Final = None
+
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        # Feeds may differ about an entry that they share.
+        dates = [dt.datetime.fromisoformat(date) for date in activity.carried(_PUBLISHED)]
+        if dates:
+            activity.set_origination(max(dates))
+        await super().process(document, activity, pace)
 
     def _belongs(self, document: Document) -> bool:
         # The rules are about entries.
@@ -82,13 +94,14 @@ class FeedConnector(WebConnector):
         activity.no_document(code="304", read=False, validators=known.stored())
 
     def _end_feed(self, feed: Feed, response: Response, document: Document, activity: Activity) -> None:
-        for link in feed.links:
+        for link, date in feed.links.items():
             try:
                 url = canonical(link, document.identifier, limits=self._limits)
             except BadUrl:
                 continue
             if url != document.identifier and self.admits(url):
-                activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url))
+                carry = None if date is None else {_PUBLISHED: [date.isoformat()]}
+                activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), carry=carry)
         _look_again_after(feed.interval, activity)
         validators = validators_of(response)
         known = _Known(validators, activity.configuration, feed.interval) if validators else None

@@ -7,6 +7,8 @@ millisecond for an element, so how many there are is bounded before. It resolves
 grow, and is given bytes only: a text it might take for the name of a file, and open.
 """
 
+import calendar
+import datetime as dt
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,9 +50,13 @@ class NotRead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """`links` are those of the entries, in order, as written. `interval` is seconds, None where nothing is said."""
+    """
+    `links` are those of the entries, in order, as written, each with the latest date that is said for it, if any.
 
-    links: list[str]
+    `interval` is seconds, None where nothing is said.
+    """
+
+    links: Mapping[str, dt.datetime | None]
     interval: float | None
 
 
@@ -74,8 +80,22 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
         raise NotRead("NOT_A_FEED")
     if _breaks_off(read) or (read.bozo and not read.entries):
         raise NotRead("BROKEN_FEED")
-    links = list(dict.fromkeys(link for entry in read.entries if (link := entry.get("link"))))
+    links: dict[str, dt.datetime | None] = {}
+    for entry in read.entries:
+        if link := entry.get("link"):
+            dates = [date for date in (links.get(link), _date_of(entry)) if date is not None]
+            links[link] = max(dates, default=None)
     return Feed(links, _interval_of(read.feed))
+
+
+def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
+    """Return when the entry was published, or else updated last; None where that is not said or no date."""
+    # As it was read: feedparser's own look-up takes one of both for the other.
+    said = dict.get(entry, "published_parsed") or dict.get(entry, "updated_parsed")
+    try:
+        return None if said is None else dt.datetime.fromtimestamp(calendar.timegm(said), dt.UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _breaks_off(read: Mapping[str, Any]) -> bool:

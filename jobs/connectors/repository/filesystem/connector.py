@@ -21,6 +21,7 @@ nothing about a directory tells of what is below it.
 """
 
 import asyncio
+import datetime as dt
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -133,6 +134,7 @@ class FileConnector:
                     self._name(target, activity)
                 activity.no_document(code="SYMLINK")
             case File():
+                _say_origination(found.modified_at, activity)
                 if self._rules.admits_file(path):
                     self._end_with_file(found, path, document, activity)
                 else:
@@ -160,6 +162,14 @@ class FileConnector:
             activity.ingest(content, code="OK", version=version, validators=found.signature)
         else:
             activity.unchanged(code="OK_UNCHANGED", validators=found.signature, read=True)
+
+
+def _say_origination(modified_at: float, activity: Activity) -> None:
+    try:
+        activity.set_origination(dt.datetime.fromtimestamp(modified_at, dt.UTC))
+    except (OverflowError, ValueError, OSError):
+        # A file system may hold any number: no calendar has this moment.
+        return
 
 
 def _kind_of(path: bytes, first: bytes) -> Kind:

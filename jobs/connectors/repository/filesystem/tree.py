@@ -62,11 +62,12 @@ class File:
     A regular file. `signature` tells its versions apart without reading; '' where that is not sure.
 
     `body` is None if the signature was known already; else the whole, or where that is not `wanted` by
-    its first bytes, the beginning.
+    its first bytes, the beginning. `modified_at` is in seconds since 1970.
     """
 
     signature: str
     body: bytes | None
+    modified_at: float
     is_whole: bool = True
 
 
@@ -198,7 +199,7 @@ def _read(opened: int, *, known: str, most_bytes: int, is_wanted: Callable[[byte
         raise TreeError("CHANGING", "it became something else")
     signature = f"{before.st_mtime_ns:x}-{before.st_size:x}-{before.st_ino:x}"
     if signature == known:
-        return File(signature, None)
+        return File(signature, None, before.st_mtime)
     if before.st_size > most_bytes:
         raise TreeError("TOO_LARGE", f"{before.st_size} bytes")
     first = os.read(opened, _CHUNK)
@@ -214,7 +215,7 @@ def _read(opened: int, *, known: str, most_bytes: int, is_wanted: Callable[[byte
     ):
         raise TreeError("CHANGING", "it changed while it was read")
     is_settled = time.time_ns() - before.st_mtime_ns > _TICK_NS
-    return File(signature if is_settled else "", b"".join(chunks), is_whole)
+    return File(signature if is_settled else "", b"".join(chunks), before.st_mtime, is_whole)
 
 
 def _code_of(error: OSError) -> str:
