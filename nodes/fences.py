@@ -5,6 +5,9 @@ A fence is a lock on the row that would have to change for the write to become w
 the transaction of the write and first of all (lock order: MainTerm, Node, then everything of the
 crawl), so either the write commits before the change, or it sees the change and is refused. Asking
 without locking (`WHERE EXISTS ...`) lets a stale write through: the answer was true when it was read.
+
+A database that went back in time has the rows that its nodes remember. So the fences of node and term also
+compare what the node remembers of the database (`nodes/incarnation.py`).
 """
 
 from collections.abc import Mapping
@@ -14,21 +17,30 @@ from uuid import UUID
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
-from psycopg.rows import tuple_row
+from psycopg.rows import dict_row, tuple_row
 
+from nodes.incarnation import IS_AS_REMEMBERED, remembered, why_refused
 from nodes.metrics import of_nodes
+
+# A condition on the node's row, with the parameters of `nodes.incarnation.remembered`.
+MAY_WRITE: Final[LiteralString] = f"status IN ('running', 'draining') AND {IS_AS_REMEMBERED}"
 
 # Locks: the node's row KEY SHARE. That conflicts with the FOR UPDATE under which a node is marked
 # failed and with nothing else: beats and foreign-key checks go on beside it.
-NODE_FENCE: Final[LiteralString] = (
-    "SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND status IN ('running', 'draining') FOR KEY SHARE"
-)
+NODE_FENCE: Final[LiteralString] = f"SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND {MAY_WRITE} FOR KEY SHARE"
+# Locks: none. It explains a refusal.
+_LOOK_AT_NODE: Final[LiteralString] = """
+SELECT node.status, node.beats, nodes_incarnation() AS incarnation
+  FROM (SELECT 1) AS always LEFT JOIN nodes_node AS node ON node.id = %(node_id)s
+"""
 
 # Locks: the scope's MainTerm SHARE. An election takes the row FOR NO KEY UPDATE and so waits for
-# every transaction of the main that is under way.
-TERM_FENCE: Final[LiteralString] = """
+# every running transaction of the main. No other transaction takes a database back in time, so the main's own
+# row is read without a lock.
+TERM_FENCE: Final[LiteralString] = f"""
 SELECT 1 FROM nodes_mainterm
  WHERE scope = %(scope)s AND term = %(term)s AND main_id = %(main_id)s AND NOT resigned
+   AND EXISTS (SELECT FROM nodes_node WHERE id = %(main_id)s AND {IS_AS_REMEMBERED})
    FOR SHARE
 """
 
@@ -48,7 +60,7 @@ class TermHeld:
 
     def as_facts(self) -> dict[str, object]:
         """The parameters of `TERM_FENCE`."""
-        return {"scope": self.scope, "term": self.term, "main_id": self.main_id}
+        return {"scope": self.scope, "term": self.term, "main_id": self.main_id, **remembered(self.main_id)}
 
     def refused(self) -> "FenceRefused":
         """What is raised when the fence is shut."""
@@ -62,11 +74,11 @@ class FenceRefused(Exception):
     `fence` is its name (node, term, group, job, claim) and `facts` say what the writer took for true.
     """
 
-    def __init__(self, fence: str, **facts: object) -> None:
+    def __init__(self, fence: str, *, because: str = "", **facts: object) -> None:
         self.fence = fence
         self.facts: Mapping[str, object] = facts
         believed = ", ".join(f"{name} {value}" for name, value in facts.items())
-        super().__init__(f"the {fence} fence refused the write: no longer true is {believed}")
+        super().__init__(f"the {fence} fence refused the write: {because or f'no longer true is {believed}'}")
         # Here, so that nobody who handles it can forget to.
         of_nodes.REFUSED_WRITES.add(1, fence)
 
@@ -76,10 +88,18 @@ def hold_node(connection: psycopg.Connection[Any], node_id: UUID) -> None:
     Hold the node fence until the transaction ends.
 
     Raises:
-        FenceRefused: the node is not running or draining: it was marked failed, or has stopped.
+        FenceRefused: the node was marked failed or has stopped, or the database went back in time.
     """
-    if not _holds(connection, NODE_FENCE, {"node_id": node_id}):
-        raise FenceRefused("node", node=node_id)
+    if not _holds(connection, NODE_FENCE, {"node_id": node_id, **remembered(node_id)}):
+        raise refused_node(connection, node_id)
+
+
+def refused_node(connection: psycopg.Connection[Any], node_id: UUID) -> FenceRefused:
+    """Return the refusal of a node's write, with the reason that the database has now."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(_LOOK_AT_NODE, {"node_id": node_id}).fetchone()
+    assert row is not None
+    return FenceRefused("node", because=why_refused(node_id, row), node=node_id)
 
 
 def hold_term(connection: psycopg.Connection[Any], term: TermHeld) -> None:

@@ -42,10 +42,10 @@ class Heart:
     """
     Beats for one node. The work loop calls `progress` in every pass, and reads the rest at will.
 
-    `failed` is set once the database says that the node is failed, or knows it no longer: the process
-    has to exit; `drains` once it says that the node drains, whoever wished that. `term` and `main_id` are
-    those of the node's scope as of the last good beat, and `settings_version` is the newest version of
-    the stored settings.
+    `failed` is set once the database refuses the node's beats: the node is failed, or the database went back
+    in time. The process has to exit, and `why` is the reason as a sentence. `drains` is set once the database
+    says that the node drains. `term` and `main_id` are those of the node's scope as of the last good beat, and
+    `settings_version` is the newest version of the stored settings.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Heart:
         self._loop = Effort(computes_at_most=self._computes_at_most, clock=clock)
         self._efforts = [self._loop]
         self.failed = threading.Event()
+        self.why = ""
         self.drains = threading.Event()
         self.term = 0
         self.main_id: UUID | None = None
@@ -188,5 +189,6 @@ class Heart:
         """No beat will count any more. A node that stopped itself knows that; any other has to exit."""
         self._pulse.ended()
         if beat.status != NodeStatus.STOPPED:
-            logger.error("node %s is %s: its process has to exit", self._node_id, beat.status or "unknown")
+            logger.error("node %s has to exit: %s", self._node_id, beat.refusal)
+            self.why = beat.refusal
             self.failed.set()

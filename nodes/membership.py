@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -28,6 +28,7 @@ from nodes.decisions.judge import PATIENCE, MarkFailed
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.fences import TermHeld, hold_node, hold_term
 from nodes.identity import NodeIdentity, is_process_gone
+from nodes.incarnation import IS_AS_REMEMBERED, remember, remembered, why_refused
 from nodes.journal import record
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus, sources_of
 
@@ -45,7 +46,8 @@ class Beat:
     What the database answered to a heartbeat.
 
     `status` is None for a node that it does not know (any more). `main_id` is None as long as the
-    scope has no main. `settings_version` is the newest version of the stored settings.
+    scope has no main. `settings_version` is the newest version of the stored settings. `refusal` is the
+    reason why the beat was not counted.
     """
 
     at: dt.datetime
@@ -53,11 +55,12 @@ class Beat:
     term: int
     main_id: UUID | None
     settings_version: int = 0
+    refusal: str = ""
 
     @property
     def is_fit(self) -> bool:
         """Whether the node is still a member, and the beat was counted."""
-        return self.status in LIVE_STATUSES
+        return self.status in LIVE_STATUSES and not self.refusal
 
 
 # Locks: none that anybody else waits for; the row of a new scope. The scope's row comes with its
@@ -121,17 +124,22 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
     with suppress(psycopg.errors.UniqueViolation):
         register(connection, identity=identity)
     begin_work(connection, node_id=identity.id)
+    row = _row(connection, "SELECT nodes_incarnation() AS incarnation", {})
+    assert row is not None
+    remember(identity.id, beats=0, incarnation=row["incarnation"])
 
 
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own. Waits for a mark under way and
-# then hits nothing, because the status is looked at again after the wait.
-_BEAT = """
+# then hits nothing, because the status is looked at again after the wait. A database that went back in time
+# is not beaten to.
+_BEAT: LiteralString = f"""
 WITH beaten AS (
-    UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s
-     WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining')
- RETURNING status, scope
+    UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1
+     WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining') AND {IS_AS_REMEMBERED}
+ RETURNING status, scope, beats
 )
-SELECT beaten.status, clock_timestamp() AS at, term.term, CASE WHEN NOT term.resigned THEN term.main_id END AS main_id,
+SELECT beaten.status, beaten.beats, nodes_incarnation() AS incarnation, clock_timestamp() AS at, term.term,
+       CASE WHEN NOT term.resigned THEN term.main_id END AS main_id,
        coalesce((SELECT max(version) FROM nodes_settingsversion), 0) AS settings_version
   FROM beaten JOIN nodes_mainterm AS term ON term.scope = beaten.scope
 """
@@ -139,7 +147,8 @@ SELECT beaten.status, clock_timestamp() AS at, term.term, CASE WHEN NOT term.res
 # Only for a beat that hit nothing: a statement of its own, because the SELECT above would still read
 # the row as it was before the wait.
 _LOOK_AT_MYSELF = """
-SELECT node.status, clock_timestamp() AS at, coalesce(term.term, 0) AS term,
+SELECT node.status, node.beats, nodes_incarnation() AS incarnation, clock_timestamp() AS at,
+       coalesce(term.term, 0) AS term,
        CASE WHEN NOT term.resigned THEN term.main_id END AS main_id, 0 AS settings_version
   FROM (SELECT 1) AS always
   LEFT JOIN nodes_node AS node ON node.id = %(node_id)s
@@ -149,10 +158,14 @@ SELECT node.status, clock_timestamp() AS at, coalesce(term.term, 0) AS term,
 
 def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mapping[str, object]) -> Beat:
     """Say that the node is alive, and what it does; returns what has become of it and of its scope."""
-    row = _row(connection, _BEAT, {"node_id": node_id, "progress": Jsonb(dict(progress))})
+    row = _row(connection, _BEAT, {"node_id": node_id, "progress": Jsonb(dict(progress)), **remembered(node_id)})
+    refusal = ""
     if row is None:
         row = _row(connection, _LOOK_AT_MYSELF, {"node_id": node_id})
-    assert row is not None
+        assert row is not None
+        refusal = why_refused(node_id, row)
+    else:
+        remember(node_id, beats=row["beats"], incarnation=row["incarnation"])
     status = None if row["status"] is None else NodeStatus(row["status"])
     return Beat(
         at=row["at"],
@@ -160,6 +173,7 @@ def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mappin
         term=row["term"],
         main_id=row["main_id"],
         settings_version=row["settings_version"],
+        refusal=refusal,
     )
 
 

@@ -117,6 +117,12 @@ def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.queue.limits.Terms._known", {})
 
 
+@pytest.fixture(autouse=True)
+def no_remembered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process remembers what the database confirmed to its nodes, which another test's database does not have."""
+    monkeypatch.setattr("nodes.incarnation._nodes", {})
+
+
 @pytest.fixture(scope="session", autouse=True)
 def emptying() -> Iterator[None]:
     """What Django does after a test that commits, in another way: see there."""

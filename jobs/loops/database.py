@@ -41,6 +41,8 @@ _LAST_WORDS: Final = (
     psycopg.errors.CrashShutdown,
     psycopg.errors.CannotConnectNow,
     psycopg.errors.IdleInTransactionSessionTimeout,
+    # The address leads to a standby that was not promoted yet.
+    psycopg.errors.ReadOnlySqlTransaction,
 )
 
 # What the loss of a connection looks like, over Django or not; a session that was ended because its transaction
@@ -49,6 +51,7 @@ _LOST: Final = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.ReadOnlySqlTransaction,
     OperationalError,
     InterfaceError,
     InternalError,
@@ -93,6 +96,22 @@ def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     options["patience"] = patience_of_node(timeout, purpose="orm")
 
 
+# Errors of statements while a restore has not made all tables yet.
+_WITHOUT_TABLES: Final = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.UndefinedColumn,
+)
+
+
+class TablesMissing(psycopg.OperationalError):
+    """The database lost tables under a process: it is restored or migrated, and the process has to end."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        said = str(error).strip().splitlines()[0]
+        super().__init__(f"the database lacks what it had, so it is being restored or migrated ({said})")
+
+
 class WorkConnection:
     """The connection on which a daemon's queue functions run; made anew when it breaks."""
 
@@ -120,6 +139,7 @@ class WorkConnection:
 
         Raises:
             psycopg.OperationalError: the database stayed away until the daemon gave up.
+            TablesMissing: a table that there was is gone.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -134,6 +154,8 @@ class WorkConnection:
                     )
                     register_arrays(self._connection)
                 done = work(self._connection)
+            except _WITHOUT_TABLES as raised:
+                raise TablesMissing(raised) from raised
             except _LOST as raised:
                 error = self._look_at(raised)
                 crawl.LOST_ANSWERS.add()

@@ -337,7 +337,7 @@ class Manager:
         crawl.GROUPS.set(len(self._groups))
         of_nodes.IS_MAIN.set(self._term is not None)
         if self._heart.failed.is_set():
-            raise ManagerFailed("the node was marked failed")
+            raise ManagerFailed(self._heart.why)
         if self._heart.settings_version > running.current().version:
             self._take_up_settings(connection)
         if self._control_changed.is_set():

@@ -395,7 +395,7 @@ class Worker:
             if self._heart.failed.is_set():
                 # One more write, so that it is seen to be refused, and counted.
                 await self._write_everything()
-                raise WorkerFailed("the node was marked failed")
+                raise WorkerFailed(self._heart.why)
             if self._heart.has_given_up:
                 raise WorkerFailed("the database stayed away")
             if self._heart.drains.is_set():

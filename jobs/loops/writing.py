@@ -117,6 +117,7 @@ class Writer:
         returned = release.give_back(connection, worker=self.me.id, claims=given.given_back, now=now)
         woken = close.close_turns(
             connection,
+            worker=self.me.id,
             turns=given.closed,
             batches=given.done_batches,
             filled=flushed.lanes,
@@ -152,7 +153,7 @@ class Writer:
             now=now,
         )
         count_dropped(dropped)
-        close.close_turns(connection, filled=dropped.lanes, now=now)
+        close.close_turns(connection, worker=self.me.id, filled=dropped.lanes, now=now)
         for job_id in self._refused.keys() & jobs.keys():
             connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
         self._owes_wake_up = True

@@ -7,6 +7,7 @@ A turn that is followed leaves its requests to its follower, so the bin's sum st
 
 import datetime as dt
 import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString, NamedTuple
@@ -19,6 +20,7 @@ from jobs.queue.opening import paid_until
 from jobs.queue.retrying import retried
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
+from nodes.incarnation import IS_AS_REMEMBERED, remembered
 
 
 class Use(NamedTuple):
@@ -60,7 +62,8 @@ class ClosedTurn:
 # Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
 # whose documents ripen later: they would take a place that they cannot use), and ends batches of which no document is claimed. Locks: Node KEY SHARE (the node fence),
 # Bin by id, then Lane by id (of both the states), then Batch and Turn. Of a worker that was marked failed nothing is closed:
-# the main does that.
+# the main does that. Nothing is closed either for a worker that remembers a newer database: there the numbers may name
+# other turns.
 # One statement has one snapshot, taken before it waits for a bin: a follower that was planned meanwhile is
 # not in it, and would be passed over. Its planning made a version of the bin's state, so turns of a bin whose locked version
 # is not the one in the snapshot are left for another statement, which sees both.
@@ -76,6 +79,7 @@ WITH named AS MATERIALIZED (
        FOR KEY SHARE
 ), may AS MATERIALIZED (
     SELECT WHERE NOT EXISTS (SELECT FROM workers WHERE status NOT IN ('running', 'draining'))
+             AND NOT EXISTS (SELECT FROM nodes_node WHERE id = %(worker)s AND NOT ({IS_AS_REMEMBERED}))
 ), given AS (
     SELECT * FROM unnest(%(turns)s::bigint[], %(started)s::float[], %(paid)s::float[], %(rates)s::float[], %(starts)s::int[],
                          %(bytes)s::bigint[]) AS given(id, started, paid, rate, starts, bytes)
@@ -204,6 +208,7 @@ RETURNING id
 def close_turns(
     connection: psycopg.Connection[Any],
     *,
+    worker: uuid.UUID | None = None,
     turns: Sequence[ClosedTurn] = (),
     batches: Sequence[int] = (),
     filled: Iterable[int] = (),
@@ -213,7 +218,7 @@ def close_turns(
     """
     Give the places of `turns` back to their bins and wake who can use them; returns how many lanes slept.
 
-    `batches` have no claimed document left. `filled` lanes got documents in a flush that has committed;
+    `worker` is the node that had them. `batches` have no claimed document left. `filled` lanes got documents in a flush that has committed;
     `ripening` ones have documents that are due at a moment.
     """
     # Nothing is ready from a moment that is over: who looks for what is begins at a front (`jobs/queue/front.py`).
@@ -248,6 +253,8 @@ def close_turns(
                     "lanes": lanes,
                     "at": [at[lane] for lane in lanes],
                     "lost_place": LOST_PLACE,
+                    "worker": worker,
+                    **remembered(worker),
                 },
             ).fetchone()
             assert row is not None

@@ -26,7 +26,8 @@ from jobs.queue.retrying import retried
 from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.wake import wake_lanes
-from nodes.fences import FenceRefused
+from nodes.fences import MAY_WRITE, FenceRefused
+from nodes.incarnation import remembered
 
 # Locks: the rows that it inserts, by name and by (seed, bin).
 _OPEN_BINS: Final[LiteralString] = """
@@ -98,7 +99,7 @@ def open_lanes(
 # QueueItem by hash.
 _HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
-    SELECT id FROM nodes_node WHERE id = %(manager)s AND status IN ('running', 'draining') FOR KEY SHARE
+    SELECT id FROM nodes_node WHERE id = %(manager)s AND {MAY_WRITE} FOR KEY SHARE
 ), held AS MATERIALIZED (
     SELECT id FROM jobs_throttlegroup
      WHERE id = %(group)s AND owner_id = (SELECT id FROM node) AND epoch = %(epoch)s AND state = 'owned'
@@ -171,6 +172,7 @@ def discover_seeds(
                 "group": group.id,
                 "epoch": group.epoch,
                 "job": job_id,
+                **remembered(manager),
             },
         ).fetchone()
         if held is None:

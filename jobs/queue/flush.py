@@ -28,7 +28,8 @@ from jobs.queue.retry_limits import keep_retry_limits
 from jobs.queue.retrying import retried
 from jobs.queue.stored_links import read_stored_links
 from jobs.queue.transaction import implicit_transaction
-from nodes.fences import hold_node
+from nodes.fences import MAY_WRITE, hold_node
+from nodes.incarnation import remembered
 
 # How far a chain of redirects is followed to find a loop; longer chains end as TOO_MANY_REDIRECTS.
 _LONGEST_CHAIN: Final = 12
@@ -64,9 +65,9 @@ _HOLD_BUDGETS: Final[LiteralString] = (
 # chain of redirects is followed. Of the others, nearly all where many workers crawl one site, it is enough to
 # know that they are there: their hashes come as one value for each job, sixteen bytes each.
 # Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job).
-_LOCK: Final[LiteralString] = """
+_LOCK: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
-    SELECT id FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
+    SELECT id FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
 ), there AS MATERIALIZED (
     SELECT item.hash, item.job_id, item.run_no < wanted.older_than AS may_change
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[]) AS wanted(hash, job_id, older_than)
@@ -222,7 +223,7 @@ def flush(
     `is_known` tells of a (job, hash, depth) that this worker has written already: it is not looked at.
 
     Raises:
-        FenceRefused: the worker was marked failed: nothing was written.
+        FenceRefused: the worker was marked failed, or the database went back in time: nothing was written.
     """
     results, failing_jobs = give_up(results)
     beginners = {r.job.id for r in results if r.outcome.carries and not r.claimed.carries}
@@ -433,6 +434,7 @@ def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.
         "hashes": Hashes(key for key, _ in ordered),
         "jobs": [job for _, job in ordered],
         "runs": [keys[key] for key in ordered],
+        **remembered(worker),
     }
     found = _Found({}, set())
     for row in cursor.execute(_LOCK, facts):

@@ -19,7 +19,8 @@ from jobs.queue.front import FRONT, Front
 from jobs.queue.newest import SKIPPING, newest
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import LaneSeen
-from nodes.fences import FenceRefused
+from nodes.fences import MAY_WRITE, FenceRefused, refused_node
+from nodes.incarnation import remembered
 from nodes.lifecycle import CLUSTER_SCOPE
 
 # Lanes that one pass looks at. Half of them are left to those that have been at the front before: a bin in which much
@@ -59,7 +60,7 @@ _LANE_SEEN: Final[LiteralString] = newest(
 _HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node
-     WHERE id = %(manager)s AND status IN ('running', 'draining')
+     WHERE id = %(manager)s AND {MAY_WRITE}
        FOR KEY SHARE
 ), held AS MATERIALIZED (
     SELECT id, node_scope, policy_id FROM jobs_throttlegroup
@@ -214,11 +215,12 @@ def hold(
             "cluster": CLUSTER_SCOPE,
             **front.parameters([group.id]),
             "now": now,
+            **remembered(manager),
         },
     ).fetchone()
     assert row is not None
     if not row.nodes:
-        raise FenceRefused("node", node=str(manager))
+        raise refused_node(cursor.connection, manager)
     if row.scope is None:
         raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
     front.note(group.id, row.seeds, ahead=row.seen_ahead, others=row.seen_others, now=now)

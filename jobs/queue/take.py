@@ -22,7 +22,8 @@ from jobs.queue.newest import WAITING, newest
 from jobs.queue.opening import OPENING, opening
 from jobs.queue.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN
-from nodes.fences import FenceRefused
+from nodes.fences import MAY_WRITE, refused_node
+from nodes.incarnation import remembered
 
 # How long a batch may be out before its worker is asked about it.
 _DEADLINE: Final = dt.timedelta(minutes=10)
@@ -38,7 +39,7 @@ _TRUSTED: Final = LONGEST_PLAN / 2
 # a batch that is offered.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
-    SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND status IN ('running', 'draining') FOR KEY SHARE
+    SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
 ), kept AS MATERIALIZED (
     SELECT id, documents, kind,
            -- First what keeps a pace going, then what follows a turn of no pace, then what is new.
@@ -240,7 +241,7 @@ def take(
     takes nothing of bins that another one keeps while that one runs.
 
     Raises:
-        FenceRefused: the worker was marked failed, or has stopped.
+        FenceRefused: the worker was marked failed or has stopped, or the database went back in time.
     """
     with named_rows(connection, binary=True) as cursor:
         rows = cursor.execute(
@@ -258,10 +259,11 @@ def take(
                 "courtesy": _COURTESY,
                 "trusted": _TRUSTED,
                 "now": now,
+                **remembered(worker),
             },
         ).fetchall()
     if not rows[0].nodes:
-        raise FenceRefused("node", node=worker)
+        raise refused_node(connection, worker)
     found: dict[tuple[int, int], list[Claimed]] = {}
     taken = Taken()
     for row in rows:

@@ -42,6 +42,7 @@ class Node(models.Model):
     reason = models.TextField(_("why it has this status"), default="", db_default="", blank=True)
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
+    beats = models.BigIntegerField(_("beats that the database has counted"), default=0, db_default=0)
     timeout_seconds = models.FloatField(_("silence after which it is failed"))
     stopped_at = models.DateTimeField(_("when it stopped or was marked failed"), null=True, blank=True)
 

@@ -71,9 +71,9 @@ def machine(server, tmp_path):
     made.clean_up()
 
 
-def start_everything(machine):
+def start_everything(machine, **environment):
     """`manage.py run` with two workers; returns it, and the administrator's browser."""
-    running = machine.start("run", "--workers", 2, CRAWLCTL_ADMIN_PASSWORD=PASSWORD)
+    running = machine.start("run", "--workers", 2, CRAWLCTL_ADMIN_PASSWORD=PASSWORD, **environment)
     said = wait_for(lambda: running.out if "web interface: " in running.out else None, saying="the pages are up")
     browser = Browser(said.split("web interface: ")[1].split()[0])
     wait_for(lambda: browser.ask("/login/")[0] == 200, saying="the web server answers")

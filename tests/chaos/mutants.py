@@ -28,7 +28,7 @@ from tests.proxy import SYNC
 # Longer than chaos has: a schedule must not be upset by a machine that is busy.
 _TIMEOUT = 3.0
 
-_FENCED = r"AND status IN \('running', 'draining'\)\s+FOR KEY SHARE"
+_FENCED = r"AND \{MAY_WRITE\}\s+FOR KEY SHARE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ MUTANTS = (
     Mutant(
         "term-check",
         "the term check",
-        ((r"AND term = %\(term\)s AND main_id = %\(main_id\)s AND NOT resigned\s+FOR SHARE", ""),),
+        ((r"AND term = %\(term\)s AND main_id = %\(main_id\)s AND NOT resigned\s+AND EXISTS .*\s+FOR SHARE", ""),),
         "term",
         _a_former_main_releases,
     ),
