@@ -157,15 +157,17 @@ ON CONFLICT (cluster, job, item) DO UPDATE SET node = EXCLUDED.node
 _DROP_POOLS = "DELETE FROM nodes_workpool WHERE cluster = %(cluster)s AND job = ANY(%(jobs)s)"
 
 # Locks: the lock's row; who waits for another's statement looks at the lease again afterwards.
+# A lock that was given back has no node, and keeps from when the pace of its item counts. A holder that died began a run.
 _ACQUIRE = """
 INSERT INTO nodes_itemlock AS held (cluster, job, item, node, token, since, expires_at, note, host)
 VALUES (%(cluster)s, %(job)s, %(item)s, %(node)s, %(token)s, clock_timestamp(), clock_timestamp() + %(lease)s, %(note)s,
         %(host)s)
 ON CONFLICT (cluster, job, item) DO UPDATE
    SET node = EXCLUDED.node, token = EXCLUDED.token, since = EXCLUDED.since, note = EXCLUDED.note, host = EXCLUDED.host,
-       expires_at = clock_timestamp() + %(lease)s
+       expires_at = clock_timestamp() + %(lease)s,
+       paced_from = CASE WHEN held.node = '' OR held.token = EXCLUDED.token THEN held.paced_from ELSE held.since END
  WHERE held.expires_at <= clock_timestamp() OR held.token = EXCLUDED.token
-RETURNING since
+RETURNING since, clock_timestamp() - paced_from AS paced_ago
 """
 
 _PROLONG = """
@@ -174,7 +176,10 @@ UPDATE nodes_itemlock SET expires_at = clock_timestamp() + %(lease)s
 """
 
 _RELEASE = """
-DELETE FROM nodes_itemlock WHERE cluster = %(cluster)s AND job = %(job)s AND item = %(item)s AND token = %(token)s
+UPDATE nodes_itemlock
+   SET node = '', token = '00000000-0000-0000-0000-000000000000', note = '', expires_at = clock_timestamp(),
+       paced_from = coalesce(clock_timestamp() - %(paced_ago)s::interval, paced_from)
+ WHERE cluster = %(cluster)s AND job = %(job)s AND item = %(item)s AND token = %(token)s
 """
 
 # Locks: the rows of locks that nobody can hold any more.
@@ -187,7 +192,7 @@ DELETE FROM nodes_itemlock AS lock
 
 _LOCKS = """
 SELECT job, item, node, since, greatest(expires_at - clock_timestamp(), interval '0') AS remaining, note, host
-  FROM nodes_itemlock WHERE cluster = %(cluster)s AND (%(item)s::text IS NULL OR (job, item) = (%(job)s, %(item)s))
+  FROM nodes_itemlock WHERE cluster = %(cluster)s AND node <> '' AND (%(item)s::text IS NULL OR (job, item) = (%(job)s, %(item)s))
  ORDER BY job COLLATE "C", item COLLATE "C"
 """
 
@@ -380,7 +385,16 @@ class DatabaseCoordination(Participant):
                 taken = connection.execute(_ACQUIRE, facts).fetchone()
                 seen = None if taken else connection.execute(_LOCKS, facts).fetchone()
             if taken is not None:
-                return lock_held(item, token, since=taken.since, began_at=began_at, lease=lease, note=note)
+                paced_from = None if taken.paced_ago is None else self._clock() - taken.paced_ago.total_seconds()
+                return lock_held(
+                    item,
+                    token,
+                    since=taken.since,
+                    began_at=began_at,
+                    lease=lease,
+                    note=note,
+                    paced_from=paced_from,
+                )
             # Given back between the two statements, it is free.
             if seen is not None:
                 return _lock_seen(seen)
@@ -394,7 +408,8 @@ class DatabaseCoordination(Participant):
 
     def release(self, lock: ItemLock) -> bool:
         with self._asking() as connection:
-            return connection.execute(_RELEASE, self._facts_of(lock.item, lock.token)).rowcount > 0
+            facts = {**self._facts_of(lock.item, lock.token), "paced_ago": lock.paced_ago(clock=self._clock)}
+            return connection.execute(_RELEASE, facts).rowcount > 0
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:
         with self._asking() as connection:

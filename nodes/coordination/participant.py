@@ -77,8 +77,15 @@ class Participant:
 
 
 def lock_held(
-    item: WorkItem, token: UUID, *, since: dt.datetime, began_at: float, lease: dt.timedelta, note: str
+    item: WorkItem,
+    token: UUID,
+    *,
+    since: dt.datetime,
+    began_at: float,
+    lease: dt.timedelta,
+    note: str,
+    paced_from: float | None = None,
 ) -> ItemLock:
     """A lock that was asked for at `began_at`: the store counts its lease from a moment after."""
     held_until = began_at + lease.total_seconds()
-    return ItemLock(item=item, token=token, since=since, held_until=held_until, note=note)
+    return ItemLock(item=item, token=token, since=since, held_until=held_until, note=note, paced_from=paced_from)

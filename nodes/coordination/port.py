@@ -87,17 +87,27 @@ class Office:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemLock:
-    """A lock on an item that I hold, until `held_until` of this machine's clock of trust; `token` is mine alone."""
+    """
+    A lock on an item that I hold, until `held_until` of this machine's clock of trust; `token` is mine alone.
+
+    `paced_from` is the moment of that clock from which the time to the item's next run counts. The store keeps it from
+    one holder to the next; where a holder died, it is when that one took the lock. None: the item has not run.
+    """
 
     item: WorkItem
     token: UUID
     since: dt.datetime
     held_until: float
     note: str = ""
+    paced_from: float | None = None
 
     def remaining(self, *, clock: Clock = seconds_since_boot) -> dt.timedelta:
         """How long it is held for certain; nothing is left when it may be somebody else's."""
         return dt.timedelta(seconds=max(0.0, self.held_until - clock()))
+
+    def paced_ago(self, *, clock: Clock = seconds_since_boot) -> dt.timedelta | None:
+        """Return how long ago `paced_from` was."""
+        return None if self.paced_from is None else dt.timedelta(seconds=max(0.0, clock() - self.paced_from))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +318,7 @@ class Coordination(Protocol):
         ...
 
     def release(self, lock: ItemLock) -> bool:
-        """Give a lock back; returns whether it was still mine."""
+        """Give a lock back, with its `paced_from` for the next holder; returns whether it was still mine."""
         ...
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:

@@ -6,7 +6,8 @@ another learns by writing to the root. The clocks of an ensemble's servers have 
 those of nodes need not.
 
 A node that is removed and made again begins its versions anew: it would be taken for what it was before. So a lock that is
-given back stays, empty; and who does remove some counts up the version of `locks`, which every other write checks.
+given back stays: empty, or with the time that had passed since the pace of its item began. A removal of locks counts up the
+version of `locks`, which every other write checks.
 """
 
 import datetime as dt
@@ -83,6 +84,32 @@ class _Lease:
         return json.dumps(said).encode()
 
 
+def _given_back(paced_ago: dt.timedelta | None) -> bytes:
+    """Return the data of a lock that is given back."""
+    return b"" if paced_ago is None else json.dumps({"pacedAgo": paced_ago.total_seconds()}).encode()
+
+
+def _is_given_back(data: bytes) -> bool:
+    return not data or _paced_ago(data) is not None
+
+
+def _paced_ago(data: bytes) -> float | None:
+    """Return how long before a lock was given back the pace of its item began (seconds), None where that is not said."""
+    with suppress(*UNREADABLE):
+        seconds = float(json.loads(data)["pacedAgo"])
+        return seconds if 0 <= seconds < _LONGEST else None
+    return None
+
+
+def _paced_from(data: bytes, stat: Stat) -> float | None:
+    """Return from when the pace of an item counts, by what its lock says (the server's time, seconds); None: it has not run."""
+    if (ago := _paced_ago(data)) is not None:
+        return stat.changed_at / 1000 - ago
+    # A holder that died began a run.
+    lease = _Lease.parse(data)
+    return None if lease is None else (stat.changed_at if lease.since is None else lease.since) / 1000
+
+
 class ZooKeeperLocks:
     """The locks of one cluster, as one node takes them. All of it is to be done again where it meets a Conflict or an Absent."""
 
@@ -97,7 +124,7 @@ class ZooKeeperLocks:
         path = self._tree.lock(item)
         mine = self._lease(token, lease=lease, note=note)
         whole = self._whole(session)
-        began_at = self._clock()
+        began_at, paced_from = self._clock(), None
         if session.stat(path) is None:
             stat = self._make(session, item, mine)
         else:
@@ -105,13 +132,14 @@ class ZooKeeperLocks:
             seen = None if _Lease.is_of(token, data) else self._seen(session, item, data, there)
             if seen is not None and not seen.has_expired:
                 return seen
-            began_at = self._clock()
+            began_at, before = self._clock(), _paced_from(data, there)
             session.commit([whole, Set(path, there.version, mine.data())])
             data, stat = session.get(path)
             if not _Lease.is_of(token, data):
                 raise Conflict("taken over by another at once")
+            paced_from = None if before is None else self._clock() - (stat.changed_at / 1000 - before)
         since = _moment(stat.changed_at)
-        return lock_held(item, token, since=since, began_at=began_at, lease=lease, note=note)
+        return lock_held(item, token, since=since, began_at=began_at, lease=lease, note=note, paced_from=paced_from)
 
     def _make(self, session: Session, item: WorkItem, lease: _Lease) -> Stat:
         try:
@@ -131,7 +159,7 @@ class ZooKeeperLocks:
 
     def release(self, session: Session, lock: ItemLock) -> bool:
         """Give a lock back; returns whether it was still mine."""
-        return self._change(session, lock, b"")
+        return self._change(session, lock, _given_back(lock.paced_ago(clock=self._clock)))
 
     def _change(self, session: Session, lock: ItemLock, data: bytes) -> bool:
         """Write other data; returns whether the lock was still mine."""
@@ -198,7 +226,7 @@ class ZooKeeperLocks:
 
     def _seen(self, session: Session, item: WorkItem, data: bytes, stat: Stat) -> LockSeen | None:
         """What stands in a lock; None where it was given back."""
-        return _lock_seen(item, data, stat, now=self._server_time(session)) if data else None
+        return _lock_seen(item, data, stat, now=self._server_time(session)) if not _is_given_back(data) else None
 
     def _lease(self, token: UUID, *, lease: dt.timedelta, note: str, since: dt.datetime | None = None) -> _Lease:
         return _Lease(
@@ -218,7 +246,7 @@ class ZooKeeperLocks:
 
 
 def _lock_seen(item: WorkItem, data: bytes, stat: Stat, *, now: int) -> LockSeen | None:
-    if not data:
+    if _is_given_back(data):
         return None
     lease = _Lease.parse(data)
     if lease is None:

@@ -1,14 +1,15 @@
 """
 A job on one node, with the items that the node has of it: the threads that run it, and how they give way to others.
 
-When its items change, the runs in hand are told to stop; threads for the new items wait until they have ended, and
-then go on where those left off. Nobody waits for that but them.
+When its items change, the runs are told to stop. Threads for the new items wait until those runs have ended.
+Each item keeps its own past, so that its schedule holds whatever items it shares a run with. What another node ran
+is told by the lock of the item.
 """
 
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from nodes.distributed.context import JobContext
 from nodes.distributed.job import DistributedJob
 from nodes.distributed.locks import Grip, HeldLocks
 from nodes.distributed.observer import Telling
-from nodes.distributed.schedule import Past, earliest, next_start
+from nodes.distributed.schedule import Past, Schedule, next_start, paced_from, past_of_group, ran_elsewhere
 from nodes.distributed.sharing import split
 from nodes.distributed.tuning import Tuning
 from nodes.trust import seconds_since_boot
@@ -67,6 +68,7 @@ class JobOnNode:
         self._lock = threading.Lock()
         self._is_closed = False
         self._items: frozenset[str] = frozenset()
+        self._pasts: dict[str, Past] = {}
         self._groups: list[_Group] = []
         self._ending: list[_Group] = []
         self._runs = self._failures = 0
@@ -89,12 +91,12 @@ class JobOnNode:
             self._ending = [group for group in (*self._ending, *before) if not group.has_ended]
             for group in before:
                 group.stop()
+            # The items before tell when new ones are due.
+            known = items | self._items if self._items else frozenset()
+            self._pasts = {item: past for item, past in self._pasts.items() if item in known}
             self._items = items
             parts = split(items, self._thread_count(items)) if items else ()
-            self._groups = [
-                _Group(self, part, number, before=before, ending=tuple(self._ending))
-                for number, part in enumerate(parts)
-            ]
+            self._groups = [_Group(self, part, number, ending=tuple(self._ending)) for number, part in enumerate(parts)]
             for group in self._groups:
                 group.start()
         self.surroundings.observer.share_taken_up(self.job_id, items)
@@ -121,6 +123,30 @@ class JobOnNode:
         with self._lock:
             ending = list(self._ending)
         return all(group.wait(max(0.0, deadline - seconds_since_boot())) for group in ending)
+
+    def past_of(self, items: frozenset[str], *, taken_up_at: float) -> Past:
+        """Return the past of a group of these items."""
+        with self._lock:
+            since = min((past.taken_up_at for past in self._pasts.values()), default=taken_up_at)
+            for item in items:
+                self._pasts.setdefault(item, Past(taken_up_at=since))
+            return past_of_group((self._pasts[item] for item in items), self._pasts.values())
+
+    def note_past(self, items: frozenset[str], past: Past) -> None:
+        """Note that these items ran together."""
+        with self._lock:
+            self._pasts.update(dict.fromkeys(items, past))
+
+    def note_runs_elsewhere(self, moments: Mapping[str, float], schedule: Schedule) -> bool:
+        """Note from when the pace of items counts by the store. True if another node ran one of them."""
+        with self._lock:
+            ran = {
+                item: self._pasts[item].with_run_elsewhere(moment)
+                for item, moment in moments.items()
+                if item in self._pasts and ran_elsewhere(schedule, self._pasts[item], moment)
+            }
+            self._pasts.update(ran)
+        return bool(ran)
 
     def note_run(self, *, began_at: dt.datetime, took: dt.timedelta, failure: BaseException | None) -> None:
         with self._lock:
@@ -175,19 +201,20 @@ class _Group:
         items: frozenset[str],
         number: int,
         *,
-        before: Sequence["_Group"],
         ending: Sequence["_Group"],
     ) -> None:
         self._owner = owner
         self._around = owner.surroundings
         self._items = items
         self._locked = tuple(WorkItem(owner.job_id, item) for item in sorted(items))
-        self._before, self._ending = before, ending
+        self._ending = ending
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._context: JobContext | None = None
         self._told_due: float | None = None
+        # The last valid schedule of the job, which also decides about a run that has begun.
+        self._schedule = Schedule.by_delay(dt.timedelta())
         self.past = Past(taken_up_at=seconds_since_boot())
         self.due_at: float | None = None
         self._thread = threading.Thread(target=self._live, name=f"{owner.job_id} {number}", daemon=True)
@@ -228,7 +255,7 @@ class _Group:
             self._ended.set()
 
     def _follow(self) -> None:
-        """Wait for those before to end, and go on where they left off."""
+        """Wait until the groups before have ended, and continue with the pasts of these items."""
         limit = self._around.tuning().stop_within.total_seconds()
         deadline = seconds_since_boot() + limit
         for group in self._ending:
@@ -237,14 +264,15 @@ class _Group:
         if any(not group.has_ended for group in self._ending) and not self._stopping.is_set():
             # Items that it has in hand are locked, so nobody begins them.
             logger.error("a run of job %s has not ended %g s after it was told to stop", self._owner.job_id, limit)
-        self.past = earliest((group.past for group in self._before), now=self.past.taken_up_at)
-        self._before = self._ending = ()
+        self.past = self._owner.past_of(self._items, taken_up_at=self.past.taken_up_at)
+        self._ending = ()
 
     def _pause(self) -> float:
         """How long there is nothing to do."""
         try:
             schedule, initial_delay = self._owner.job.schedule(), self._owner.job.initial_delay()
             due = next_start(schedule, self.past, initial_delay=initial_delay)
+            self._schedule = schedule
         except Exception as error:  # noqa: BLE001  # whatever a user's job raises is said in its status
             # Also where what it says is no schedule: the thread would end, and with it the job, for good.
             self.due_at = None
@@ -274,8 +302,8 @@ class _Group:
             logger.warning("job %s cannot lock its items: %s", self._owner.job_id, error)
         if isinstance(grip, Grip):
             try:
-                if self._takes_up(context):
-                    self._run(context)
+                if not self._is_too_soon(grip) and self._takes_up(context):
+                    self._run(context, grip)
             finally:
                 self._context = None
                 grip.let_go()
@@ -285,6 +313,13 @@ class _Group:
         again = self._around.tuning().try_again
         self._stopping.wait((again if grip is None else min(again, grip.remaining)).total_seconds())
 
+    def _is_too_soon(self, grip: Grip) -> bool:
+        """True if other nodes ran some of the items since this node did, so that the run is not due yet."""
+        if self._owner.note_runs_elsewhere(grip.paced_from(), self._schedule):
+            self.past = self._owner.past_of(self._items, taken_up_at=self.past.taken_up_at)
+            return next_start(self._schedule, self.past) > seconds_since_boot()
+        return False
+
     def _takes_up(self, context: JobContext) -> bool:
         """Whether the run may begin: nobody has told it to stop meanwhile."""
         with self._lock:
@@ -293,7 +328,7 @@ class _Group:
             self._context = context
             return True
 
-    def _run(self, context: JobContext) -> None:
+    def _run(self, context: JobContext, grip: Grip) -> None:
         job_id, observer = self._owner.job_id, self._around.observer
         began_at, started_at, planned_at = dt.datetime.now(dt.UTC), seconds_since_boot(), self.due_at
         failure: BaseException | None = None
@@ -312,5 +347,7 @@ class _Group:
             ended_at=ended_at,
             failed=failure is not None,
         )
+        self._owner.note_past(self._items, self.past)
+        grip.pace_from(paced_from(self._schedule, started_at=started_at, ended_at=ended_at))
         self._owner.note_run(began_at=began_at, took=took, failure=failure)
         observer.run_ended(job_id, self._items, took=took, failure=failure)

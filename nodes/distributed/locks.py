@@ -10,7 +10,7 @@ import datetime as dt
 import logging
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -100,6 +100,20 @@ class HeldLocks:
             locks = [self._held[token].lock if token in self._held else None for token in tokens]
         return min((dt.timedelta() if lock is None else lock.remaining() for lock in locks), default=dt.timedelta())
 
+    def paced_from(self, tokens: Collection[UUID]) -> dict[str, float]:
+        """Return by item the moment from which its pace counts, of those items of these that have run."""
+        with self._lock:
+            locks = [self._held[token].lock for token in tokens if token in self._held]
+        return {lock.item.item: lock.paced_from for lock in locks if lock.paced_from is not None}
+
+    def pace_from(self, tokens: Collection[UUID], moment: float) -> None:
+        """Have the pace of these items count from this moment, for the node that takes them next."""
+        with self._lock:
+            for token in tokens:
+                if token in self._held:
+                    held = self._held[token]
+                    held.lock = replace(held.lock, paced_from=moment)
+
     def give_back(self, tokens: Collection[UUID]) -> None:
         """Give these back; where the store does not answer, as soon as it does."""
         with self._lock:
@@ -148,7 +162,8 @@ class HeldLocks:
             for one in due:
                 longer = self._coordination.prolong(one.lock, lease=self._lease())
                 if longer is not None:
-                    one.lock = longer
+                    with self._lock:
+                        one.lock = replace(longer, paced_from=one.lock.paced_from)
                 elif self._is_held(one):
                     self._tell(one)
 
@@ -184,6 +199,14 @@ class Grip:
     def remaining(self) -> dt.timedelta:
         """For how long all of it is held for certain."""
         return self._locks.remaining(self.tokens)
+
+    def paced_from(self) -> dict[str, float]:
+        """Return by item the moment from which its pace counts, of those of its items that have run."""
+        return self._locks.paced_from(self.tokens)
+
+    def pace_from(self, moment: float) -> None:
+        """Have the pace of its items count from this moment."""
+        self._locks.pace_from(self.tokens, moment)
 
     def let_go(self) -> None:
         self._locks.give_back(self.tokens)

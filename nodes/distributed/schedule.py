@@ -86,6 +86,10 @@ class Past:
             failures=self.failures + 1 if failed else 0,
         )
 
+    def with_run_elsewhere(self, paced_from: float) -> "Past":
+        """The past with a run of another node, whose pace counts from this moment."""
+        return replace(self, planned_at=paced_from, started_at=paced_from, ended_at=paced_from)
+
 
 def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | None = None) -> float:
     """
@@ -114,13 +118,38 @@ def back_off(failures: int) -> dt.timedelta:
     return min(_MOST_BACK_OFF, _FIRST_BACK_OFF * (1 << doublings))
 
 
-def earliest(pasts: Iterable[Past], *, now: float) -> Past:
-    """
-    The past of a share that follows these: what was due first there is due first here.
+def paced_from(schedule: Schedule, *, started_at: float, ended_at: float) -> float:
+    """Return the moment of a run from which the time to the next one counts."""
+    return started_at if schedule.kind == Kind.RATE else ended_at
 
-    Without any the job is taken up `now`. So a share that changes often does not put its job off for ever.
+
+def ran_elsewhere(schedule: Schedule, own: Past, moment: float) -> bool:
     """
-    before = list(pasts)
-    if not before:
-        return Past(taken_up_at=now)
-    return min(before, key=lambda past: (past.ended_at is not None, past.ended_at or past.taken_up_at))
+    True if the run whose pace counts from this moment is not the last one of this past, which is one item's own.
+
+    The store tells the moment with the delay of its answers. Two runs of an item are most of a period apart, so half a
+    period tells the last run of this node from a later one of another node.
+    """
+    if own.started_at is None or own.ended_at is None:
+        return True
+    mine = paced_from(schedule, started_at=own.started_at, ended_at=own.ended_at)
+    return moment > mine + schedule.every.total_seconds() / 2
+
+
+def past_of_group(own: Iterable[Past], others: Iterable[Past]) -> Past:
+    """
+    Return the past of a group whose items have `own` pasts, one each, beside items with `others`.
+
+    None of the items runs sooner than its schedule allows: the latest run counts. A group without any run is due when the
+    first of the others is, so that a share that changes often still runs its new items.
+    """
+    own = list(own)
+    runs = [past for past in own if past.ended_at is not None]
+    if runs:
+        last = max(runs, key=lambda past: past.started_at or 0.0)
+        ended_at = max(past.ended_at or 0.0 for past in runs)
+        return replace(last, ended_at=ended_at, failures=max(past.failures for past in runs))
+    runs = [past for past in others if past.ended_at is not None]
+    if runs:
+        return min(runs, key=lambda past: past.ended_at or 0.0)
+    return min(own, key=lambda past: past.taken_up_at)

@@ -93,7 +93,11 @@ class WorkShare(models.Model):
 
 
 class ItemLock(models.Model):
-    """Who has an item in hand, since when, and until when nobody else may have it. `token` is the holder's alone."""
+    """
+    The node that holds an item, since when, and until when no other may have it. `token` is the holder's alone.
+
+    A lock that was given back stays, without a node: `paced_from` is when the time to the item's next run began.
+    """
 
     pk = models.CompositePrimaryKey("cluster", "job", "item")
     cluster = models.TextField()
@@ -103,6 +107,7 @@ class ItemLock(models.Model):
     token = models.UUIDField()
     since = models.DateTimeField()
     expires_at = models.DateTimeField()
+    paced_from = models.DateTimeField(null=True)
     note = models.TextField(default="", db_default="")
     host = models.TextField(default="", db_default="")
 

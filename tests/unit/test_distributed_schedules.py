@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.distributed.schedule import Past, Schedule, back_off, earliest, next_start
+from nodes.distributed.schedule import Past, Schedule, back_off, next_start, past_of_group, ran_elsewhere
 
 BEGUN = 1000.0
 SECOND = dt.timedelta(seconds=1)
@@ -118,10 +118,38 @@ def test_a_schedule_that_cannot_be_is_refused(make, every, words):
         make(every)
 
 
-def test_who_follows_others_goes_on_with_what_was_due_first():
-    early = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)
-    late = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 9, failed=False)
+def run_at(moment, *, lasts=1, failed=False):
+    return FRESH.with_run(planned_at=moment, started_at=moment, ended_at=moment + lasts, failed=failed)
 
-    assert earliest([late, early], now=BEGUN + 50) == early
-    assert earliest([late, FRESH], now=BEGUN + 50) == FRESH
-    assert earliest([], now=BEGUN + 50) == Past(taken_up_at=BEGUN + 50)
+
+def test_a_group_waits_for_the_item_that_ran_last():
+    group = past_of_group([run_at(BEGUN), run_at(BEGUN + 40), FRESH], others=[])
+
+    assert next_start(Schedule.by_rate(MINUTE), group) == BEGUN + 100
+
+
+def test_a_group_backs_off_as_long_as_its_item_that_failed_most():
+    group = past_of_group([run_at(BEGUN, failed=True), run_at(BEGUN + 2)], others=[])
+
+    assert group.failures == 1
+    assert group.ended_at == BEGUN + 3
+
+
+def test_new_items_are_due_when_the_first_of_the_others_is():
+    early, late = run_at(BEGUN), run_at(BEGUN + 9)
+
+    assert past_of_group([FRESH], others=[late, early]) == early
+    assert past_of_group([FRESH, Past(taken_up_at=BEGUN + 5)], others=[]) == FRESH
+
+
+def test_a_run_of_another_node_is_told_from_the_last_one_of_this_node():
+    schedule = Schedule.by_rate(MINUTE)
+
+    assert not ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 3)
+    assert ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 51)
+    assert ran_elsewhere(schedule, FRESH, BEGUN - 30)
+
+
+@pytest.mark.parametrize("schedule", [Schedule.by_rate(MINUTE), Schedule.by_delay(MINUTE)])
+def test_a_run_of_another_node_puts_off_the_next_one(schedule):
+    assert next_start(schedule, run_at(BEGUN).with_run_elsewhere(BEGUN + 50)) == BEGUN + 110
