@@ -1,7 +1,7 @@
 """What documents share over all workers, kept in the database: the worker's side of `Shared`."""
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +10,9 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs import channels
+from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Database
-from jobs.connectors.repository.shared import Session, ShutGate
+from jobs.connectors.repository.shared import SeedRedirect, Session, ShutGate
 from jobs.connectors.sealing import Unreadable, seal, unseal
 from jobs.queue import gates, wake
 from nodes.identity import NodeIdentity
@@ -25,6 +26,22 @@ VALUES (%(repository)s, %(name)s, 1, %(sealed)s, clock_timestamp())
 ON CONFLICT (repository_id, name) DO UPDATE
    SET number = kept.number + 1, sealed = excluded.sealed, made_at = excluded.made_at
 RETURNING number
+"""
+
+# Locks: the row that it inserts or changes.
+_NOTE: Final[LiteralString] = """
+INSERT INTO jobs_seedredirect AS kept (job_id, hash, source, target_hash, target, target_host, is_followed, noted_at)
+VALUES (%(job)s, %(hash)s, %(source)s, %(target_hash)s, %(target)s, %(target_host)s, %(is_followed)s, clock_timestamp())
+ON CONFLICT (job_id, hash) DO UPDATE
+   SET target_hash = excluded.target_hash, target = excluded.target, target_host = excluded.target_host,
+       is_followed = excluded.is_followed, noted_at = excluded.noted_at
+ WHERE (kept.target, kept.is_followed) IS DISTINCT FROM (excluded.target, excluded.is_followed)
+"""
+_IS_LED_TO: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_seedredirect WHERE job_id = %(job)s AND target_hash = %(hash)s)
+"""
+_FOLLOWED_TO: Final[LiteralString] = """
+SELECT source, target, is_followed FROM jobs_seedredirect WHERE job_id = %(job)s AND target_host = %(host)s AND is_followed
 """
 
 
@@ -66,6 +83,15 @@ class SharedByWorkers:
     async def pause_job(self, reason: str) -> None:
         await self.stop_job(self.job, reason)
 
+    async def note_redirect(self, redirect: SeedRedirect) -> None:
+        await self.database.run(partial(_note_redirect, job=self.job, redirect=redirect))
+
+    async def is_led_to(self, identifier: str) -> bool:
+        return await self.database.run(partial(_is_led_to, job=self.job, hash=hash_of(identifier)))
+
+    async def followed_to(self, host: str) -> Sequence[SeedRedirect]:
+        return await self.database.run(partial(_followed_to, job=self.job, host=host))
+
 
 def _read(connection: psycopg.Connection[Any], *, repository: int, name: str) -> Session | None:
     row = connection.execute(_READ, {"repository": repository, "name": name}).fetchone()
@@ -82,3 +108,26 @@ def _keep(connection: psycopg.Connection[Any], *, repository: int, name: str, va
     row = connection.execute(_KEEP, {"repository": repository, "name": name, "sealed": seal(value)}).fetchone()
     assert row is not None
     return Session(row[0], value)
+
+
+def _note_redirect(connection: psycopg.Connection[Any], *, job: int, redirect: SeedRedirect) -> None:
+    facts = {
+        "job": job,
+        "hash": hash_of(redirect.source),
+        "source": redirect.source,
+        "target_hash": hash_of(redirect.target),
+        "target": redirect.target,
+        "target_host": redirect.target_host,
+        "is_followed": redirect.is_followed,
+    }
+    connection.execute(_NOTE, facts)
+
+
+def _is_led_to(connection: psycopg.Connection[Any], *, job: int, hash: str) -> bool:  # noqa: A002 (the field's word)
+    row = connection.execute(_IS_LED_TO, {"job": job, "hash": hash}).fetchone()
+    return bool(row and row[0])
+
+
+def _followed_to(connection: psycopg.Connection[Any], *, job: int, host: str) -> list[SeedRedirect]:
+    rows = connection.execute(_FOLLOWED_TO, {"job": job, "host": host}).fetchall()
+    return [SeedRedirect(source, target, host, is_followed) for source, target, is_followed in rows]

@@ -38,6 +38,8 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
        coalesce(extract(epoch FROM clock_timestamp() - job.started_at), 0)::float AS running_for,
        coalesce((SELECT array_agg(url) FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
                   WHERE seed.job_id = job.id AND seed.removed_at IS NULL), '{}') AS seeds,
+       coalesce((SELECT jsonb_agg(jsonb_build_array(source, target)) FROM jobs_seedredirect AS seen
+                  WHERE seen.job_id = job.id AND seen.is_followed), '[]') AS redirects,
        coalesce((SELECT array_agg(output.id ORDER BY output.id)
                    FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                   WHERE link.job_id = job.id AND output.connector <> 'null'), '{}') AS outputs
@@ -90,7 +92,12 @@ class JobTable:
 
     def add(self, row: JobRow) -> None:
         """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
-        asked = Asked(configuration=row.configuration, specification=row.specification, seeds=row.seeds)
+        asked = Asked(
+            configuration=row.configuration,
+            specification=row.specification,
+            seeds=row.seeds,
+            redirects=[(source, target) for source, target in row.redirects],
+        )
         bins = MISSING_BINS
         try:
             kind = registry.find(row.connector)

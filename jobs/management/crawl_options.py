@@ -21,6 +21,7 @@ from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
 from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
+from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
 from jobs.models.policy import MOST_BYTES, MOST_STARTS
 from jobs.queries.clock import read_clock
@@ -185,7 +186,7 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
     saved = control.create_job(
         name=name,
         repository=repository,
-        outputs=_outputs(options.outputs or (DEFAULT_OUTPUT,)),
+        outputs=_outputs(options.outputs or (DEFAULT_OUTPUT,), job_name=name),
         seeds=[SeedWanted(options.urls)],
         specification=options.specification,
         max_documents=options.max_documents,
@@ -248,7 +249,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
     saved = control.change_job(
         job.pk,
-        outputs=_outputs(options.outputs) if options.outputs else None,
+        outputs=_outputs(options.outputs, job_name=job.name) if options.outputs else None,
         seeds=[SeedWanted(options.urls, seeds[0].policy, seeds[0].tag) if seeds else SeedWanted(options.urls)]
         if options.urls
         else None,
@@ -265,10 +266,13 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     return saved.job
 
 
-def _outputs(given: Sequence[str]) -> list[OutputConnection]:
+def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
     """The output connections that are meant, stored under what they say; each can be written to."""
     connections = []
     for text in given:
+        if text == STANDARD_OUTPUT:
+            connections.append(connection_of(job_name))
+            continue
         wanted = parse_output(text)
         facts = {"connector": wanted.connector, "configuration": wanted.configuration}
         connection = OutputConnection.objects.filter(name=wanted.name).first()

@@ -1,9 +1,10 @@
-"""What a crawl in a terminal shows: a bar while it runs, and a summary at its end."""
+"""Progress of a crawl, as a bar or as lines, and the summary at its end."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -11,24 +12,45 @@ from rich.progress import Progress as RichProgress
 
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.loops.oneshot import Progress
+from jobs.management.exit_codes import ExitCode
 from jobs.models import Job
+from jobs.queries.seed_endings import SeedEnding
+
+# The reason of a run that ended although none of its seeds could be read.
+NO_SEED_READ: Final = "error:NO_SEED_READ"
+
+# Seconds between two lines where there is no terminal.
+_LINE_EVERY: Final = 30.0
+
+# Ends of a run with an exit code of their own; any other is an error.
+_EXIT_CODES: Final = {
+    RunEnd.FINISHED.value: ExitCode.FINISHED,
+    RunEnd.DOCUMENT_LIMIT.value: ExitCode.FINISHED,
+    "interrupted": ExitCode.INTERRUPTED,
+}
 
 
 class Bar:
-    """A progress bar on stderr: done, waiting, failed, rate, time left. Nothing where nobody watches."""
+    """
+    Progress on standard error: done, waiting, failed, rate, time left.
 
-    def __init__(self, *, enabled: bool) -> None:
+    A bar in a terminal, else a line by `say` every 30 seconds.
+    """
+
+    def __init__(self, *, say: Callable[[str], None]) -> None:
         console = Console(stderr=True)
+        self._say = None if console.is_terminal else say
         self._progress = RichProgress(
             TextColumn("{task.fields[done]} done"),
             BarColumn(),
             TextColumn("{task.fields[facts]}"),
             TimeElapsedColumn(),
             console=console,
-            disable=not enabled or not console.is_terminal,
+            disable=not console.is_terminal,
             transient=True,
         )
         self._task = self._progress.add_task("crawl", total=None, done=0, facts="starting")
+        self._next_line_at = _LINE_EVERY
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -40,17 +62,28 @@ class Bar:
         self._progress.stop()
 
     def show(self, progress: Progress) -> None:
-        """Draw where the crawl stands."""
+        """Draw where the crawl stands, or write it as a line."""
+        if self._say is not None:
+            if progress.seconds < self._next_line_at:
+                return
+            self._next_line_at = progress.seconds + _LINE_EVERY
+            self._say(f"After {progress.seconds:,.0f} s: {progress.counts.processed:,} done, {_facts(progress)}")
+            return
         counts = progress.counts
-        rate = counts.processed / progress.seconds if progress.seconds > 1 else 0.0
-        left = f", {counts.waiting / rate:,.0f} s left" if rate > 0 and counts.waiting else ""
         self._progress.update(
             self._task,
             completed=counts.processed,
             total=max(counts.processed + counts.waiting, 1),
             done=f"{counts.processed:,}",
-            facts=f"{counts.waiting:,} waiting, {counts.failed:,} failed, {rate:,.0f}/s{left}",
+            facts=_facts(progress),
         )
+
+
+def _facts(progress: Progress) -> str:
+    counts = progress.counts
+    rate = counts.processed / progress.seconds if progress.seconds > 1 else 0.0
+    left = f", {counts.waiting / rate:,.0f} s left" if rate > 0 and counts.waiting else ""
+    return f"{counts.waiting:,} waiting, {counts.failed:,} failed, {rate:,.0f}/s{left}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +95,8 @@ class Summary:
     reason: str
 
     @property
-    def exit_code(self) -> int:
-        return {"finished": 0, "document_limit": 0, "interrupted": 130}.get(self.reason, 1)
+    def exit_code(self) -> ExitCode:
+        return _EXIT_CODES.get(self.reason, ExitCode.FAILED)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -103,14 +136,16 @@ class Summary:
         return "\n".join(lines)
 
 
-def summary(job: Job, progress: Progress, *, was_interrupted: bool) -> Summary:
-    """How the job's run ended, or was left."""
+def summary(job: Job, progress: Progress, *, endings: Sequence[SeedEnding], was_interrupted: bool) -> Summary:
+    """Return how the job's run ended, or was left; `endings` are those of its seeds."""
     if job.phase != Phase.INACTIVE:
         reason = "interrupted" if was_interrupted or not job.reason else "error:PAUSED"
     elif job.run_end == RunEnd.ABORTED:
         reason = "error:ABORTED"
     elif job.run_end == RunEnd.ERROR:
         reason = f"error:{job.reason or 'UNKNOWN'}"
+    elif endings and not any(ending.is_read for ending in endings):
+        reason = NO_SEED_READ
     else:
         reason = job.run_end
     return Summary(job=job.name, progress=progress, reason=reason)

@@ -16,6 +16,7 @@ from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
 from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
+from jobs.models.redirect import SeedRedirect
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
@@ -52,6 +53,7 @@ __all__ = [
     "ScheduleWindow",
     "SearchDocument",
     "Seed",
+    "SeedRedirect",
     "Session",
     "ThrottleGroup",
     "ThrottlePolicy",

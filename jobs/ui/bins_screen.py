@@ -7,12 +7,12 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from jobs.code_words import explain_code
 from jobs.limit_words import limits_in_words
 from jobs.queries.bin_lines import BinLine, ParentLine, SourceLine
 from jobs.queries.bin_page import BinPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
 from jobs.ui import bin_words, words
-from jobs.ui.explain import explain_code
 from jobs.ui.screens import Record, documents_address
 
 # The little picture of a row, and the large one of a page: coordinates of their own, which the style stretches.

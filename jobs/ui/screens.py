@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from jobs.code_words import explain_code
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
@@ -25,7 +26,7 @@ from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
 from jobs.queries.overview import JobLine, Movement, OverviewPage
 from jobs.queue.counters import RunCounts
 from jobs.ui import attention_words, bin_words, failing_words, words
-from jobs.ui.explain import explain_code, explain_end
+from jobs.ui.explain import explain_end
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 Record = Mapping[str, object]

@@ -31,7 +31,7 @@ def test_what_no_job_can_be_is_refused_in_a_sentence(machine):
 def test_no_password_of_an_address_is_in_the_name_of_its_job(machine):
     crawl = machine.crawl("http://somebody:secret@127.0.0.1:9/")
 
-    assert crawl.code == 0
+    assert crawl.code == 1
     assert "secret" not in crawl.out
     assert machine.database.value("SELECT count(*) FROM jobs_job WHERE name LIKE %s", "%secret%") == 0
 

@@ -119,3 +119,14 @@ def test_long_spellings_are_read_but_not_kept():
         "http://a.example/" + "x" * 600
     ]
     assert table._young.size == 0
+
+
+@pytest.mark.parametrize("spelling", ["http://www.a.example/x", "http://www.a.example", "HTTP://www.a.example/%7ex"])
+def test_a_link_that_is_refused_only_for_now_is_looked_at_again(spelling):
+    admitted = set()
+    table = LinkTable(admits=lambda url: bool(admitted), is_near=lambda url: "a.example" in url)
+    assert urls(table, [spelling], "http://a.example/") == []
+
+    admitted.add("the host")
+
+    assert urls(table, [spelling], "http://a.example/") != []

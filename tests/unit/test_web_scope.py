@@ -148,3 +148,66 @@ def test_no_pattern_takes_more_than_linear_time():
 )
 def test_a_registrable_domain_is_read_from_the_packaged_list(host, domain):
     assert registrable_domain(host) == domain
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"), [("www.example.lan", "example.lan"), ("a.b.example.test", "example.test"), ("s3.amazonaws.com", "s3.amazonaws.com")]
+)  # fmt: skip
+def test_a_name_below_an_unlisted_suffix_has_a_registrable_domain(host, domain):
+    assert registrable_domain(host) == domain
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_followed"),
+    [
+        ("http://example.com/", "http://www.example.com/", True),
+        ("http://www.example.com/", "https://example.com/x", True),
+        ("http://example.com/", "http://example.com:8080/", True),
+        ("http://example.com/", "http://example.org/", False),
+        ("http://one.github.io/", "http://two.github.io/", False),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:2/", False),
+        ("http://localhost:1/", "http://localhost:2/", False),
+    ],
+)
+def test_a_redirect_extends_a_scope_within_one_registrable_domain(source, target, is_followed):
+    scope = Scope(kind=ScopeKind.HOST, seeds=[source])
+    assert scope.would_admit(target, after=source) == is_followed
+
+    scope.follow([(source, target)])
+
+    assert scope.admits(target) == is_followed
+
+
+def test_a_chain_of_redirects_is_followed_in_any_order():
+    scope = Scope(kind=ScopeKind.HOST, seeds=["http://example.com/"])
+
+    scope.follow(
+        [("http://www.example.com/", "http://m.example.com/"), ("http://example.com/", "http://www.example.com/")]
+    )
+
+    assert scope.admits("http://m.example.com/x")
+
+
+def test_a_redirect_of_an_address_that_is_no_seed_extends_nothing():
+    scope = Scope(kind=ScopeKind.HOST, seeds=["http://example.com/"])
+
+    scope.follow([("http://shop.example.com/", "http://www.example.com/")])
+
+    assert not scope.admits("http://www.example.com/")
+
+
+def test_a_prefix_moves_to_the_new_host_and_stays_a_prefix():
+    scope = Scope(kind=ScopeKind.PREFIX, seeds=["http://example.com/docs/"])
+    assert not scope.would_admit("http://www.example.com/", after="http://example.com/docs/")
+    assert scope.would_admit("https://example.com/docs/", after="http://example.com/docs/")
+
+    scope.follow([("http://example.com/docs/", "http://www.example.com/docs/")])
+
+    assert scope.admits("http://www.example.com/docs/a")
+    assert not scope.admits("http://www.example.com/blog/")
+
+
+def test_patterns_hold_on_the_host_that_a_seed_redirects_to():
+    scope = Scope(kind=ScopeKind.HOST, seeds=["http://example.com/"], exclude=["/login"])
+
+    assert not scope.would_admit("http://www.example.com/login", after="http://example.com/")

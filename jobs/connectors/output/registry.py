@@ -141,6 +141,6 @@ def parse_output(text: str) -> OutputWanted:
     elif connector in {"search", "null"} and not colon:
         wanted = OutputWanted(connector, connector, {})
     else:
-        raise BadSpecification("output", f"there is no output {text!r}; write search, null or jsonl:PATH")
+        raise BadSpecification("output", f"there is no output {text!r}; write search, null, jsonl:PATH or jsonl:-")
     check_configuration(wanted.connector, wanted.configuration)
     return wanted

@@ -43,11 +43,16 @@ class BadIdentifier(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a job asks of a source, as it is stored: its connection's configuration, and its own words."""
+    """
+    What a job asks of a source, as it is stored: its connection's configuration, and its own words.
+
+    `redirects` are those of its seeds that were followed to other hosts, as (source, target).
+    """
 
     configuration: Mapping[str, Any] = field(default_factory=dict)
     specification: Mapping[str, Any] = field(default_factory=dict)
     seeds: Sequence[str] = ()
+    redirects: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Something that is done once for all of them is done behind a shut gate: whoever 
 others wait (`Activity.wait_for`) until it opens. What came of it is kept as a session, for everybody.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,6 +25,20 @@ class Session:
 
     number: int
     value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRedirect:
+    """
+    A redirect that a job met at an address it starts from, or at one that such an address redirected to.
+
+    `target_host` is the target's bin; if the redirect `is_followed`, that host belongs to the job's scope.
+    """
+
+    source: str
+    target: str
+    target_host: str
+    is_followed: bool
 
 
 class Shared(Protocol):
@@ -48,3 +63,12 @@ class Shared(Protocol):
 
     async def pause_job(self, reason: str) -> None:
         """Pause the document's job: it cannot go on before a person has done something."""
+
+    async def note_redirect(self, redirect: SeedRedirect) -> None:
+        """Store a seed's redirect in place of the one that was stored before."""
+
+    async def is_led_to(self, identifier: str) -> bool:
+        """True if a seed of the job redirected to this document."""
+
+    async def followed_to(self, host: str) -> Sequence[SeedRedirect]:
+        """The redirects of seeds by which this host came into the job's scope."""

@@ -5,6 +5,8 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -14,11 +16,15 @@ from jobs.connectors.schema import BadSpecification
 from jobs.control import InvalidJob
 from jobs.lifecycle.job import Phase
 from jobs.loops.manager import ManagerFailed
-from jobs.loops.oneshot import JobBusy, OneShot, WorkersDie
+from jobs.loops.oneshot import JobBusy, OneShot, Progress, WorkersDie
 from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
+from jobs.management.exit_codes import ExitCode
 from jobs.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
-from jobs.management.progress import Bar, summary
+from jobs.management.progress import NO_SEED_READ, Bar, summary
+from jobs.management.seed_words import say_redirects, say_unread
+from jobs.management.standard_output import DocumentStream
 from jobs.models import Job
+from jobs.queries.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
 from jobs.schema import SchemaTooNew, make_ready
 from nodes.metrics.figures import Process
 
@@ -70,13 +76,18 @@ class Command(BaseCommand):
             "--robots-wait", type=float, metavar="SECONDS", help="how long a failing robots.txt is retried (60)"
         )
         where = parser.add_argument_group("where the result goes")
-        where.add_argument("--output", action="append", metavar="OUTPUT", help="search, null or jsonl:PATH (search)")
+        where.add_argument(
+            "--output",
+            action="append",
+            metavar="OUTPUT",
+            help="search, null, jsonl:PATH or jsonl:- for standard output (search)",
+        )
         again = parser.add_argument_group("again")
         again.add_argument("--job", metavar="NAME", help="run this stored job again, or store the new one so")
         again.add_argument("--resume", action="store_true", help="go on after an interrupt or a kill")
         shown = parser.add_argument_group("what is shown")
         shown.add_argument("--json", action="store_true", help="end with one line of JSON")
-        shown.add_argument("--no-progress", action="store_true", help="no progress bar")
+        shown.add_argument("--no-progress", action="store_true", help="no progress bar, and no lines of progress")
         add_metrics_options(parser, of="this process, and at the ports after it of its workers")
 
     def handle(self, *_args: Any, **given: Any) -> None:
@@ -89,34 +100,57 @@ class Command(BaseCommand):
                 one_shot = OneShot(job_id=0, workers=workers, told=told)
                 job = prepare_job(CrawlOptions.of(given), scope=one_shot.scope, say=self._say)
             except (CrawlRefused, JobBusy, SchemaTooNew, BadSpecification, OutputError) as refused:
-                raise CommandError(str(refused), returncode=2) from refused
+                raise CommandError(str(refused), returncode=ExitCode.REFUSED) from refused
             except InvalidJob as invalid:
-                raise CommandError(str(invalid), returncode=2) from invalid
+                raise CommandError(str(invalid), returncode=ExitCode.REFUSED) from invalid
             sys.exit(self._crawl(one_shot, job, as_json=given["json"], with_bar=not given["no_progress"]))
 
     def _crawl(self, one_shot: OneShot, job: Job, *, as_json: bool, with_bar: bool) -> int:
         """Crawl, and return the exit code."""
         one_shot.job_id = job.pk
-        with Bar(enabled=with_bar) as bar:
-            one_shot.show = bar.show if with_bar else None
+        stream = DocumentStream.of_job(job, on_closed=lambda why: self._stop(one_shot, why))
+        with Bar(say=self._say) if with_bar else nullcontext() as bar:
+            if bar is not None:
+                one_shot.show = bar.show
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: one_shot.interrupt())
             signal.signal(signal.SIGTSTP, lambda *_: one_shot.suspend())
             try:
+                if stream is not None:
+                    stream.start()
                 progress = one_shot.run()
             except (ManagerFailed, WorkersDie) as failed:
-                raise CommandError(f"The crawl ends: {failed}", returncode=1) from failed
-        job.refresh_from_db()
-        ended = summary(job, progress, was_interrupted=one_shot.was_interrupted)
-        if as_json:
-            self.stdout.write(ended.as_json())
+                raise CommandError(f"The crawl ends: {failed}", returncode=ExitCode.FAILED) from failed
+            finally:
+                if stream is not None:
+                    stream.finish()
+        return self._conclude(
+            job.pk, one_shot, progress, as_json=as_json, write=self._say if stream else self.stdout.write
+        )
+
+    def _conclude(
+        self, job_id: int, one_shot: OneShot, progress: Progress, *, as_json: bool, write: Callable[[str], object]
+    ) -> int:
+        """Say how the crawl ended, the summary by `write`, and return the exit code."""
+        job = Job.objects.get(pk=job_id)
+        endings = read_seed_endings(job)
+        ended = summary(job, progress, endings=endings, was_interrupted=one_shot.was_interrupted)
+        write(ended.as_json() if as_json else ended.as_text())
+        refused = read_refused_redirects(job)
+        if ended.reason == NO_SEED_READ:
+            self._say(say_unread(endings, refused))
         else:
-            self.stdout.write(ended.as_text())
+            for line in say_redirects(read_new_hosts(job), refused):
+                self._say(line)
         if job.reason:
             self._say(job.reason)
         if ended.exit_code and job.phase != Phase.INACTIVE:
             self._say(f"Go on with: manage.py crawl --resume --job {shlex.quote(job.name)}")
         return ended.exit_code
+
+    def _stop(self, one_shot: OneShot, why: str) -> None:
+        self._say(why)
+        one_shot.interrupt()
 
     def _say(self, sentence: str) -> None:
         self.stderr.write(sentence)

@@ -219,7 +219,7 @@ class Command(BaseCommand):
             phase = Job.objects.filter(pk=job.pk).values_list("phase", flat=True).first()
             return phase in {None, Phase.INACTIVE}
 
-        with Bar(enabled=True) as bar:
+        with Bar(say=self.stderr.write) as bar:
             self._wait_until(has_ended, every=_LOOK)
 
     def _wait_for_index(self, job: Job, plan: SitePlan) -> None:

@@ -10,7 +10,8 @@ The web as a source: one document is one address, and every answer of a server i
     2xx that asks not to be indexed        NOINDEX; its links count unless it says nofollow
     304                                    304 if we asked conditionally, else PROTOCOL
     301, 302, 303, 307, 308                REDIRECT and a reference, REDIRECT_LOOP to itself, BAD_REDIRECT,
-                                           OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status
+                                           OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status.
+                                           One of a seed to another host of its domain extends the scope
     404, 410                               their status; the outputs forget it
     408, 425, 5xx, DNS, REFUSED, RESET,    retried after a second and after five, then failed
     INCOMPLETE, DEADLINE, PROTOCOL
@@ -33,7 +34,7 @@ from typing import Final, Self
 
 from jobs.connectors.repository.base import Activity, Content, Document, RetryLimit, hash_of
 from jobs.connectors.repository.kind import Pace
-from jobs.connectors.repository.shared import Session
+from jobs.connectors.repository.shared import SeedRedirect, Session
 from jobs.connectors.repository.web.cookies import Cookies
 from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, IsWanted, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
@@ -81,7 +82,8 @@ class WebConnector:
         self._robots = robots
         self._limits = limits
         self._scope = specification.scope_around_seeds()
-        self._links = LinkTable(admits=self.admits, limits=limits)
+        self._links = LinkTable(admits=self.admits, is_near=self._scope.is_near, limits=limits)
+        self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
         self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
         # By name of the login: what this worker last knew.
@@ -100,6 +102,7 @@ class WebConnector:
         return self._scope.admits(identifier)
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        await self._know_scope_of(document, activity)
         if not self._belongs(document):
             activity.no_document(code="OUT_OF_SCOPE")
             return
@@ -126,6 +129,18 @@ class WebConnector:
     def _belongs(self, document: Document) -> bool:
         """False for a document that the job's rules refuse: they may have changed since it was named."""
         return self.admits(document.identifier)
+
+    async def _know_scope_of(self, document: Document, activity: Activity) -> None:
+        """Learn how the document's host came into the scope, if that was by redirects that other workers met."""
+        redirects: dict[str, str] = {}
+        unknown = [document.identifier]
+        while activity.shared is not None and unknown and len(redirects) < self._limits.redirects:
+            url = unknown.pop()
+            if not self._scope.holds(url):
+                followed = await activity.shared.followed_to(bin_of(url))
+                unknown += [redirect.source for redirect in followed if redirect.source not in redirects]
+                redirects |= {redirect.source: redirect.target for redirect in followed}
+        self._scope.follow(redirects.items())
 
     async def _may_ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> bool:
         """Whether robots.txt lets us ask for the document; if not, its ending has been said."""
@@ -290,7 +305,7 @@ class WebConnector:
             # An answer to what was not asked, or a number that is no status.
             activity.failed(code="PROTOCOL")
         elif status in _REDIRECTS:
-            self._end_redirect(response, document, activity)
+            await self._end_redirect(response, document, activity)
         elif status in _GONE:
             activity.delete(code=str(status))
         elif status in _BUSY:
@@ -320,7 +335,7 @@ class WebConnector:
         after = float(2**document.failures) if asked is None else asked
         activity.retry_later(code=code, after=after, limit=RetryLimit(attempts=self._limits.back_off_attempts))
 
-    def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
+    async def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
         try:
             target = canonical(_location_of(response), document.identifier, limits=self._limits)
         except BadUrl:
@@ -330,13 +345,28 @@ class WebConnector:
             activity.no_document(code="REDIRECT_LOOP")
         elif document.redirects >= self._limits.redirects:
             activity.no_document(code="TOO_MANY_REDIRECTS")
-        elif not self.admits(target):
+        elif not await self._admits_redirect(document, target, activity):
             activity.no_document(code="OUT_OF_SCOPE")
         else:
             activity.reference(
                 identifier=target, hash=hash_of(target), bin=bin_of(target), redirect=True, link_type="redirect"
             )
             activity.no_document(code="REDIRECT")
+
+    async def _admits_redirect(self, document: Document, target: str, activity: Activity) -> bool:
+        """True if the redirect may be followed; one of a seed is noted, and may bring its host into the scope."""
+        source, shared = document.identifier, activity.shared
+        is_admitted = self._scope.admits(target)
+        is_of_seed = source in self._seeds
+        if shared is not None and not is_of_seed and document.redirects:
+            is_of_seed = await shared.is_led_to(source)
+        if shared is None or not is_of_seed:
+            return is_admitted
+        is_followed = is_admitted or self._scope.would_admit(target, after=source)
+        await shared.note_redirect(SeedRedirect(source, target, bin_of(target), is_followed))
+        if is_followed:
+            self._scope.follow([(source, target)])
+        return is_followed
 
     async def _end_success(self, response: Response, document: Document, activity: Activity) -> None:
         status = response.status

@@ -101,7 +101,8 @@ def specification_of(asked: Asked) -> WebSpecification:
     """
     defaults = {"user_agent": current()[USER_AGENT], "robots_name": current()[ROBOTS_NAME]}
     own = SCHEMA.read(asked.specification)
-    return WebSpecification.read(_overridden(defaults, asked.configuration, own), seeds=asked.seeds)
+    said = _overridden(defaults, asked.configuration, own)
+    return WebSpecification.read(said, seeds=asked.seeds, redirects=asked.redirects)
 
 
 def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:

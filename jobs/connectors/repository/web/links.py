@@ -10,6 +10,8 @@ of any other spelling is kept for what it depends on: nothing for one that begin
 for one that begins with a slash, else the page's directory. One that begins with `?` depends on the whole address, so
 it is read each time.
 
+A refused address is not kept if its host may belong to the scope later, when a seed redirects to it.
+
 The table is bounded: it is two generations of at most `capacity` addresses and spellings, of which the older is
 dropped when the younger is full. What is in use moves to the younger.
 """
@@ -28,17 +30,25 @@ _LONGEST_KEPT: Final = 512
 # Behind a first slash they begin a host.
 _SLASHES: Final = ("/", "\\")
 _ABSENT: Final = Reference(hash="", identifier="", bin="")
+# A refused address that may be admitted later.
+_NOT_YET: Final = Reference(hash="", identifier="", bin="")
 
 _Table = dict[str, Reference | None]
 
 
 class LinkTable:
-    """The links that one job has met. `admits` is its scope."""
+    """The links that one job has met. `admits` is its scope; an address that it refuses for now only `is_near`."""
 
     def __init__(
-        self, *, admits: Callable[[str], bool], limits: Limits = DEFAULT_LIMITS, capacity: int = 65_536
+        self,
+        *,
+        admits: Callable[[str], bool],
+        is_near: Callable[[str], bool] = lambda _url: False,
+        limits: Limits = DEFAULT_LIMITS,
+        capacity: int = 65_536,
     ) -> None:
         self._admits = admits
+        self._is_near = is_near
         self._limits = limits
         self._capacity = capacity
         self._young, self._old = _Generation(), _Generation()
@@ -66,7 +76,7 @@ class LinkTable:
             if reference is _ABSENT:
                 around = origin if href[:1] == "/" else "" if href.startswith(("http://", "https://")) else directory
                 reference = self._look_up(href, address, base=base, around=around)
-            if reference is not None:
+            if reference is not None and reference is not _NOT_YET:
                 found[reference.hash] = reference
         return found
 
@@ -82,7 +92,7 @@ class LinkTable:
         reference = self._old.spelling(around, href)
         if reference is _ABSENT:
             reference = self._resolve(href, base=base)
-        if address not in self._young.addresses:
+        if reference is not _NOT_YET and address not in self._young.addresses:
             self._young.keep_spelling(around, href, reference)
         return reference
 
@@ -103,8 +113,11 @@ class LinkTable:
         if reference is _ABSENT:
             reference = self._old.addresses.get(url, _ABSENT)
             if reference is _ABSENT:
-                reference = Reference(hash_of(url), url, bin_of(url)) if self._admits(url) else None
-            if len(url) <= _LONGEST_KEPT:
+                if self._admits(url):
+                    reference = Reference(hash_of(url), url, bin_of(url))
+                else:
+                    reference = _NOT_YET if self._is_near(url) else None
+            if reference is not _NOT_YET and len(url) <= _LONGEST_KEPT:
                 self._young.keep_address(url, reference)
         return reference
 

@@ -5,6 +5,9 @@ An address is admitted if one seed's scope holds it, and an include pattern matc
 any), and no exclude pattern does. Patterns are searched for anywhere in the canonical address, by an
 engine whose time is linear in it: a pattern cannot be made to hang a crawl.
 
+A redirect of a seed to another host of the same registrable domain (example.org to www.example.org) makes that
+host belong to the scope (`Scope.follow`).
+
 The patterns hold for every address, seeds included: a job whose seed they refuse is not saved. A document that was
 named under older rules is judged again before it is requested.
 """
@@ -12,13 +15,13 @@ named under older rules is judged again before it is requested.
 import enum
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import re2
 
-from jobs.connectors.repository.web.suffixes import registrable_domain
-from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port
+from jobs.connectors.repository.web.suffixes import is_ip, registrable_domain
+from jobs.connectors.repository.web.urls import bin_of, directory_of, host_and_port, origin_of
 
 _MOST_PATTERN_CHARACTERS: Final = 10_000
 
@@ -28,6 +31,10 @@ class ScopeKind(enum.StrEnum):
     DOMAIN = "domain"
     PREFIX = "prefix"
     ANY = "any"
+
+
+# Scopes that a redirect of a seed can extend.
+_KINDS_OF_HOSTS: Final = frozenset({ScopeKind.HOST, ScopeKind.PREFIX})
 
 
 class Pattern(Protocol):
@@ -61,6 +68,50 @@ class Scope:
         # Only if asked for: the list takes a tenth of a second to read.
         self._domains = {registrable_domain(host_and_port(seed)[0]) for seed in seeds if kind is ScopeKind.DOMAIN}
         self._prefixes = tuple({directory_of(seed) for seed in seeds})
+        self._near_names = {_last_labels(name) for name in self._hosts}
+
+    def follow(self, redirects: Iterable[tuple[str, str]]) -> None:
+        """
+        Extend the scope by the hosts that its seeds redirect to, given as (source, target).
+
+        A redirect is left out if its source does not belong to the scope, or its target lies in another domain.
+        """
+        left = set(redirects)
+        while followed := {(source, target) for source, target in left if self._may_follow(source, target)}:
+            for _, target in followed:
+                self._hosts |= _names_of_host(target)
+            if self._kind is ScopeKind.PREFIX:
+                self._prefixes = tuple({*self._prefixes, *self._moved_prefixes(followed)})
+            left -= followed
+
+    def would_admit(self, target: str, *, after: str) -> bool:
+        """True if this address belongs to the job once a seed's redirect, `after` which it is asked for, is followed."""
+        if not self._may_follow(after, target):
+            return False
+        if self._kind is ScopeKind.PREFIX and not target.startswith(tuple(self._moved_prefixes([(after, target)]))):
+            return False
+        return self._why_patterns_refuse(target) is None
+
+    def is_near(self, url: str) -> bool:
+        """True if a redirect may yet make this address belong to the scope; cheap, and right where it says False."""
+        return self._kind in _KINDS_OF_HOSTS and _last_labels(bin_of(url)) in self._near_names
+
+    def holds(self, url: str) -> bool:
+        """True if the address lies around a seed, whatever patterns say of it."""
+        return self._is_around_a_seed(url)
+
+    def _may_follow(self, source: str, target: str) -> bool:
+        return self._kind in _KINDS_OF_HOSTS and self._is_around_a_seed(source) and are_of_one_domain(source, target)
+
+    def _moved_prefixes(self, redirects: Iterable[tuple[str, str]]) -> Iterator[str]:
+        """The prefixes of the scope below the origins that these redirects lead to."""
+        paths: dict[str, list[str]] = {}
+        for prefix in self._prefixes:
+            origin = origin_of(prefix)
+            paths.setdefault(origin, []).append(prefix[len(origin) :])
+        for source, target in redirects:
+            for path in paths.get(origin_of(source), ()):
+                yield origin_of(target) + path
 
     def admits(self, url: str) -> bool:
         """Whether this canonical address belongs to the job."""
@@ -70,6 +121,9 @@ class Scope:
         """The reason why this canonical address does not belong to the job, or None if it does."""
         if not self._is_around_a_seed(url):
             return f"outside of the scope '{self._kind}' of every seed"
+        return self._why_patterns_refuse(url)
+
+    def _why_patterns_refuse(self, url: str) -> str | None:
         if self._include and not any(regex.search(url) for _, regex in self._include):
             return "no include pattern matches it"
         for pattern, regex in self._exclude:
@@ -87,6 +141,21 @@ class Scope:
                 return registrable_domain(host_and_port(url)[0]) in self._domains
             case ScopeKind.PREFIX:
                 return url.startswith(self._prefixes)
+
+
+def are_of_one_domain(url: str, other: str) -> bool:
+    """True if both addresses are of one host, or of hosts below one registrable domain."""
+    if not _names_of_host(url).isdisjoint(_names_of_host(other)):
+        return True
+    domain = registrable_domain(host_and_port(url)[0])
+    # An IP address and a name like "localhost" have no registrable domain.
+    return "." in domain and not is_ip(domain) and domain == registrable_domain(host_and_port(other)[0])
+
+
+def _last_labels(host: str) -> str:
+    """The last two labels of a host's name, without its port."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return ".".join(name.rsplit(".", 2)[-2:])
 
 
 def compile_pattern(pattern: str) -> Pattern:

@@ -83,7 +83,7 @@ CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 @dataclass(frozen=True, slots=True)
 class WebSpecification:
     """
-    `seeds` are addresses as typed. A document at `max_depth` names no links; None is no limit.
+    `seeds` are addresses as typed; `redirects` of them were followed to other hosts. A document at `max_depth` names no links; None is no limit.
     `robots_wait` is how many seconds a host whose robots.txt answers 5xx is waited for.
     """
 
@@ -97,9 +97,12 @@ class WebSpecification:
     allow_private_networks: bool = False
     robots_wait: float = 60.0
     logins: tuple[Login, ...] = ()
+    redirects: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], *, seeds: Sequence[str]) -> Self:
+    def read(
+        cls, stored: Mapping[str, Any], *, seeds: Sequence[str], redirects: Sequence[tuple[str, str]] = ()
+    ) -> Self:
         """
         Raises:
             BadSpecification: an unknown key, or a value that cannot be.
@@ -116,7 +119,7 @@ class WebSpecification:
             names = [login.name for login in said["logins"]]
             if len(set(names)) < len(names):
                 raise BadSpecification("logins", "two have the same name")
-        return cls(seeds=tuple(seeds), **said)
+        return cls(seeds=tuple(seeds), redirects=tuple(redirects), **said)
 
     @property
     def robots_name_asked(self) -> str:
@@ -128,12 +131,14 @@ class WebSpecification:
         Raises:
             BadUrl, BadPattern
         """
-        return Scope(
+        scope = Scope(
             kind=self.scope,
             seeds=[canonical(seed) for seed in self.seeds],
             include=self.include,
             exclude=self.exclude,
         )
+        scope.follow(self.redirects)
+        return scope
 
 
 def check_user_agent(name: str) -> None:

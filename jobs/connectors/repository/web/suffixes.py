@@ -1,6 +1,8 @@
 """Public suffixes: the domains, such as co.uk, below which different owners register names."""
 
+import contextlib
 import functools
+import ipaddress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,8 +11,23 @@ if TYPE_CHECKING:
 
 @functools.lru_cache(maxsize=4096)
 def registrable_domain(host: str) -> str:
-    """Return the registered domain of this host. An address, or a name without one, is its own."""
-    return _suffixes()(host).top_domain_under_public_suffix or host
+    """
+    Return the registered domain of this host. An address, or a name without one, is its own.
+
+    A name below a suffix that is not in the list, such as www.example.lan, is read by the list's default rule: its last
+    two labels.
+    """
+    found = _suffixes()(host)
+    if found.top_domain_under_public_suffix:
+        return found.top_domain_under_public_suffix
+    return host if found.suffix or is_ip(host) else ".".join(host.rsplit(".", 2)[-2:])
+
+
+def is_ip(host: str) -> bool:
+    """True if the host is an IP address; one of version 6 may stand in brackets."""
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(host.strip("[]")))
+    return False
 
 
 def is_public_suffix(domain: str) -> bool:

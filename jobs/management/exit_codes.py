@@ -1,0 +1,16 @@
+"""The exit codes of `manage.py crawl`: the only place that says them."""
+
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    """How a crawl ended, for scripts."""
+
+    # Finished, or at its document limit.
+    FINISHED = 0
+    # The run ended in an error, or no seed could be read.
+    FAILED = 1
+    # Invalid options: nothing was changed.
+    REFUSED = 2
+    # Interrupted by a signal: --resume goes on.
+    INTERRUPTED = 130

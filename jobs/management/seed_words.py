@@ -1,0 +1,45 @@
+"""What `manage.py crawl` says of its seeds: those that could not be read, and those that redirect elsewhere."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from jobs.code_words import explain_code
+from jobs.models import SeedRedirect
+from jobs.queries.seed_endings import SeedEnding
+
+# Seeds that are named one by one.
+_NAMED: Final = 3
+
+
+def say_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
+    """Return the line for seeds of which none could be read; `refused` are redirects that led out of the scope."""
+    targets = {redirect.source: redirect.target for redirect in refused}
+    named = "; ".join(_of_ending(ending, targets.get(ending.seed)) for ending in endings[:_NAMED])
+    rest = f"; and {len(endings) - _NAMED:,} more" if len(endings) > _NAMED else ""
+    return f"No seed could be read: {named}{rest}."
+
+
+def say_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedirect]) -> list[str]:
+    """Return lines about redirects of seeds: the hosts that came into the scope, and the targets outside of it."""
+    to_hosts = [redirect for redirect in followed if urlsplit(redirect.source).netloc != redirect.target_host]
+    lines = [
+        f"{redirect.source} redirects to {redirect.target}: {redirect.target_host} belongs to the scope now."
+        for redirect in to_hosts[:_NAMED]
+    ]
+    if len(to_hosts) > _NAMED:
+        lines.append(f"{len(to_hosts) - _NAMED:,} more hosts belong to the scope now, since seeds redirect to them.")
+    lines += [
+        f"{redirect.source} redirects to {redirect.target}, outside of the scope. "
+        f"To crawl that, start there: manage.py crawl {shlex.quote(redirect.target)}"
+        for redirect in refused[:_NAMED]
+    ]
+    if len(refused) > _NAMED:
+        lines.append(f"{len(refused) - _NAMED:,} more seeds redirect out of the scope.")
+    return lines
+
+
+def _of_ending(ending: SeedEnding, target: str | None) -> str:
+    words = f"redirects to {target}: start there" if target else explain_code(ending.code).rstrip(".")
+    return f"{ending.seed} {ending.code} ({words})" if words else f"{ending.seed} {ending.code}"

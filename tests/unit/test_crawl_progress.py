@@ -1,0 +1,19 @@
+"""What a crawl says while it runs where there is no terminal."""
+
+from jobs.loops.oneshot import Progress
+from jobs.management.progress import Bar
+from jobs.queue.counters import RunCounts
+
+
+def test_without_a_terminal_progress_is_a_line_every_half_minute(capsys):
+    said = []
+
+    with Bar(say=said.append) as bar:
+        for second in range(61):
+            bar.show(Progress(RunCounts(pending=30, indexed=2 * second, failed=0), seconds=float(second)))
+
+    assert said == [
+        "After 30 s: 60 done, 30 waiting, 0 failed, 2/s, 15 s left",
+        "After 60 s: 120 done, 30 waiting, 0 failed, 2/s, 15 s left",
+    ]
+    assert capsys.readouterr() == ("", "")
