@@ -24,8 +24,9 @@ from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottleGroup, ThrottlePolicy
 from jobs.queue.limits import rebind_bins
 from jobs.queue.send_back import SentBack, send_back
+from jobs.queue.wake import wake_job
 from jobs.runs import InvalidJob, ask_for_run
-from jobs.terms import Terms, check_terms, store_windows
+from jobs.terms import GUARD, Terms, check_terms, store_windows
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 from nodes.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -43,6 +44,7 @@ __all__ = [
     "SeedWanted",
     "TransitionRefused",
     "abort",
+    "allow_removals",
     "change_job",
     "check_name",
     "create_job",
@@ -51,6 +53,7 @@ __all__ = [
     "move_group",
     "pause",
     "rebalance",
+    "refuse_removals",
     "reset_seeding",
     "restart",
     "restart_minimal",
@@ -66,7 +69,7 @@ _MOST_NAME: Final = 200
 _TAG: Final = re.compile(TAG)
 # Phases of a run in which its seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
-CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows"})
+CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", *GUARD})
 # Below all hashes of documents.
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
 # A job that failed to start is tried as if it had not been.
@@ -352,6 +355,19 @@ def _check_node(node_id: uuid.UUID) -> None:
         raise NodeUnknown(node_id)
 
 
+def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """Let the clean-up remove what the delete guard held back: what the last run did not reach."""
+    connection.ensure_connection()
+    # Before the move: until then nothing looks at the lanes, and after it they must not sleep.
+    wake_job(connection.connection, job_id=job_id, now=now)
+    return make_transition(job_id, "allow removals", made_by=made_by, now=now, facts=_AS_NEW)
+
+
+def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
+    """Keep what the delete guard held back. The next run looks for these documents again."""
+    return make_transition(job_id, "refuse removals", made_by=made_by, now=now)
+
+
 class Verb(NamedTuple):
     """What an operator may ask for: the function, and the right that it takes."""
 
@@ -370,6 +386,8 @@ VERBS: Final[Mapping[str, Verb]] = {
     "restart-minimal": Verb(restart_minimal, "jobs.control_job"),
     "reset-seeding": Verb(reset_seeding, "jobs.control_job"),
     "delete": Verb(delete, "jobs.delete_job"),
+    "allow-removals": Verb(allow_removals, "jobs.control_job"),
+    "refuse-removals": Verb(refuse_removals, "jobs.control_job"),
 }
 
 

@@ -15,6 +15,8 @@ INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_
 MOST_WINDOWS: Final = 100
 LONGEST: Final = dt.timedelta(days=36_500)
 _MOST_HOPS: Final = 1_000_000
+# When the delete guard asks: settings of a job that may change while it runs.
+GUARD: Final = ("guard_percent", "guard_documents", "guard_seeds")
 
 
 class Terms(TypedDict, total=False):
@@ -29,6 +31,9 @@ class Terms(TypedDict, total=False):
     reseed_after: dt.timedelta | None
     hop_mode: HopMode
     hop_limits: dict[str, int]
+    guard_percent: int | None
+    guard_documents: int
+    guard_seeds: bool
     start_method: StartMethod
 
 
@@ -41,6 +46,10 @@ def check_terms(
         problems["max_documents"] = [f"{job.max_documents} documents is no limit; write a whole number from 1 on."]
     if not 1 <= job.priority <= 10:
         problems["priority"] = ["A priority is a number from 1, which is served first, to 10."]
+    if job.guard_percent is not None and not 0 <= job.guard_percent <= 100:
+        problems["guard_percent"] = ["Write a whole number from 0 to 100, or nothing to switch the delete guard off."]
+    if not 0 <= job.guard_documents < 2**31:
+        problems["guard_documents"] = [f"Write a whole number from 0 to {2**31 - 1}."]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Without a window the schedule never starts the job."]
     return problems

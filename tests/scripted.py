@@ -223,7 +223,14 @@ class World:
         from jobs.control import SeedWanted
         from tests.factories import NOON, make_output
 
-        usual = {"outputs": [make_output()], "specification": {}, "made_by": "a test", "now": NOON}
+        # Sites of a few pages: the delete guard would ask at each change.
+        usual = {
+            "outputs": [make_output()],
+            "specification": {},
+            "guard_percent": None,
+            "made_by": "a test",
+            "now": NOON,
+        }
         return control.create_job(
             name=name,
             repository=self.make_connection(model=model),

@@ -42,7 +42,7 @@ NAVIGATION = {
     "Begin": ["docs/index", "README", "docs/operating", "docs/connectors"],
     "Use": ["docs/api", "docs/lifecycle"],
     "Watch": ["docs/metrics", "docs/monitoring/README"],
-    "Cluster": ["docs/reliability", "docs/coordination", "docs/distributed-jobs", "docs/strategies"],
+    "Cluster": ["docs/removals", "docs/reliability", "docs/coordination", "docs/distributed-jobs", "docs/strategies"],
     "How it is built": ["ARCHITECTURE", "docs/requirements", "docs/benchmarks", "CONTRIBUTING", "CHANGELOG"],
     "Decisions": _DECISIONS,
 }

@@ -27,7 +27,7 @@ from jobs.lifecycle.job import TRANSITIONS, Phase
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.clock import read_clock
-from jobs.terms import INTERVALS
+from jobs.terms import GUARD, INTERVALS
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]
@@ -99,6 +99,7 @@ class JobAdmin(BoundedList):
         (None, {"fields": ("name", "repository", "outputs", DRAWN_FOR)}),
         (_("When"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
         (_("How far"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
+        (_("Delete guard"), {"fields": GUARD}),
         (_("Before whom"), {"fields": ("priority",)}),
     )
 

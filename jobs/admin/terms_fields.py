@@ -6,14 +6,14 @@ from typing import Any, Final
 from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
-from jobs.terms import INTERVALS
+from jobs.terms import GUARD, INTERVALS
 
 # Columns of a job that its form asks for beside the windows.
-TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", "start_method")
+TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method")
 
 
 class SpanField(forms.CharField):
@@ -101,6 +101,9 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
     hop_limits = HopLimitsField(
         label=_("Hops from a seed, at most"), help_text=_("One type of link a line, such as “link 3”. Empty: no limit.")
     )
+    guard_documents = forms.IntegerField(
+        required=False, min_value=0, max_value=2**31 - 1, widget=UnfoldAdminIntegerFieldWidget
+    )
     windows = WindowsField(
         label=_("Windows"),
         help_text=_("One a line, such as “days of week 1-5; hours 22; open 8 h; zone Europe/Berlin; minimal”."),
@@ -114,4 +117,20 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
     def wanted_terms(self) -> dict[str, Any]:
         """What a valid form says, as `control` takes it."""
         values = self.cleaned_data
-        return {name: values[name] for name in ("windows", *TERMS)}
+        said = {name: values[name] for name in ("windows", *TERMS)}
+        # A form of an older page does not ask for these: they stay as they are.
+        unsaid = [name for name in GUARD if self.fields[name].disabled or self._is_omitted(name)]
+        return {name: value for name, value in said.items() if name not in unsaid}
+
+    def clean_guard_documents(self) -> int:
+        given: int | None = self.cleaned_data["guard_documents"]
+        if given is not None:
+            return given
+        if not self._is_omitted("guard_documents"):
+            raise ValidationError(_("Write a whole number from 0 on."))
+        stored: int = self.instance.guard_documents
+        return stored
+
+    def _is_omitted(self, name: str) -> bool:
+        widget = self.fields[name].widget
+        return bool(widget.value_omitted_from_data(self.data, self.files, self.add_prefix(name)))

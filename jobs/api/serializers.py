@@ -120,6 +120,7 @@ class JobSerializer(TermsFields, StrictModelSerializer):
             "stop_request",
             "minimal",
             "connectors_ready",
+            "guard",
             "reason",
             "run_no",
             "run_end",

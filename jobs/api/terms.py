@@ -8,11 +8,11 @@ from jobs.api.fields import ObjectField, SecondsField
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models.schedule import FIELDS
-from jobs.terms import INTERVALS, MOST_WINDOWS
+from jobs.terms import GUARD, INTERVALS, MOST_WINDOWS
 from nodes.api.strict import StrictSerializer
 
 # The fields of a job that `TermsFields` brings, in the order in which they are shown.
-TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", "start_method", "windows")
+TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method", "windows")
 
 
 def _numbers(name: str, help_text: str) -> "serializers.ListField":
@@ -61,6 +61,22 @@ class TermsFields(serializers.Serializer[Any]):
     reseed_after = _interval("seeds are read once a run.")
     hop_mode = serializers.ChoiceField([mode.value for mode in HopMode], default=HopMode.ACCURATE)
     hop_limits = ObjectField(default=dict, help_text="The most hops from a seed, by type of link.")
+    guard_percent = serializers.IntegerField(
+        min_value=0,
+        max_value=100,
+        allow_null=True,
+        default=5,
+        help_text="The clean-up of a run waits for approval above this share of the job's documents; null: never.",
+    )
+    guard_documents = serializers.IntegerField(
+        min_value=0,
+        max_value=2**31 - 1,
+        default=20,
+        help_text="The share is asked about only where more documents than this would be removed.",
+    )
+    guard_seeds = serializers.BooleanField(
+        default=True, help_text="The clean-up also waits for approval whenever a seed is gone."
+    )
     start_method = serializers.ChoiceField(
         [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="What its windows do."
     )

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from jobs import connections, control
+from jobs.api.removals import RemovalsSerializer
 from jobs.api.serializers import (
     CountsSerializer,
     JobEventSerializer,
@@ -32,9 +33,10 @@ from jobs.api.serializers import (
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
 from jobs.queries.clock import read_clock
+from jobs.queries.removals import read_removals
 from jobs.queries.seeds import read_first_seeds
 from jobs.queue.counters import read_run
-from jobs.transitions import StateChange
+from jobs.transitions import JobUnknown, StateChange
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing
@@ -68,6 +70,9 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "restart": "jobs.control_job",
         "restart_minimal": "jobs.control_job",
         "reset_seeding": "jobs.control_job",
+        "removals": "jobs.view_job",
+        "allow_removals": "jobs.control_job",
+        "refuse_removals": "jobs.control_job",
         "send_back": "jobs.control_job",
         "delete_job": "jobs.delete_job",
     }
@@ -168,6 +173,36 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"], url_path="reset-seeding")
     def reset_seeding(self, request: Request, pk: str) -> Response:
         return self._make(request, control.reset_seeding)
+
+    @extend_schema(
+        operation_id="jobs_removals",
+        description="What the delete guard asks: what the clean-up of the last run would remove, and why.",
+        responses=RemovalsSerializer,
+    )
+    @action(detail=True)
+    def removals(self, request: Request, pk: str) -> Response:
+        found = read_removals(int(pk))
+        if found is None:
+            raise JobUnknown(int(pk))
+        return Response(RemovalsSerializer(found).data)
+
+    @extend_schema(
+        operation_id="jobs_allow_removals",
+        description="Let the clean-up remove what the delete guard held back.",
+        request=Nothing,
+    )
+    @action(detail=True, methods=["post"], url_path="allow-removals")
+    def allow_removals(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.allow_removals)
+
+    @extend_schema(
+        operation_id="jobs_refuse_removals",
+        description="Keep what the delete guard held back. The next run looks for these documents again.",
+        request=Nothing,
+    )
+    @action(detail=True, methods=["post"], url_path="refuse-removals")
+    def refuse_removals(self, request: Request, pk: str) -> Response:
+        return self._make(request, control.refuse_removals)
 
     @extend_schema(
         operation_id="jobs_send_back",

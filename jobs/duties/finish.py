@@ -7,6 +7,7 @@ its documents is pending or claimed; then what it did not reach is cleaned, unle
 
 from typing import Any, Final, LiteralString
 
+from jobs.duties import guard
 from jobs.duties.attempts import NO_FAILURES
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
@@ -21,7 +22,7 @@ from jobs.queue.wake import wake_job
 # run, and only they are asked to stop.
 JOBS_AT_REST: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
-       job.failures, job.retry_at,
+       job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_documents, job.guard_seeds,
        job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id
@@ -115,6 +116,8 @@ def _shut_down(at: Pass, job: Any) -> bool:
         return False
     if job.is_at_limit and _is_run_left(at, job, below=_NEVER):
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
+    if (removals := guard.must_ask(at, job)) is not None:
+        return guard.ask(at, job, removals) and _tell_outputs(at, job)
     wake_job(at.connection, job_id=job.id, now=at.now)
     return move(at, job.id, "shut down")
 
@@ -135,6 +138,11 @@ def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
     """End a run, and where no output wants to hear of it the job comes to rest at once."""
     if not move(at, job.id, name, facts={**NO_FAILURES, "ended_at": at.now, "run_end": as_}):
         return False
+    return _tell_outputs(at, job)
+
+
+def _tell_outputs(at: Pass, job: Any) -> bool:
+    """Begin to tell the outputs of a run that has just ended."""
     begin_notifying(at, job._replace(phase="ready_for_notify", failures=0, retry_at=None))
     return True
 

@@ -34,5 +34,6 @@ OF_TRANSITIONS: Final = {
     "end aborted": ActivityName.JOB_STOP,
     "resume": ActivityName.JOB_CONTINUE,
     "finish": ActivityName.JOB_END,
+    "hold removals": ActivityName.JOB_END,
     "end at its limit": ActivityName.JOB_END,
 }

@@ -103,7 +103,8 @@ def _job_target(row: Transition, source: str) -> str:
 
 def _example_of(situation: str) -> job.JobState:
     """The plainest state of a situation."""
-    return next(state for state in job.states_by_name().values() if job.situation_of(state) == situation)
+    states = (replace(state, guard=guard) for state in job.states_by_name().values() for guard in job.Guard)
+    return next(state for state in states if job.situation_of(state) == situation)
 
 
 def _document_target(row: Transition, source: str) -> str:

@@ -51,6 +51,14 @@ class StopRequest(enum.StrEnum):
     RESTART = "restart"
 
 
+class Guard(enum.StrEnum):
+    """The delete guard's fact about a job: nothing, its removals wait for approval, or they are allowed."""
+
+    NO = "no"
+    WAITING = "waiting"
+    ALLOWED = "allowed"
+
+
 class Scan(enum.StrEnum):
     """What an older `run_no` of a document means in this run."""
 
@@ -83,9 +91,10 @@ class HopMode(enum.StrEnum):
 
 
 class RunEnd(enum.StrEnum):
-    """Why a run ended. Only a run that was `finished` cleans what it did not reach."""
+    """Why a run ended. Only a `finished` run removed what it did not reach. A `held` run waits for approval to do so."""
 
     FINISHED = "finished"
+    HELD = "held"
     DOCUMENT_LIMIT = "document_limit"
     ABORTED = "aborted"
     ERROR = "error"
@@ -103,6 +112,7 @@ class JobState:
     seeding: bool = False
     minimal: bool = False
     connectors_ready: bool = True
+    guard: Guard = Guard.NO
 
     @property
     def is_draining(self) -> bool:
@@ -131,7 +141,9 @@ class JobState:
 
 def manifoldcf_name(state: JobState) -> str:
     """The name that ManifoldCF's users know; '' for a tuple that is not legal."""
-    return _NAMES.get(state, "")
+    if state.guard not in _GUARDED.get(state.phase, {Guard.NO}):
+        return ""
+    return _NAMES.get(replace(state, guard=Guard.NO), "")
 
 
 def states_by_name() -> dict[str, JobState]:
@@ -158,6 +170,8 @@ def plain_name(state: JobState) -> str:
         if state.resuming:
             return "Resuming"
         return "Running" if state.connectors_ready else "Running, no connector"
+    if state.phase == Phase.INACTIVE and state.guard == Guard.WAITING:
+        return "Waiting for approval"
     return _PLAIN[state.phase]
 
 
@@ -243,6 +257,14 @@ _PAUSED_OR_WAITING: Final = {
     (Pause.PAUSED, Window.INSIDE): "PAUSED",
     (Pause.PAUSED, Window.OUTSIDE): "PAUSEDWAIT",
 }
+# What the guard may say in a phase, where that is more than nothing. ManifoldCF has no guard, so its names do not tell.
+_GUARDED: Final = {
+    Phase.INACTIVE: {Guard.NO, Guard.WAITING},
+    Phase.ACTIVE: {Guard.NO, Guard.ALLOWED},
+    Phase.SHUTTING_DOWN: {Guard.NO, Guard.ALLOWED},
+    Phase.READY_FOR_NOTIFY: {Guard.NO, Guard.WAITING},
+    Phase.NOTIFYING: {Guard.NO, Guard.WAITING},
+}
 # Who is at rest in one way has nothing left to drain in the other.
 _NOWHERE: Final = {(Pause.PAUSING, Window.OUTSIDE), (Pause.PAUSED, Window.WAITING)}
 _NAMES: Final = _all_names()
@@ -265,7 +287,8 @@ def _in(phase: Phase) -> Callable[[JobState], bool]:
 
 
 SITUATIONS: Final[Mapping[str, Callable[[JobState], bool]]] = {
-    "inactive": _in(Phase.INACTIVE),
+    "inactive": lambda state: _in(Phase.INACTIVE)(state) and state.guard == Guard.NO,
+    "waiting for approval": lambda state: _in(Phase.INACTIVE)(state) and state.guard == Guard.WAITING,
     "ready for startup": _in(Phase.READY_FOR_STARTUP),
     "starting up": _in(Phase.STARTING_UP),
     "running": _active(Pause.NO, Window.INSIDE),
@@ -287,6 +310,7 @@ SITUATIONS: Final[Mapping[str, Callable[[JobState], bool]]] = {
     "ready to notify of deletion": _in(Phase.READY_FOR_DELETE_NOTIFY),
     "notifying of deletion": _in(Phase.NOTIFYING_OF_DELETION),
 }
+_NOT_RUNNING: Final = {"inactive", "waiting for approval"}
 _PAUSED: Final = {"paused", "paused outside its window"}
 _HANDED_OUT: Final = {"running", "waiting", "pausing", "pausing and waiting"}
 _ACTIVE: Final = {*_HANDED_OUT, *_PAUSED, "resuming", "outside its window"}
@@ -315,6 +339,7 @@ _AT_REST: Final[Mapping[str, object]] = {
     "stop_request": StopRequest.NONE,
     "resuming": False,
     "seeding": False,
+    "guard": Guard.NO,
 }
 
 TRANSITIONS: Final = by_name(
@@ -322,8 +347,8 @@ TRANSITIONS: Final = by_name(
         # --- What people ask for ---
         Transition(
             "start",
-            frozenset({"inactive"}),
-            {"phase": Phase.READY_FOR_STARTUP, "minimal": False},
+            frozenset(_NOT_RUNNING),
+            {"phase": Phase.READY_FOR_STARTUP, "minimal": False, "guard": Guard.NO},
             Owner.OPERATOR,
             guard="the job has a seed and an output",
             says="was started",
@@ -331,8 +356,8 @@ TRANSITIONS: Final = by_name(
         ),
         Transition(
             "start minimal",
-            frozenset({"inactive"}),
-            {"phase": Phase.READY_FOR_STARTUP, "minimal": True},
+            frozenset(_NOT_RUNNING),
+            {"phase": Phase.READY_FOR_STARTUP, "minimal": True, "guard": Guard.NO},
             Owner.OPERATOR,
             guard="the job has a seed and an output",
             says="was started for what has changed",
@@ -386,7 +411,7 @@ TRANSITIONS: Final = by_name(
         ),
         Transition(
             "reset seeding",
-            frozenset({"inactive", *_ACTIVE, "terminating", *_ENDING}),
+            frozenset({*_NOT_RUNNING, *_ACTIVE, "terminating", *_ENDING}),
             {},
             Owner.OPERATOR,
             says="is to read its source from the beginning at its next run",
@@ -395,17 +420,34 @@ TRANSITIONS: Final = by_name(
         ),
         Transition(
             "delete",
-            frozenset({"inactive"}),
-            {"phase": Phase.READY_FOR_DELETE},
+            frozenset(_NOT_RUNNING),
+            {"phase": Phase.READY_FOR_DELETE, "guard": Guard.NO},
             Owner.OPERATOR,
             says="is to be deleted",
             label="Delete",
         ),
+        Transition(
+            "allow removals",
+            frozenset({"waiting for approval"}),
+            {"phase": Phase.SHUTTING_DOWN, "guard": Guard.ALLOWED},
+            Owner.OPERATOR,
+            guard="its lanes are awake",
+            says="may remove what its last run did not reach",
+            label="Allow removals",
+        ),
+        Transition(
+            "refuse removals",
+            frozenset({"waiting for approval"}),
+            {"guard": Guard.NO},
+            Owner.OPERATOR,
+            says="keeps what its last run did not reach",
+            label="Refuse removals",
+        ),
         # --- Schedule windows ---
         Transition(
             "begin window",
-            frozenset({"inactive"}),
-            {"phase": Phase.READY_FOR_STARTUP},
+            frozenset(_NOT_RUNNING),
+            {"phase": Phase.READY_FOR_STARTUP, "guard": Guard.NO},
             Owner.MAIN,
             guard="a window that starts it is open; it says whether the run is minimal",
             says="was started by its schedule",
@@ -510,7 +552,7 @@ TRANSITIONS: Final = by_name(
         ),
         Transition(
             "lose connector",
-            frozenset(SITUATIONS.keys() - {"inactive"}),
+            frozenset(SITUATIONS.keys() - _NOT_RUNNING),
             {"connectors_ready": False},
             Owner.MAIN,
             guard="a connector of the job is not installed",
@@ -562,6 +604,15 @@ TRANSITIONS: Final = by_name(
             requires={"seeding": False},
         ),
         Transition(
+            "hold removals",
+            frozenset({"running", "outside its window"}),
+            {"phase": Phase.READY_FOR_NOTIFY, "window": Window.INSIDE, "guard": Guard.WAITING},
+            Owner.MAIN,
+            guard="no document of this run is pending or claimed, and its removals exceed a threshold of the job's guard",
+            says="waits for approval",
+            requires={"seeding": False, "guard": Guard.NO},
+        ),
+        Transition(
             "wake up",
             frozenset({"terminating"}),
             {"phase": Phase.ACTIVE},
@@ -572,7 +623,7 @@ TRANSITIONS: Final = by_name(
         Transition(
             "end at its limit",
             frozenset({"running", "outside its window"}),
-            {"phase": Phase.READY_FOR_NOTIFY, "window": Window.INSIDE},
+            {"phase": Phase.READY_FOR_NOTIFY, "window": Window.INSIDE, "guard": Guard.NO},
             Owner.MAIN,
             guard="the budget is used up and no admitted document is pending or claimed",
             says="reached its document limit",
@@ -581,7 +632,7 @@ TRANSITIONS: Final = by_name(
         Transition(
             "finish",
             frozenset({"terminating"}),
-            {"phase": Phase.READY_FOR_NOTIFY},
+            {"phase": Phase.READY_FOR_NOTIFY, "guard": Guard.NO},
             Owner.MAIN,
             guard="no document of an older run is left",
             says="is finished",

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from jobs.lifecycle.job import Phase, RunEnd
+from jobs.lifecycle.job import Guard, Phase, RunEnd
 from jobs.loops.oneshot import Progress
 from jobs.management.exit_codes import ExitCode
 from jobs.models import Job
@@ -26,6 +26,7 @@ _LINE_EVERY: Final = 30.0
 _EXIT_CODES: Final = {
     RunEnd.FINISHED.value: ExitCode.FINISHED,
     RunEnd.DOCUMENT_LIMIT.value: ExitCode.FINISHED,
+    RunEnd.HELD.value: ExitCode.HELD,
     "interrupted": ExitCode.INTERRUPTED,
 }
 
@@ -144,7 +145,7 @@ def summary(job: Job, progress: Progress, *, endings: Sequence[SeedEnding], was_
         reason = "error:ABORTED"
     elif job.run_end == RunEnd.ERROR:
         reason = f"error:{job.reason or 'UNKNOWN'}"
-    elif endings and not any(ending.is_read for ending in endings):
+    elif job.guard != Guard.WAITING and endings and not any(ending.is_read for ending in endings):
         reason = NO_SEED_READ
     else:
         reason = job.run_end

@@ -17,6 +17,7 @@ from jobs.models.journal import JobEvent
 from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
+from jobs.models.removals import RemovalQuestion
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
@@ -48,6 +49,7 @@ __all__ = [
     "Outcome",
     "OutputConnection",
     "QueueItem",
+    "RemovalQuestion",
     "RepositoryConnection",
     "Robots",
     "ScheduleWindow",

@@ -131,6 +131,11 @@ class OutLinks(models.Model):
     targets: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
     # A redirect's only target keeps the depth of its source.
     is_redirect = models.BooleanField(default=False)
+    # Targets that were removed when the links changed last; null: none. They show why documents are not reached.
+    lost: "ArrayField[list[uuid.UUID] | None, list[uuid.UUID] | None]" = ArrayField(models.UUIDField(), null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=["job"], name="links_were_lost", condition=models.Q(lost__isnull=False)),)
 
 
 class IndexedDocument(models.Model):

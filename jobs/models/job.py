@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models.functions import Coalesce, Now
 
 from jobs.lifecycle.job import (
+    Guard,
     HopMode,
     JobState,
     Kind,
@@ -75,6 +76,13 @@ class Job(models.Model):
     hop_limits = models.JSONField(default=dict, blank=True)
     # Whether a document of it ever passed anything to one that it names (`jobs.queue.carrying`).
     carries = models.BooleanField(default=False, editable=False)
+    # When the clean-up of a run asks before it removes: above this share, in percent (null: never), and above this number of
+    # documents; and whenever a seed is gone.
+    guard_percent = models.PositiveSmallIntegerField(
+        null=True, blank=True, default=5, db_default=5, validators=[MaxValueValidator(100)]
+    )
+    guard_documents = models.PositiveIntegerField(default=20, db_default=20)
+    guard_seeds = models.BooleanField(default=True, db_default=True)
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
     # The cluster's own circle that works on it: the shared one, or that of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)
@@ -87,6 +95,7 @@ class Job(models.Model):
     seeding = models.BooleanField(default=False)
     minimal = models.BooleanField(default=False)
     connectors_ready = models.BooleanField(default=True)
+    guard = models.CharField(max_length=10, choices=_choices(Guard), default=Guard.NO, db_default=Guard.NO)
 
     run_no = models.PositiveIntegerField(default=0)
     scan = models.CharField(max_length=10, choices=_choices(Scan), default=Scan.FULL)
@@ -139,6 +148,7 @@ class Job(models.Model):
                 name="job_window_ends",
                 condition=models.Q(phase=Phase.ACTIVE, window_ends_at__isnull=False),
             ),
+            models.Index(fields=["id"], name="job_waits_for_approval", condition=models.Q(guard=Guard.WAITING)),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
             models.Index(
                 fields=["id"], name="job_has_strays", condition=~models.Q(phase=Phase.INACTIVE) & models.Q(strays__gt=0)
@@ -168,6 +178,11 @@ class Job(models.Model):
                 name="job_stops_only_while_it_runs",
                 condition=models.Q(stop_request=StopRequest.NONE)
                 | models.Q(phase__in=[Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN]),
+            ),
+            models.CheckConstraint(
+                name="job_waits_for_approval_only_at_its_end",
+                condition=~models.Q(guard=Guard.WAITING)
+                | models.Q(phase__in=[Phase.READY_FOR_NOTIFY, Phase.NOTIFYING, Phase.INACTIVE]),
             ),
             models.CheckConstraint(
                 name="job_recurs_only_if_continuous",
@@ -202,6 +217,7 @@ class Job(models.Model):
             seeding=self.seeding,
             minimal=self.minimal,
             connectors_ready=self.connectors_ready,
+            guard=Guard(self.guard),
         )
 
     @property

@@ -38,7 +38,7 @@ _JOBS_OBSERVED: Final = 200
 # What a line tells of a job (what it crawls may be large), in the order of its fields, which `from_db` goes by.
 _COLUMNS: Final = (
     *("id", "name", "node_scope", "phase", "pause", "window", "stop_request", "resuming", "seeding", "minimal"),
-    *("connectors_ready", "run_no", "started_at", "ended_at", "run_end", "reason"),
+    *("connectors_ready", "guard", "run_no", "started_at", "ended_at", "run_end", "reason"),
 )
 
 

@@ -165,12 +165,15 @@ WITH planted AS (
                   retried, requested, given_back, action, changed_at)
      WHERE item.hash = own.hash AND item.job_id = own.job_id
 ), linked AS (
-    INSERT INTO jobs_outlinks (hash, job_id, targets, is_redirect)
+    INSERT INTO jobs_outlinks AS links (hash, job_id, targets, is_redirect)
     SELECT hash, job_id, (%(link_targets)s::uuid[])[first:last], is_redirect
       FROM unnest(%(link_hashes)s::uuid[], %(link_jobs)s::bigint[], %(link_firsts)s::int[], %(link_lasts)s::int[],
                   %(link_redirects)s::bool[])
            AS link(hash, job_id, first, last, is_redirect)
-    ON CONFLICT (hash, job_id) DO UPDATE SET targets = excluded.targets, is_redirect = excluded.is_redirect
+    ON CONFLICT (hash, job_id) DO UPDATE
+       SET targets = excluded.targets, is_redirect = excluded.is_redirect,
+           lost = CASE WHEN links.targets = excluded.targets THEN links.lost
+                       ELSE nullif(ARRAY(SELECT unnest(links.targets) EXCEPT SELECT unnest(excluded.targets)), '{{}}') END
 ), refunded AS (
     UPDATE jobs_budget AS budget SET admitted = budget.admitted - refund.amount
       FROM unnest(%(refund_jobs)s::bigint[], %(refund_amounts)s::bigint[]) AS refund(job_id, amount)

@@ -17,6 +17,7 @@ from jobs.ui import bin_words, words
 
 _ENDS: Final[Mapping[str, str | Promise]] = {
     RunEnd.FINISHED: gettext_lazy("finished"),
+    RunEnd.HELD: gettext_lazy("finished reading, its removals wait for approval"),
     RunEnd.DOCUMENT_LIMIT: gettext_lazy("ended at its document limit"),
     RunEnd.ABORTED: gettext_lazy("aborted"),
     RunEnd.ERROR: gettext_lazy("ended in an error"),

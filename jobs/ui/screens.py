@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from jobs.code_words import explain_code
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Guard, Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
 from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
@@ -61,6 +61,10 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
     }
 
 
+# Verbs that have a place of their own, beside a text about their effect.
+_ELSEWHERE: Final = {"delete", "allow-removals", "refuse-removals"}
+
+
 def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     job = page.job
     failing = [code for code in page.codes if code.outcome == Outcome.FAILED]
@@ -70,7 +74,10 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **_picture(page.history),
         **_counts(job.counts),
         "troubles": [failing_words.row(group, now=now) for group in page.failing],
-        "actions": [_button(row) for row in job.allowed if row.verb != "delete"],
+        "actions": [_button(row) for row in job.allowed if row.verb not in _ELSEWHERE],
+        "questions": [{"key": "removals", "address": reverse("job-removals", args=[job.id])}]
+        if job.state.guard == Guard.WAITING
+        else [],
         "removals": [_button(row) for row in job.allowed if row.verb == "delete"],
         "rate": words.rate(job.rate if job.runs else job.average),
         "rate_says": _("documents a second") if job.runs else _("documents a second, on average"),
@@ -169,6 +176,8 @@ def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
 def _job_tone(job: JobLine) -> str:
     state = job.state
     if state.phase == Phase.INACTIVE:
+        if state.guard == Guard.WAITING:
+            return "failed"
         return "failed" if job.run_end == "error" else "quiet"
     if state.rests:
         return "excluded"

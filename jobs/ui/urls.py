@@ -5,7 +5,15 @@ import uuid
 from django.contrib.auth.views import LogoutView
 from django.urls import path, register_converter
 
-from jobs.ui import bins_views, cluster_views, coordination_views, distributed_views, settings_views, views
+from jobs.ui import (
+    bins_views,
+    cluster_views,
+    coordination_views,
+    distributed_views,
+    removals_views,
+    settings_views,
+    views,
+)
 from jobs.ui.reports import views as reports
 
 
@@ -27,6 +35,7 @@ urlpatterns = [
     path("", views.overview, name="overview"),
     path("jobs/<int:job_id>/", views.job, name="job"),
     path("jobs/<int:job_id>/transition/", views.transition, name="job-transition"),
+    path("jobs/<int:job_id>/removals/", removals_views.removals, name="job-removals"),
     path("jobs/<int:job_id>/send-back/", views.send_back, name="job-send-back"),
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),

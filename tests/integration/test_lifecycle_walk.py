@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from jobs import control
-from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, JobState, Pause, Phase, StopRequest, Window, situation_of
+from jobs.lifecycle.job import SITUATIONS, TRANSITIONS, Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
 from jobs.models import Job, JobEvent
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
 from tests.cluster import NOON
@@ -16,6 +16,7 @@ ACTIVE = {"phase": Phase.ACTIVE}
 # A state of each situation.
 IN = {
     "inactive": {"phase": Phase.INACTIVE},
+    "waiting for approval": {"phase": Phase.INACTIVE, "guard": Guard.WAITING},
     "ready for startup": {"phase": Phase.READY_FOR_STARTUP},
     "starting up": {"phase": Phase.STARTING_UP},
     "running": ACTIVE,
@@ -97,6 +98,7 @@ def test_a_job_that_is_not_there_cannot_be_moved(db):
         {"phase": Phase.READY_FOR_DELETE, "stop_request": StopRequest.RESTART},
         {"phase": Phase.NOTIFYING, "stop_request": StopRequest.ABORT},
         {"phase": Phase.INACTIVE, "seeding": True},
+        {"phase": Phase.ACTIVE, "guard": Guard.WAITING},
         {"phase": Phase.ACTIVE, "resuming": True, "pause": Pause.PAUSED},
         {"phase": Phase.ACTIVE, "resuming": True, "stop_request": StopRequest.ABORT},
         {"phase": Phase.ACTIVE, "pause": Pause.PAUSED, "window": Window.WAITING},

@@ -10,6 +10,7 @@ from jobs.lifecycle.document import TRANSITIONS as DOCUMENT_TRANSITIONS
 from jobs.lifecycle.job import (
     SITUATIONS,
     TRANSITIONS,
+    Guard,
     JobState,
     Pause,
     Phase,
@@ -42,6 +43,11 @@ PAUSING, PAUSED, RESTART = Pause.PAUSING, Pause.PAUSED, StopRequest.RESTART
 # be stopped, what pauses can be resumed, and the notification of an end can be skipped.
 POSSIBLE = {
     "inactive": (JobState(), {"start", "start minimal", "reset seeding", "delete"}, {"begin window"}),
+    "waiting for approval": (
+        JobState(guard=Guard.WAITING),
+        {"start", "start minimal", "reset seeding", "delete", "allow removals", "refuse removals"},
+        {"begin window"},
+    ),
     "asked to start": (JobState(Phase.READY_FOR_STARTUP), BEGIN, {"prepare", "lose connector"}),
     "asked to start without its connector": (
         JobState(Phase.READY_FOR_STARTUP, connectors_ready=False),
@@ -51,6 +57,20 @@ POSSIBLE = {
     "starting": (JobState(Phase.STARTING_UP), BEGIN, {"activate", "put off", "give up", "lose connector"}),
     "running": (
         JobState(ACTIVE),
+        RUN,
+        {
+            "shut down",
+            "hold removals",
+            "end at its limit",
+            "interrupt",
+            "wait",
+            "begin reseeding",
+            "fail",
+            "lose connector",
+        },
+    ),
+    "running again after a clean-up that was allowed": (
+        JobState(ACTIVE, guard=Guard.ALLOWED),
         RUN,
         {"shut down", "end at its limit", "interrupt", "wait", "begin reseeding", "fail", "lose connector"},
     ),
@@ -62,7 +82,16 @@ POSSIBLE = {
     "running without its connector": (
         JobState(ACTIVE, connectors_ready=False),
         RUN,
-        {"shut down", "end at its limit", "interrupt", "wait", "begin reseeding", "fail", "find connector"},
+        {
+            "shut down",
+            "hold removals",
+            "end at its limit",
+            "interrupt",
+            "wait",
+            "begin reseeding",
+            "fail",
+            "find connector",
+        },
     ),
     "resuming": (JobState(ACTIVE, resuming=True), RUN, {"go on", "interrupt", "wait", "fail", "lose connector"}),
     "resuming and seeding": (
@@ -89,7 +118,7 @@ POSSIBLE = {
     "waiting for its window": (
         JobState(ACTIVE, window=OUTSIDE),
         RUN,
-        {"unwait", "shut down", "end at its limit", "interrupt", "fail", "lose connector"},
+        {"unwait", "shut down", "hold removals", "end at its limit", "interrupt", "fail", "lose connector"},
     ),
     "pausing when its window is over": (
         JobState(ACTIVE, pause=PAUSING, window=WAITING),
@@ -103,6 +132,11 @@ POSSIBLE = {
     ),
     "shutting down": (
         JobState(Phase.SHUTTING_DOWN),
+        {"abort", "reset seeding"},
+        {"finish", "wake up", "fail", "lose connector"},
+    ),
+    "shutting down with approval": (
+        JobState(Phase.SHUTTING_DOWN, guard=Guard.ALLOWED),
         {"abort", "reset seeding"},
         {"finish", "wake up", "fail", "lose connector"},
     ),
@@ -142,6 +176,11 @@ POSSIBLE = {
         JobState(Phase.READY_FOR_NOTIFY),
         {"abort", "reset seeding"},
         {"notify", "end", "lose connector"},
+    ),
+    "notifying of a run whose removals wait": (
+        JobState(Phase.NOTIFYING, guard=Guard.WAITING),
+        {"abort", "reset seeding"},
+        {"put off notification", "end", "lose connector"},
     ),
     "notifying": (
         JobState(Phase.NOTIFYING),

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.connectors.output.base import OutputError
 from jobs.connectors.schema import BadSpecification
 from jobs.control import InvalidJob
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Guard, Phase
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, Progress, WorkersDie
 from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
@@ -142,7 +142,9 @@ class Command(BaseCommand):
         else:
             for line in say_redirects(read_new_hosts(job), refused):
                 self._say(line)
-        if job.reason:
+        if job.guard == Guard.WAITING:
+            self._say(_how_to_allow(job))
+        elif job.reason:
             self._say(job.reason)
         if ended.exit_code and job.phase != Phase.INACTIVE:
             self._say(f"Go on with: manage.py crawl --resume --job {shlex.quote(job.name)}")
@@ -154,6 +156,14 @@ class Command(BaseCommand):
 
     def _say(self, sentence: str) -> None:
         self.stderr.write(sentence)
+
+
+def _how_to_allow(job: Job) -> str:
+    name = shlex.quote(job.name)
+    return (
+        f"The clean-up waits for approval: {job.reason} Nothing was removed. If it may be removed: manage.py job {name} "
+        f"allow-removals, then manage.py crawl --resume --job {name}"
+    )
 
 
 def _workers(given: int | None) -> int:

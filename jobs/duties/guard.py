@@ -1,0 +1,102 @@
+"""The delete guard's duty: before a run removes what it did not reach, look whether that has to be approved."""
+
+from dataclasses import asdict
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from django.db import transaction
+
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.kind import BadIdentifier
+from jobs.duties.attempts import NO_FAILURES
+from jobs.duties.context import Pass
+from jobs.duties.moves import move
+from jobs.guard.decision import Facts, Thresholds, cause, question, should_ask
+from jobs.lifecycle.job import Guard, RunEnd, Scan
+from jobs.models import Job, RemovalQuestion, Seed
+from jobs.queue.unreached import Unreached
+
+_HOSTS_KEPT: Final = 100
+# An output that keeps what it is given: only from such a one anything can be removed.
+_HOLDS: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
+                WHERE link.job_id = %(job)s AND output.connector <> 'null')
+"""
+
+
+def must_ask(at: Pass, job: Any) -> Facts | None:
+    """Return what the clean-up of this run would remove if that has to be approved first, else None."""
+    if job.guard == Guard.ALLOWED or job.guard_percent is None or not (job.scan == Scan.FULL or job.takes_out):
+        return None
+    unreached = _unreached(at, job)
+    hosts = unreached.hosts()
+    leaving = sum(host.leaving for host in hosts)
+    if not leaving or not _has_output(at, job):
+        return None
+    staying = unreached.staying()
+    facts = Facts(leaving, staying, hosts[:_HOSTS_KEPT], unreached.seeds(_hashes_of_seeds(job)))
+    thresholds = Thresholds(job.guard_percent, job.guard_documents, asks_for_seeds=job.guard_seeds)
+    if not should_ask(facts, thresholds):
+        return None
+    return Facts(facts.leaving, facts.staying, facts.hosts, facts.seeds, unreached.parents())
+
+
+def ask(at: Pass, job: Any, facts: Facts) -> bool:
+    """End the run without its clean-up, and ask an operator; returns whether the run ended."""
+    examples = _unreached(at, job).examples()
+    with transaction.atomic():
+        moved = move(
+            at,
+            job.id,
+            "hold removals",
+            facts={**NO_FAILURES, "ended_at": at.now, "run_end": RunEnd.HELD},
+            reason=question(facts),
+        )
+        if moved:
+            RemovalQuestion.objects.update_or_create(
+                job_id=job.id,
+                defaults={
+                    "run_no": job.run_no,
+                    "asked_at": at.now,
+                    "leaving": facts.leaving,
+                    "staying": facts.staying,
+                    "cause": cause(facts),
+                    "hosts": [asdict(host) for host in facts.hosts],
+                    "parents": [asdict(parent) for parent in facts.parents],
+                    "seeds": [asdict(seed) for seed in facts.seeds],
+                    "examples": examples,
+                },
+            )
+    return moved
+
+
+def _unreached(at: Pass, job: Any) -> Unreached:
+    return Unreached(
+        at.connection,
+        job_id=job.id,
+        run_no=job.run_no,
+        is_full_scan=job.scan == Scan.FULL,
+        takes_out=job.takes_out,
+    )
+
+
+def _has_output(at: Pass, job: Any) -> bool:
+    row = at.connection.execute(_HOLDS, {"job": job.id}).fetchone()
+    return bool(row and row[0])
+
+
+def _hashes_of_seeds(job: Any) -> list[UUID]:
+    """Return the hashes of the documents that the job's seeds name."""
+    connector = Job.objects.values_list("repository__connector", flat=True).get(pk=job.id)
+    kind = registry.installed().get(connector)
+    if kind is None:
+        return []
+    found = []
+    for urls in Seed.objects.filter(job_id=job.id, removed_at=None).values_list("urls", flat=True):
+        for url in urls:
+            try:
+                found.append(UUID(hash_of(kind.canonical(url))))
+            except BadIdentifier:
+                continue
+    return found

@@ -1,0 +1,179 @@
+"""The delete guard: a run whose clean-up would remove too much keeps everything, and asks first."""
+
+import pytest
+
+from crawlctl.roles import OPERATOR
+from jobs import control
+from jobs.lifecycle.job import Guard, RunEnd
+from jobs.models import JobEvent, RemovalQuestion
+from tests.api import client_of
+from tests.guarded_site import GuardedSite
+
+
+@pytest.fixture
+def site(connection, world):
+    site = GuardedSite(connection, world)
+    site.run()
+    assert site.held == site.everything
+    return site
+
+
+def test_a_root_that_is_gone_removes_nothing_below_it(site):
+    site.world.remove("root")
+
+    job = site.run()
+
+    assert (job.guard, job.run_end, job.status) == (Guard.WAITING, RunEnd.HELD, "Waiting for approval")
+    assert site.held == set(site.pages)
+    assert "30 of 30 documents would be removed (100 %). scripted://here/root is gone" in job.reason
+
+
+def test_a_root_that_comes_without_links_removes_nothing(site):
+    site.put_root(text="Sorry, we are busy.", links=[])
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert site.held == site.everything
+    assert "root came without links" in job.reason
+
+
+def test_a_listing_that_is_cut_off_removes_nothing(site):
+    site.put_root(links=site.pages[:20])
+    site.world.put("page0", links=site.pages[20:25])
+    # Below 20 documents a job may remove without a question: this job may not.
+    control.change_job(site.job_id, guard_documents=3, made_by="operator", now=site.cluster.clock.at)
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert site.held == site.everything
+    question = RemovalQuestion.objects.get(job=job)
+    assert (question.leaving, question.staying) == (5, 26)
+    assert question.hosts == [{"host": "here", "leaving": 5, "staying": 26}]
+    assert [(parent["identifier"], parent["children"]) for parent in question.parents] == [("scripted://here/root", 5)]
+    assert sorted(question.examples) == [f"scripted://here/page{number}" for number in range(25, 30)]
+
+
+def test_fewer_pages_than_the_threshold_are_removed_without_a_question(site):
+    site.put_root(links=site.pages[:10])
+
+    job = site.run()
+
+    assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
+    assert site.held == {"root", *site.pages[:10]}
+    assert not RemovalQuestion.objects.exists()
+
+
+def test_a_gone_seed_asks_however_few_documents_it_named(connection, world):
+    site = GuardedSite(connection, world, pages=3)
+    site.run()
+    world.remove("root")
+
+    assert site.run().guard == Guard.WAITING
+    assert site.held == set(site.pages)
+
+
+def test_the_next_good_run_withdraws_the_question(site):
+    site.world.remove("root")
+    site.run()
+    site.put_root()
+
+    job = site.run()
+
+    assert (job.guard, job.run_end, job.reason) == (Guard.NO, RunEnd.FINISHED, "")
+    assert site.held == site.everything
+
+
+def test_the_next_bad_run_asks_again(site):
+    site.world.remove("root")
+    site.run()
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert RemovalQuestion.objects.get(job=job).run_no == job.run_no == 3
+    assert site.held == set(site.pages)
+
+
+def test_an_operator_who_allows_it_lets_the_clean_up_go_on(site):
+    site.world.remove("root")
+    site.run()
+
+    site.ask("allow-removals")
+    job = site.come_to_rest()
+
+    assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
+    assert site.held == set()
+    kinds = JobEvent.objects.filter(job=job).values_list("kind", flat=True)
+    assert {"hold_removals", "allow_removals", "finish"} <= set(kinds)
+
+
+def test_an_operator_who_refuses_it_keeps_everything(site):
+    site.world.remove("root")
+    site.run()
+
+    change = site.ask("refuse-removals")
+
+    assert (change.job.guard, change.job.status) == (Guard.NO, "Not running")
+    assert site.held == set(site.pages)
+    with pytest.raises(control.TransitionRefused):
+        site.ask("allow-removals")
+
+
+def test_a_guard_that_is_switched_off_never_asks(connection, world):
+    site = GuardedSite(connection, world, guard_percent=None)
+    site.run()
+    world.remove("root")
+
+    assert site.run().run_end == RunEnd.FINISHED
+    assert site.held == set()
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_workers_and_managers_may_die_while_approved_removals_go_on(site, steps):
+    site.world.remove("root")
+    site.run()
+    site.ask("allow-removals")
+    cluster = site.cluster
+    for step in range(steps):
+        cluster.managers[0].work()
+        cluster.managers[1].work()
+        if step % 2:
+            cluster.workers[0].take()
+
+    cluster.fail_worker(cluster.workers[0])
+    cluster.fail_manager(cluster.main)
+    job = site.come_to_rest()
+
+    assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
+    assert site.held == set()
+
+
+def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
+    client = client_of(OPERATOR)
+    site.put_root(links=site.pages[:2])
+    site.run()
+
+    shown = client.get(f"/api/v1/jobs/{site.job_id}/removals/").json()["question"]
+    page = client.get(f"/jobs/{site.job_id}/removals/").content.decode()
+    job_page = client.get(f"/jobs/{site.job_id}/").content.decode()
+
+    assert (shown["leaving"], shown["staying"], len(shown["examples"])) == (28, 3, 20)
+    assert shown["hosts"] == [{"host": "here", "leaving": 28, "staying": 3}]
+    assert shown["parents"][0] == {
+        "identifier": "scripted://here/root",
+        "state": "changed",
+        "code": "OK_UNCHANGED",
+        "children": 28,
+    }
+    assert "scripted://here/root no longer names them, and had named 28 of them." in page
+    assert "scripted://here/page9" in page
+    assert f"/jobs/{site.job_id}/removals/" in job_page
+    assert 'value="allow-removals"' not in job_page
+
+    answer = client.post(f"/api/v1/jobs/{site.job_id}/refuse-removals/")
+
+    assert (answer.status_code, answer.json()["guard"]) == (200, "no")
+    assert client.post(f"/api/v1/jobs/{site.job_id}/allow-removals/").status_code == 409
+    assert client.get(f"/api/v1/jobs/{site.job_id}/removals/").json() == {"question": None}
