@@ -65,7 +65,7 @@ chaos-mutants: set-up-dev ## switch off one safeguard at a time, and see that ch
 bench: set-up-dev set-up-bench ## measure beside Scrapy; figures go to var/bench.json
 	@exec $(PYTHON) -m tests.benchmarks.bench $(ARGS)
 
-bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, nodes, reports, files, latency, processes, what the queue costs as it grows, growth of runs
+bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside long ones, decisions and moves of groups, pace, crawls of many hosts, nodes, reports, files, latency, processes, what the queue costs as it grows, growth of runs
 	@$(PYTHON) -m tests.benchmarks.transitions
 	@$(PYTHON) -m tests.benchmarks.newcomer
 	@$(PYTHON) -m tests.benchmarks.decisions
@@ -73,6 +73,7 @@ bench-report: set-up-dev ## measure turns of jobs, removals, new jobs beside lon
 	@$(PYTHON) -m tests.benchmarks.moves
 	@$(PYTHON) -m tests.benchmarks.pace
 	@$(PYTHON) -m tests.benchmarks.fairness
+	@$(PYTHON) -m tests.benchmarks.wide
 	@$(PYTHON) -m tests.benchmarks.life
 	@$(PYTHON) -m tests.benchmarks.reports
 	@$(PYTHON) -m tests.benchmarks.files

@@ -26,6 +26,10 @@ _USERS_NAMED: Final = 10
 _USERS_COUNTED: Final = 1_000
 
 
+# Seconds between two starts to a host where a policy names no pace at all.
+_USUAL_GAP: Final = 1.0
+
+
 class PolicyFacts(TypedDict, total=False):
     """Columns of a policy, by their names; what is left out stays as it is."""
 
@@ -106,6 +110,11 @@ class Rehearsed:
     before: PolicyTerms | None
     after: PolicyTerms
     warnings: Sequence[str]
+
+
+def gap_unless_given(*, unlimited: bool, starts: int | None) -> float:
+    """Return the seconds between two starts in a policy that names no gap: none beside a rate, or if it is unlimited."""
+    return 0.0 if unlimited or starts is not None else _USUAL_GAP
 
 
 def create(
@@ -267,11 +276,13 @@ def _write(
     policy, before = ThrottlePolicy(), _Before(rules=(), holds_everywhere=False, time_zone="", is_unlimited=False)
     if policy_id is not None:
         policy, before = _lock(policy_id)
+    else:
+        policy.min_gap = gap_unless_given(unlimited=unlimited, starts=facts.get("starts"))
     for name, value in facts.items():
         setattr(policy, name, value)
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
     # What has been unlimited was meant so by somebody.
-    checked = check(policy, after, unlimited=unlimited or before.is_unlimited)
+    checked = check(policy, after, unlimited=unlimited, was_unlimited=before.is_unlimited)
     if checked.problems:
         raise InvalidPolicy(checked.problems)
     if ThrottlePolicy.objects.filter(name=policy.name).exclude(pk=policy.pk).exists():

@@ -60,9 +60,14 @@ class Checked:
 Said = ThrottlePolicy | RuleWanted
 
 
-def check(policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: bool) -> Checked:
+def check(
+    policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: bool, was_unlimited: bool = False
+) -> Checked:
     """
-    Look at a policy as it is to be. That nothing but open requests limits it has to be meant: `unlimited`.
+    Look at a policy as it is to be.
+
+    A policy, or a rule, that only open requests limit needs `unlimited`, unless the policy `was_unlimited` before.
+    `unlimited` of a policy that something paces is a contradiction.
 
     What it is named, and whether others have that name, is not looked at beyond whether it can be a name.
     """
@@ -77,7 +82,9 @@ def check(policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: boo
         problems.update((f"rules.{place}.{name}" if name else f"rules.{place}", said) for name, said in found.items())
     if not problems:
         problems.update(_never_reached(rules))
-    if not problems and not unlimited:
+    if not problems and unlimited:
+        problems.update(_paced(policy, rules))
+    elif not problems and not was_unlimited:
         problems.update(_unlimited(policy, rules))
     return Checked(problems) if problems else Checked(warnings=list(_warnings(policy, rules)))
 
@@ -263,6 +270,16 @@ def _unlimited(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str,
         f"rules.{place}.min_gap": [f"Its bins would be asked as fast as they answer: {how}."]
         for place, rule in enumerate(rules)
         if is_unlimited(policy, rule)
+    }
+
+
+def _paced(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
+    """Return the problem of a policy that is called unlimited although it and its rules pace their hosts."""
+    if any(is_unlimited(policy, rule) for rule in (None, *rules)):
+        return {}
+    what = f"a gap of {policy.min_gap:g} s" if policy.min_gap else "a rate" if policy.starts else "a limit of bytes"
+    return {
+        "unlimited": [f"The policy has {what}, so it is not unlimited: remove that limit, or set unlimited to false."]
     }
 
 

@@ -111,8 +111,9 @@ class PolicySerializer(StrictModelSerializer):
         default=2, help_text="Requests that may be open to one bin at the same time."
     )
     min_gap = serializers.FloatField(
-        default=1.0,
-        help_text="Seconds between the starts of two requests to one bin; the longer of it and of the rate.",
+        required=False,
+        help_text="Seconds between the starts of two requests to one host. The longer of this gap and of the rate holds. "
+        "Without it: 0 if `starts` or `unlimited` is given, else 1.",
     )
     starts = _maybe("At most so many to one bin in a period, evenly spread: 30 a minute are one every 2 s.")
     period = _period()
@@ -326,7 +327,10 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
     ) -> dict[str, Any]:
         wanted = self.get_serializer(stored, data=request.data, partial=partial)
         wanted.is_valid(raise_exception=True)
-        return dict(wanted.validated_data)
+        facts = dict(wanted.validated_data)
+        if not partial and "min_gap" not in facts:
+            facts["min_gap"] = policies.gap_unless_given(unlimited=facts["unlimited"], starts=facts.get("starts"))
+        return facts
 
     def _shown(self, saved: policies.PolicySaved) -> dict[str, Any]:
         return {**self.get_serializer(saved.policy).data, "warnings": saved.warnings}

@@ -1,7 +1,7 @@
 """Stuffing: the owner of a group keeps its workers in documents."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, LiteralString
 
@@ -47,8 +47,10 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
        (SELECT coalesce(sum(capacity), 0) FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,
-       (SELECT coalesce(sum(documents), 0) FROM jobs_batch
-         WHERE node_scope = %(scope)s AND state = 'available' AND tag = '' AND id >= {LOWEST_BATCH})::bigint AS offered,
+       (SELECT coalesce(json_object_agg(group_id, documents), '{{}}')
+          FROM (SELECT group_id, sum(documents) AS documents FROM jobs_batch
+                 WHERE node_scope = %(scope)s AND state = 'available' AND tag = '' AND id >= {LOWEST_BATCH}
+                 GROUP BY group_id) AS backlog) AS backlog,
        (SELECT coalesce(json_agg(json_build_array(group_id, seed_id)), '[]') FROM seen WHERE is_whole AND NOT is_ready) AS idle,
        (SELECT coalesce(array_agg(id), '{{}}') FROM jobs_throttlegroup WHERE failing_since IS NOT NULL AND id = ANY(%(groups)s)) AS failing
 """
@@ -61,6 +63,8 @@ _WORKS: Final[LiteralString] = """
 UPDATE jobs_throttlegroup SET failing_since = NULL, failing_why = '' WHERE id = ANY(%(groups)s) AND owner_id = %(me)s
 """
 _LONGEST_WHY: Final = 300
+# Documents that may be offered and not taken yet, for each worker: more than workers take from one pass to the next.
+_BACKLOG_A_WORKER: Final = 1024
 
 
 def stuff_groups(at: Pass) -> int:
@@ -81,9 +85,7 @@ def stuff_groups(at: Pass) -> int:
     if not work.workers:
         return 0
     held = {group.id: group for group in at.groups}
-    # Each group with ready lanes may always hold its share of the backlog.
-    share = max(work.capacity - work.offered, 0) // max(1, len(work.to_process) + len(work.to_remove))
-    room = max(share, 1)
+    backlog = {int(group): documents for group, documents in work.backlog.items()}
     process = partial(stuff, workers=len(work.workers), keepers=work.workers, front=at.front)
     wanted: list[tuple[int, Callable[..., Stuffed]]] = [
         *((group, stuff_expired) for group in work.may_expire),
@@ -91,11 +93,15 @@ def stuff_groups(at: Pass) -> int:
         *((group, process) for group in work.to_process),
         *((group, stuff_removals) for group in work.to_remove),
     ]
+    most = min(_BACKLOG_A_WORKER * len(work.workers), work.capacity)
+    room = _room(backlog, groups={group for group, _ in wanted}, most=most)
     offered = 0
     failed: dict[int, Exception] = {}
     for group, stuffing in wanted:
+        if room[group] <= 0:
+            continue
         try:
-            offered += _unless_lost(partial(stuffing, group=held[group], room=room), at)
+            offered += _unless_lost(partial(stuffing, group=held[group], room=room[group]), at)
         except FenceRefused:
             raise
         except psycopg.OperationalError as error:
@@ -109,11 +115,22 @@ def stuff_groups(at: Pass) -> int:
     if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
         at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
     # Workers that are busy come by themselves when they have room; those out of work have taken all there was.
-    if offered and not work.offered:
+    if offered and not backlog:
         notify(at.connection, channels.TAKE, at.scope)
     if failed:
         raise next(iter(failed.values()))
     return offered
+
+
+def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> dict[int, int]:
+    """
+    Return how many documents each of these groups may offer now, so that all together offer `most` at most.
+
+    Each group has its share of the backlog for itself, so that one whose documents are not taken stops no other.
+    """
+    free = most - sum(backlog.values())
+    share = max(1, most // max(1, len(groups)))
+    return {group: min(share - backlog.get(group, 0), max(free, 1)) for group in groups}
 
 
 def _say_that_it_fails(at: Pass, group: int, error: Exception) -> None:

@@ -38,9 +38,11 @@ class PacedBin:
     most_open: float = math.inf
     # What the source asked for since the last turn came.
     asked_gap: float = 0.0
-    # Requests and bytes that no closed turn has told of.
+    # Requests, bytes, ended documents and their seconds since a closed turn last reported them.
     starts: int = 0
     bytes_read: int = 0
+    ended: int = 0
+    seconds: float = 0.0
 
     def take_up(self, pace: PaceTaken, *, now: float) -> None:
         """Go on with the pace that a turn came with."""
@@ -96,9 +98,15 @@ class PacedBin:
 
     def take_use(self) -> Use:
         """What was asked of the bin here since this was called last."""
-        use = Use(self.starts, self.bytes_read)
-        self.starts = self.bytes_read = 0
+        use = Use(self.starts, self.bytes_read, self.ended, self.seconds)
+        self.starts = self.bytes_read = self.ended = 0
+        self.seconds = 0.0
         return use
+
+    def count_ended(self, seconds: float) -> None:
+        """A document of the bin has ended by itself after this time."""
+        self.ended += 1
+        self.seconds += seconds
 
     def count_left(self, *, now: float) -> None:
         """A request that was let go has left."""
@@ -232,9 +240,11 @@ class BinQueue:
         self.in_flight += 1
         return turn, claimed
 
-    def end(self, turn: OpenTurn) -> None:
-        """A document that was begun in this turn has ended."""
+    def end(self, turn: OpenTurn, *, after: float | None = None) -> None:
+        """End a document of this turn: `after` seconds of processing, None if the processing was cancelled."""
         self.in_flight -= 1
+        if after is not None:
+            self.paced.count_ended(after)
         for paced in self.paces_of(turn):
             paced.open -= 1
         while turn.heir is not None:

@@ -17,6 +17,7 @@ import uvloop
 
 from jobs.loops.database import WorkConnection, database_dsn, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerFailed, ManagerSettings
+from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed, WorkerSettings
 from jobs.settings.running import start_with, told
 from jobs.settings.table import (
@@ -72,6 +73,7 @@ def run_worker(
     except CoordinationError as error:
         raise WorkerFailed(str(error)) from error
     sys.setswitchinterval(_SWITCH)
+    raise_the_limit_of_open_files()
     worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope), store=store)
     uvloop.run(_run_worker(worker, attached=attached))
 

@@ -318,7 +318,10 @@ class Manager:
         self._woken.set()
 
     def _rest(self, moved: int) -> None:
-        if moved >= _PLENTY:
+        if self._front.is_cut_off:
+            # More lanes are ready than one pass looks at, and the backlog has room for them.
+            time.sleep(_SHORT_BREATH)
+        elif moved >= _PLENTY:
             time.sleep(_LONG_BREATH)
         else:
             time.sleep(_SHORT_BREATH)
@@ -380,6 +383,7 @@ class Manager:
             sweep=self._sweep,
             front=self._front,
         )
+        self._front.is_cut_off = False
         moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
         self._flows = moved >= _PLENTY
         self._stuffed += moved

@@ -27,6 +27,7 @@ from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
 from jobs.loops.due import Due
+from jobs.loops.open_files import documents_within_open_files
 from jobs.loops.served_bins import ServedBins
 from jobs.loops.sharing import SharedByWorkers
 from jobs.loops.telling import tell_outputs
@@ -86,13 +87,15 @@ _INDEX_POLL: Final = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
     """
-    What an operator may set of a worker. `capacity` is in documents, claimed and not yet flushed.
+    The settings of a worker that an operator may change. `capacity` counts documents that are claimed and not yet
+    flushed; `open_documents` counts those that are fetched at the same time.
 
     `pools` say how many documents it takes at once of each kind of removal, `tells` whether it tells outputs, and
     `keeps_strictly` whether it leaves the bins of others to them however busy they are.
     """
 
     capacity: int
+    open_documents: int
     pools: Mapping[str, int]
     tells: bool
     keeps_strictly: bool
@@ -114,6 +117,7 @@ class WorkerSettings:
         }
         return cls(
             capacity=effective[table.CLAIMED],
+            open_documents=documents_within_open_files(effective[table.OPEN_DOCUMENTS]),
             pools=pools if is_shared else {},
             tells=effective[table.TELLS_OUTPUTS] or not is_shared,
             keeps_strictly=effective[table.KEEPS_BINS_STRICTLY],
@@ -254,6 +258,8 @@ class Worker:
         # Of bins by id: documents that each awaits, so that its pace does not stand still.
         self._awaited: dict[int, int] = {}
         self._tasks: dict[asyncio.Task[None], BinQueue] = {}
+        # Bins that wait only for the limit of documents that are fetched at the same time.
+        self._crowded: dict[int, BinQueue] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._flushed = self._refused = 0
         self._stopped_jobs: set[int] = set()
@@ -554,6 +560,9 @@ class Worker:
             now = time.monotonic()
             if not self._heart.trust.may_begin:
                 return
+            if len(self._tasks) >= self._settings.open_documents:
+                self._crowded[queue.bin_id] = queue
+                break
             if queue.next_start > now:
                 if queue.bin_id not in self._timers:
                     crawl.WAITS.observe(queue.next_start - now)
@@ -571,8 +580,15 @@ class Worker:
                 self._process(queue, turn, claimed, job, self._pace_of(queue, turn, claimed, job))
             )
             self._tasks[task] = queue
-            task.add_done_callback(self._tasks.pop)
+            task.add_done_callback(self._task_ended)
         self._close_turns(queue)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """Let the bin that has waited longest for a free task begin a document."""
+        del self._tasks[task]
+        if self._crowded:
+            bin_id = next(iter(self._crowded))
+            self._dispatch(self._crowded.pop(bin_id))
 
     def _deny_waiting(self, queue: BinQueue) -> None:
         """Nothing may be asked of this bin: its documents end without a request, and outputs keep what they hold."""
@@ -621,6 +637,7 @@ class Worker:
                 self._dispatch(other)
 
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork, pace: _Pace) -> None:
+        began_at = time.monotonic()
         activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         try:
             if turn.wants_address and await self._keep_address(queue.bin_id, claimed, job):
@@ -636,7 +653,7 @@ class Worker:
             logger.exception("defect of the connector while processing %s", claimed.document.identifier)
             activity.outcome = None
             activity.failed(code="PROTOCOL")
-        queue.end(turn)
+        queue.end(turn, after=time.monotonic() - began_at)
         assert activity.outcome is not None
         outcome = activity.outcome
         self._ended.append(Ended(claimed, job, outcome, is_trial=turn.is_trial))
@@ -741,8 +758,8 @@ class Worker:
         self._refused += written.refused
         for claimed in (*(one.claimed for one in given.ended), *given.given_back):
             self._settle(claimed)
-        # Where nothing was found it is looked again when somebody tells, or when little is left.
-        patient = self._found_nothing and self._claimed > self._settings.capacity // 4
+        # After a take that found nothing, the next one waits for a notification, unless little is left.
+        patient = self._found_nothing and self._claimed > _PLENTY
         if self._claimed <= self._settings.capacity - self._least_room and not patient:
             self._something_to_take.set()
 

@@ -61,7 +61,8 @@ class BinState(models.Model):
     paid for at `paid_rate` bytes a second, where bytes are limited: when the next one may start, follows with the limits in force (`jobs/queue/opening.py`). `open_turns` and `open_requests` are what is handed
     out. `closed_at` is when a place last became free. `starts` and `bytes_read` count requests and what they read, as
     of then: they grow when a turn closes, so they show a rate and are no audit: what a worker did that was lost with it
-    is not in them. `version` grows with each turn (`jobs/queue/newest.py`).
+    is not in them. `answer_seconds` is how long a document of the bin took lately, from its beginning to its end.
+    `version` grows with each turn (`jobs/queue/newest.py`).
     """
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, db_index=False, related_name="states")
@@ -74,6 +75,7 @@ class BinState(models.Model):
     open_requests = models.IntegerField(default=0, db_default=0)
     starts = models.BigIntegerField(default=0, db_default=0)
     bytes_read = models.BigIntegerField(default=0, db_default=0)
+    answer_seconds = models.FloatField(null=True)
 
     # Its number alone would be the key of a row of many versions.
     pk = models.CompositePrimaryKey("bin_id", "version")

@@ -24,10 +24,15 @@ from nodes.incarnation import IS_AS_REMEMBERED, remembered
 
 
 class Use(NamedTuple):
-    """Requests that were started and bytes that were read."""
+    """
+    Requests that were started, bytes that were read, documents that ended by themselves, and the seconds that these
+    took together.
+    """
 
     starts: int = 0
     bytes_read: int = 0
+    ended: int = 0
+    seconds: float = 0.0
 
 
 NOTHING: Final = Use()
@@ -82,7 +87,8 @@ WITH named AS MATERIALIZED (
              AND NOT EXISTS (SELECT FROM nodes_node WHERE id = %(worker)s AND NOT ({IS_AS_REMEMBERED}))
 ), given AS (
     SELECT * FROM unnest(%(turns)s::bigint[], %(started)s::float[], %(paid)s::float[], %(rates)s::float[], %(starts)s::int[],
-                         %(bytes)s::bigint[]) AS given(id, started, paid, rate, starts, bytes)
+                         %(bytes)s::bigint[], %(ended)s::int[], %(seconds)s::float[])
+                    AS given(id, started, paid, rate, starts, bytes, ended, seconds)
      WHERE EXISTS (SELECT FROM may)
 ), open AS MATERIALIZED (
     SELECT * FROM named WHERE closed_at IS NULL AND EXISTS (SELECT FROM may)
@@ -135,7 +141,7 @@ WITH named AS MATERIALIZED (
      WHERE turn.id = given.id AND turn.id = ANY(%(turns)s) AND num_nulls(turn.closed_at) = 1
        AND turn.bin_id IN (SELECT id FROM held_bins WHERE is_unchanged)
     RETURNING turn.id, turn.bin_id, turn.requests, turn.parents, given.started, given.paid, given.rate, given.starts,
-              given.bytes
+              given.bytes, given.ended, given.seconds
 ), heirs AS (
     UPDATE jobs_turn AS heir SET requests = heir.requests + closing.requests
       FROM closing
@@ -148,6 +154,9 @@ WITH named AS MATERIALIZED (
     UPDATE jobs_binstate AS bin
        SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
            closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
+           -- Half of it is new: one slow answer is soon forgotten, a host that became slow is soon known.
+           answer_seconds = coalesce((coalesce(bin.answer_seconds, freed.answer_seconds) + freed.answer_seconds) / 2,
+                                     bin.answer_seconds),
            last_start_at = greatest(bin.last_start_at, clock_timestamp() + make_interval(secs => freed.started)),
            not_before = greatest({paid_until("bin", rate="freed.rate")}, clock_timestamp() + make_interval(secs => freed.paid)),
            -- What has no rate lasts as long as it does.
@@ -155,11 +164,12 @@ WITH named AS MATERIALIZED (
                               OR (bin.paid_rate IS NULL AND bin.not_before > clock_timestamp() + make_interval(secs => freed.paid))
                             THEN bin.paid_rate ELSE freed.rate END
       FROM (SELECT bin_id, seen.version, sum(turns) AS turns, sum(requests) AS requests, max(started) AS started,
-                   max(paid) AS paid, max(rate) AS rate, sum(starts) AS starts, sum(bytes) AS bytes
-              FROM (SELECT bin_id, 1, requests, started, paid, rate, starts, bytes FROM closing
+                   max(paid) AS paid, max(rate) AS rate, sum(starts) AS starts, sum(bytes) AS bytes,
+                   sum(seconds) / nullif(sum(ended), 0) AS answer_seconds
+              FROM (SELECT bin_id, 1, requests, started, paid, rate, starts, bytes, ended, seconds FROM closing
                      UNION ALL
                     SELECT above.id::bigint, 1, closing.requests, given.started, given.paid, given.rate,
-                           coalesce(given.starts, 0), coalesce(given.bytes, 0)
+                           coalesce(given.starts, 0), coalesce(given.bytes, 0), 0, 0
                       FROM closing CROSS JOIN LATERAL jsonb_object_keys(closing.parents) AS above(id)
                       LEFT JOIN unnest(%(below)s::bigint[], %(above)s::bigint[], %(above_started)s::float[],
                                        %(above_paid)s::float[], %(above_rates)s::float[], %(above_starts)s::int[],
@@ -167,8 +177,8 @@ WITH named AS MATERIALIZED (
                              AS given(turn, bin_id, started, paid, rate, starts, bytes) ON given.turn = closing.id AND given.bin_id = above.id::bigint
                      UNION ALL
                     -- A turn with a follower has no parents.
-                    SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0 FROM heirs)
-                   AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes)
+                    SELECT bin_id, 0, -requests, NULL, NULL, NULL, 0, 0, 0, 0 FROM heirs)
+                   AS moved(bin_id, turns, requests, started, paid, rate, starts, bytes, ended, seconds)
               JOIN seen USING (bin_id)
              GROUP BY bin_id, seen.version) AS freed
      WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
@@ -238,6 +248,8 @@ def close_turns(
                     "rates": [turn.pace.rate if turn.pace else None for turn in wave],
                     "starts": [turn.use.starts for turn in wave],
                     "bytes": [turn.use.bytes_read for turn in wave],
+                    "ended": [turn.use.ended for turn in wave],
+                    "seconds": [turn.use.seconds for turn in wave],
                     "below": [turn.id for turn in wave for _ in turn.parents],
                     "above": [parent for turn in wave for parent in turn.parents],
                     "above_started": [_from_now(pace.last_start if pace else None) for pace in above],

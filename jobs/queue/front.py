@@ -32,6 +32,8 @@ class Front:
         # By group and seed: of lanes that are ahead, and of others.
         self._of: dict[int, dict[int, tuple[dt.datetime, dt.datetime]]] = {}
         self._forgotten_at = time.monotonic()
+        # Whether a look of this pass met as many lanes as one may.
+        self.is_cut_off = False
 
     def parameters(self, groups: Iterable[int]) -> dict[str, list[Any]]:
         """Where to begin, for a statement with `FRONT` that looks at these groups; of a seed that is not named at the start."""

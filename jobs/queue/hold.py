@@ -23,9 +23,11 @@ from nodes.fences import MAY_WRITE, FenceRefused, refused_node
 from nodes.incarnation import remembered
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Lanes that one pass looks at. Half of them are left to those that have been at the front before: a bin in which much
-# waits must not queue again, behind a hundred thousand others, for each turn.
+# Lanes that one pass looks at. Lanes that have been at the front before (ahead) and others get half of them each, and
+# what the other kind leaves: a bin with many documents must not queue behind a hundred thousand others for each turn.
 LANES_A_PASS: Final = 200
+# A pass that locks this many lanes probably left some behind.
+_NEARLY_ALL: Final = LANES_A_PASS * 3 // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +100,20 @@ WITH node AS MATERIALIZED (
       FROM seeds CROSS JOIN LATERAL (
            SELECT lane_id AS id, version, bin_id, ready_at FROM jobs_lanestate
             WHERE seed_id = seeds.id AND is_ahead AND ready_at >= seeds.front_ahead AND ready_at <= %(now)s
-            ORDER BY ready_at LIMIT {LANES_A_PASS // 2}) AS lane
+            ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
 ), first_others AS MATERIALIZED (
     SELECT lane.*, seeds.id AS seed_id, seeds.job_id, seeds.priority, seeds.tag
       FROM seeds CROSS JOIN LATERAL (
            SELECT lane_id AS id, version, bin_id, ready_at FROM jobs_lanestate
             WHERE seed_id = seeds.id AND NOT is_ahead AND ready_at >= seeds.front_others AND ready_at <= %(now)s
             ORDER BY ready_at LIMIT {LANES_A_PASS}) AS lane
-), ahead AS MATERIALIZED (
-    SELECT * FROM first_ahead ORDER BY priority, ready_at LIMIT {LANES_A_PASS // 2}
+), others AS MATERIALIZED (
+    SELECT * FROM first_others ORDER BY priority, ready_at
+     LIMIT {LANES_A_PASS} - least({LANES_A_PASS // 2}, (SELECT count(*) FROM first_ahead))
 ), ready AS MATERIALIZED (
-    SELECT * FROM ahead
+    SELECT * FROM others
      UNION ALL
-    (SELECT * FROM first_others
-      ORDER BY priority, ready_at LIMIT {LANES_A_PASS} - (SELECT count(*) FROM ahead))
+    (SELECT * FROM first_ahead ORDER BY priority, ready_at LIMIT {LANES_A_PASS} - (SELECT count(*) FROM others))
 ), bin AS MATERIALIZED (
     SELECT named.id, named.parent_id
       FROM (SELECT id, parent_id FROM jobs_bin WHERE id = ANY(ARRAY(SELECT bin_id FROM ready)) ORDER BY id) AS named
@@ -224,6 +226,7 @@ def hold(
     if row.scope is None:
         raise FenceRefused("group", group=group.id, epoch=group.epoch, node=str(manager))
     front.note(group.id, row.seeds, ahead=row.seen_ahead, others=row.seen_others, now=now)
+    front.is_cut_off = front.is_cut_off or len(row.lanes) >= _NEARLY_ALL
     jobs = {facts["id"]: JobHeld(**{**facts, "scan": Scan(facts["scan"])}) for facts in row.jobs}
     return Held(
         group=group,

@@ -41,15 +41,17 @@ _SUSPECT_LOSSES: Final = 2
 _RIPENED_AT_ONCE: Final = 200
 _RIPENED_A_PASS: Final = 1000
 
+# The columns of a bin's state that planning reads.
+_STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
 # What the locked bins allow: what limits them, the open turns (of a parent: those below it), and the first lane
 # of another group that is ready for the same bin. A turn at a worker of another scope has no worker
 # here: a batch of this scope that followed it would be for somebody who may not take it.
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
-       bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
+       state.answer_seconds, state.starts, state.bytes_read, bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
        rival.priority AS rival_priority, rival.served_at AS rival_served_at
   FROM jobs_bin AS bin
- CROSS JOIN LATERAL {newest(f"version, {OPENING}, closed_at, open_requests", of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {newest(_STATE, of="bin", number="bin.id")} AS state {BOUND}
   LEFT JOIN LATERAL (
        SELECT json_agg(json_build_array(turn.id,
                        CASE WHEN batch.state = 'sent' AND batch.node_scope = %(scope)s THEN batch.worker_id END,
@@ -310,6 +312,8 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
                 has_rival=row.rival_priority is not None,
                 rival_priority=row.rival_priority or 0,
                 rival_served_at=row.rival_served_at,
+                answer_seconds=row.answer_seconds,
+                page_bytes=row.bytes_read / row.starts if row.starts else None,
             )
         )
     return bins, parents

@@ -121,6 +121,8 @@ WITH node AS MATERIALIZED (
       FROM item JOIN lane ON lane.id = item.lane_id JOIN job ON job.id = item.job_id
 )
 SELECT (SELECT count(*) FROM node) AS nodes,
+       -- Once, and not beside each document.
+       CASE WHEN row_number() OVER (ORDER BY document.batch_id, document.lane_id, document.seq) = 1 THEN
        (SELECT coalesce(json_agg(json_build_object(
                    'id', turn.id, 'batch_id', turn.batch_id, 'lane_id', turn.lane_id, 'bin_id', turn.bin_id,
                    'bin', bin.name, 'follows', turn.follows_id, 'documents', turn.documents, 'requests', turn.requests,
@@ -141,7 +143,7 @@ SELECT (SELECT count(*) FROM node) AS nodes,
                ) ORDER BY turn.id), '[]')
           FROM jobs_turn AS turn JOIN jobs_bin AS bin ON bin.id = turn.bin_id
          CROSS JOIN LATERAL {newest(OPENING, of="bin", number="bin.id")} AS state
-         WHERE turn.batch_id IN (SELECT id FROM taken)) AS turns,
+         WHERE turn.batch_id IN (SELECT id FROM taken)) END AS turns,
        document.*
   FROM (SELECT 1) AS always LEFT JOIN document ON true
  ORDER BY document.batch_id, document.lane_id, document.seq

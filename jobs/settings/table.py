@@ -84,8 +84,18 @@ CLAIMED: Final = Setting(
     path="worker.claimed",
     environment="CRAWLCTL_CLAIMED_PER_WORKER",
     kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
-    default=256,
-    meaning="Claimed and not yet flushed: what is fetched again at most when a worker is killed.",
+    default=8192,
+    meaning="Documents claimed and not yet flushed. The limit bounds memory; "
+    "below it, the delays and answer times of hosts decide how many documents a worker claims.",
+    applies=Applies.AT_ONCE,
+)
+OPEN_DOCUMENTS: Final = Setting(
+    path="worker.open_documents",
+    environment="CRAWLCTL_OPEN_DOCUMENTS_PER_WORKER",
+    kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
+    default=1000,
+    meaning="Documents that a worker fetches at the same time, over all hosts. "
+    "A worker that may open fewer files than this needs fetches fewer.",
     applies=Applies.AT_ONCE,
 )
 PROCESSED_AT_ONCE: Final = Setting(
@@ -354,6 +364,7 @@ TABLE: Final = Table(
         ZOOKEEPER,
         ZOOKEEPER_CREDENTIALS,
         CLAIMED,
+        OPEN_DOCUMENTS,
         PROCESSED_AT_ONCE,
         EXPIRED_AT_ONCE,
         CLEANED_AT_ONCE,

@@ -26,8 +26,12 @@ from jobs.throttling.pace import EXPECTED_BYTES
 # A turn and its successor are at most so much planned work: no older pace lasts longer after an edit or a failure.
 LONGEST_PLAN: Final = dt.timedelta(seconds=10)
 _LONGEST_TURN: Final = LONGEST_PLAN.total_seconds() / 2
-# Documents of one turn where only open requests limit: enough to bridge the way to its successor.
+# Seconds of work in one turn: enough to bridge the way to its successor, and no more, so that claims go to many bins.
+TURN_SECONDS: Final = 2.0
+# Documents of a turn of a bin whose answers were never timed.
 DOCUMENTS_A_TURN: Final = 64
+# Documents of the largest turn.
+MOST_A_TURN: Final = 1024
 # How long before its first start a turn may be handed out.
 _LEAD: Final = dt.timedelta(seconds=1)
 # Who finds the lane of another owner first in line leaves the place to it for so long.
@@ -56,7 +60,8 @@ class BinSeen:
     A bin under its lock. `limits` are the strictest of the running jobs' policies, and what its source asks for.
 
     `back_off_level` counts the answers that it was asked too much of. `rival_served_at` is when a lane of another
-    group, ready for this bin too, was last served; None when there is no such lane.
+    group, ready for this bin too, was last served; None when there is no such lane. `answer_seconds` is how long one
+    of its documents takes, and `page_bytes` what one reads; None if none was measured.
     """
 
     id: int
@@ -72,6 +77,8 @@ class BinSeen:
     has_rival: bool = False
     rival_priority: int = 0
     rival_served_at: dt.datetime | None = None
+    answer_seconds: float | None = None
+    page_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +185,7 @@ class _Room:
         room = cls(seen, seen.limits.requests - seen.open_requests, DOCUMENTS_A_TURN * seen.limits.requests)
         if is_limited(seen.limits):
             room.requests = seen.limits.requests
-            room.documents = 2 * _documents_a_turn(seen.limits) - seen.open_documents
+            room.documents = 2 * _documents_of_a_parent(seen.limits) - seen.open_documents
             room.holder = next(iter(seen.workers), None)
             room.is_taken = None in seen.workers or len(seen.workers) > 1
             if not seen.workers:
@@ -359,16 +366,34 @@ def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> boo
     return theirs < _rank(mine)[:2]
 
 
-def _documents_a_turn(limits: Limits) -> int:
-    """As many documents as are planned work of one turn under these limits."""
-    most = float(DOCUMENTS_A_TURN)
-    if limits.denied:
+def _documents_of_a_parent(limits: Limits) -> int:
+    """Return how many documents a parent under these limits can start in half of the longest plan."""
+    return max(1, min(DOCUMENTS_A_TURN, int(_LONGEST_TURN * _starts_a_second(limits, page_bytes=EXPECTED_BYTES))))
+
+
+def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:
+    """Return how many documents a second the gap and the bytes of these limits allow."""
+    by_gap = 1 / limits.gap if limits.gap > 0 else math.inf
+    by_bytes = math.inf if limits.bytes_per_second is None else limits.bytes_per_second / page_bytes
+    return min(by_gap, by_bytes, float(MOST_A_TURN))
+
+
+def _documents_a_turn(seen: BinSeen, *, requests: int) -> int:
+    """
+    Return how many documents `requests` open requests read in `TURN_SECONDS`.
+
+    By Little's law, open requests divided by the time of one answer are answers a second. A turn has a document for
+    each of its requests, unless the pace allows fewer.
+    """
+    if seen.limits.denied:
         return DOCUMENTS_A_TURN
-    if limits.gap > 0:
-        most = _LONGEST_TURN / limits.gap
-    if limits.bytes_per_second is not None:
-        most = min(most, _LONGEST_TURN * limits.bytes_per_second / EXPECTED_BYTES)
-    return max(1, min(DOCUMENTS_A_TURN, int(most)))
+    page_bytes = EXPECTED_BYTES if seen.page_bytes is None else max(1.0, seen.page_bytes)
+    by_pace = int(TURN_SECONDS * _starts_a_second(seen.limits, page_bytes=page_bytes))
+    if seen.answer_seconds is None:
+        by_answers = DOCUMENTS_A_TURN
+    else:
+        by_answers = max(requests, math.ceil(TURN_SECONDS * requests / max(seen.answer_seconds, 1e-3)))
+    return max(1, min(by_pace, by_answers, MOST_A_TURN))
 
 
 def _places(seen: BinSeen, *, workers: int) -> list[_Place]:
@@ -381,18 +406,18 @@ def _places(seen: BinSeen, *, workers: int) -> list[_Place]:
     # A follower inherits what was given under an older limit: where that is too much now, turns have to end.
     may_be_followed = seen.open_requests <= most
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
-    documents = _documents_a_turn(limits)
+    share = max(1, most // max(1, workers))
     if is_limited(limits):
+        documents = _documents_a_turn(seen, requests=most)
         if not seen.turns:
             return [_Place(documents, most)]
         # One that begins after the end of what may be planned ahead is planned later.
         fits = 2 * documents * limits.gap <= LONGEST_PLAN.total_seconds()
         return [_Place(documents, 0, followed[0])] if len(seen.turns) == 1 and followed and fits else []
-    share = max(1, most // max(1, workers))
     free = most - seen.open_requests
-    places = [_Place(documents, 0, turn) for turn in followed]
+    places = [_Place(_documents_a_turn(seen, requests=share), 0, turn) for turn in followed]
     while free > 0:
         requests = min(share, free)
-        places.append(_Place(documents, requests))
+        places.append(_Place(_documents_a_turn(seen, requests=requests), requests))
         free -= requests
     return places

@@ -346,6 +346,50 @@ def test_that_nothing_paces_bins_has_to_be_meant_once(administrator):
     assert changed.json()["unlimited"] is True
 
 
+@pytest.mark.parametrize(
+    ("said", "gap"),
+    [
+        ({}, 1.0),
+        ({"unlimited": True}, 0.0),
+        ({"starts": 120, "period": "minute"}, 0.0),
+        ({"starts": 120, "period": "minute", "min_gap": 0.25}, 0.25),
+        ({"bytes_per_second": 9_000}, 1.0),
+    ],
+)
+def test_a_policy_without_a_gap_gets_one_only_where_nothing_else_paces_it(administrator, said, gap):
+    assert store(administrator, **said)["min_gap"] == gap
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ({"min_gap": 1.0}, "a gap of 1 s"),
+        ({"starts": 5, "period": "hour"}, "a rate"),
+        ({"min_gap": 0, "bytes_per_second": 9}, "bytes"),
+    ],
+)
+def test_an_unlimited_policy_with_a_pace_is_refused(administrator, said, what):
+    wanted = {"name": "x", "unlimited": True} | said
+
+    problem = assert_problem(administrator.post(POLICIES, wanted), 400, "invalid", fields=["unlimited"])
+
+    assert what in problem["fields"]["unlimited"][0]
+
+
+def test_a_paced_policy_that_is_called_unlimited_stays_as_it_was(administrator):
+    made = store(administrator, min_gap=2)
+
+    assert_problem(administrator.patch(address_of(made), {"unlimited": True}), 400, "invalid", fields=["unlimited"])
+
+    assert administrator.get(address_of(made)).json()["min_gap"] == 2
+
+
+def test_a_gap_that_is_longer_than_the_rate_is_named_in_the_answer(administrator):
+    made = store(administrator, starts=120, period="minute", min_gap=1.0)
+
+    assert made["warnings"] == ["120 starts a minute are one every 0.5 s, and the least gap is 1 s: the gap holds."]
+
+
 @pytest.mark.parametrize("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
 def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
     assert store(administrator, min_gap=0, **said)["min_gap"] == 0.0

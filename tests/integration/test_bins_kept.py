@@ -76,7 +76,7 @@ def test_a_strict_worker_leaves_the_hosts_of_others_alone_until_they_are_gone(co
 
 
 def test_what_follows_a_turn_comes_before_what_was_offered_earlier_and_has_its_room(connection, workers):
-    running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=2, min_gap=1.0))
+    running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=2, min_gap=0.5))
     worker, lane = workers[0], make_lane(running.seed, "long.example")
     make_documents(lane, [f"long {number}" for number in range(30)])
     stuff_all(connection, running, [])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jobs.loops.bin_queue import BinQueue, PacedBin
-from jobs.queue.close import Pace
+from jobs.queue.close import Pace, Use
 from jobs.queue.take import PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
 
@@ -82,9 +82,19 @@ def test_what_was_asked_of_a_bin_and_its_parents_is_told_once_by_the_turn_that_c
 
     (closed,) = queue.close_ended()
 
-    assert closed.use == closed.uses_above[9] == (2, 2000)
+    assert closed.use == closed.uses_above[9] == Use(2, 2000)
     queue.add(make_turn(2, ""), parents=(parent,), now=1.0)
-    assert queue.close_ended()[0].use == (0, 0)
+    assert queue.close_ended()[0].use == Use()
+
+
+def test_a_closed_turn_tells_how_long_its_documents_took():
+    queue = make_queue()
+    queue.add(make_turn(1, "abc"), now=0.0)
+    for after in (0.5, 1.0, None):
+        turn, _ = queue.begin(now=1.0)
+        queue.end(turn, after=after)
+
+    assert queue.close_ended()[0].use == Use(ended=2, seconds=1.5)
 
 
 def test_a_turn_is_closed_when_its_last_document_has_ended():

@@ -47,7 +47,9 @@ def test_who_takes_a_bin_up_after_an_edit_waits_as_long_as_who_heard_of_it(sizes
 
     opens = opens_at(state, Limits(1, 0.0, bytes_per_second=after))
     waits = cadence.next_start - cadence.last_start
-    assert (opens - state.last_start_at).total_seconds() == pytest.approx(waits, rel=1e-3, abs=1e-3)
+    # The database keeps microseconds, and the other rate stretches what they lack.
+    lost = 2e-6 * max(1.0, before / after)
+    assert (opens - state.last_start_at).total_seconds() == pytest.approx(waits, rel=1e-3, abs=1e-3 + lost)
 
 
 @given(duration=st.floats(0.0, 1e6), before=rates, rate=rates)

@@ -145,7 +145,7 @@ def test_the_command_line_counts_before_the_environment_before_stored_settings_b
         (1, Source.COMMAND_LINE),
         (2, Source.ENVIRONMENT),
         (3, Source.STORED),
-        (256, Source.DEFAULT),
+        (8192, Source.DEFAULT),
     ]
 
 
@@ -209,7 +209,7 @@ def test_what_a_later_version_says_no_more_waits_no_more():
 
     taken = running.taking_up({}, version=2)
 
-    assert (taken[CLAIMED], taken.source(CLAIMED), taken.waiting, taken.version) == (256, Source.DEFAULT, {}, 2)
+    assert (taken[CLAIMED], taken.source(CLAIMED), taken.waiting, taken.version) == (8192, Source.DEFAULT, {}, 2)
 
 
 def test_what_the_environment_says_waits_for_nothing():

@@ -11,6 +11,7 @@ from jobs.throttling.bins import (
     COURTESY,
     DOCUMENTS_A_TURN,
     LONGEST_PLAN,
+    MOST_A_TURN,
     BinSeen,
     LaneSeen,
     NoPlace,
@@ -92,12 +93,12 @@ def test_of_one_priority_lanes_that_are_ahead_and_others_take_turns():
 def test_a_bin_with_a_gap_has_one_turn_with_all_its_requests():
     turns, waiting = plan(seen_bin(gap=1.0), seen_lane(), seen_lane(), workers=3)
 
-    assert shapes(turns) == [(5, 4)]
+    assert shapes(turns) == [(2, 4)]
     assert [place.until for place in waiting] == [None]
 
 
-@pytest.mark.parametrize(("gap", "documents"), [(0.01, DOCUMENTS_A_TURN), (1.0, 5), (2.0, 2), (10.0, 1), (3600.0, 1)])
-def test_a_turn_and_its_successor_are_ten_seconds_of_work_at_most(gap, documents):
+@pytest.mark.parametrize(("gap", "documents"), [(0.05, 40), (0.25, 8), (1.0, 2), (2.0, 1), (10.0, 1), (3600.0, 1)])
+def test_a_turn_with_a_gap_is_two_seconds_of_work(gap, documents):
     turns, _ = plan(seen_bin(gap=gap))
     successors, _ = plan(seen_bin(gap=gap, turns=[sent()], open_requests=4))
 
@@ -108,7 +109,37 @@ def test_a_turn_and_its_successor_are_ten_seconds_of_work_at_most(gap, documents
 def test_bytes_limit_a_bin_to_one_turn_of_what_may_be_read_in_its_time():
     turns, _ = plan(seen_bin(bytes_per_second=2 * EXPECTED_BYTES), seen_lane(), seen_lane(), workers=3)
 
-    assert shapes(turns) == [(10, 4)]
+    assert shapes(turns) == [(4, 4)]
+
+
+def test_a_bytes_limit_counts_pages_as_large_as_those_that_were_read():
+    turns, _ = plan(seen_bin(bytes_per_second=20_000, page_bytes=2_000))
+
+    assert shapes(turns) == [(20, 4)]
+
+
+@pytest.mark.parametrize(
+    ("answer_seconds", "documents"),
+    [(None, DOCUMENTS_A_TURN), (0.001, MOST_A_TURN), (0.02, 400), (0.5, 16), (2.0, 4), (60.0, 4)],
+)
+def test_a_turn_without_a_gap_is_two_seconds_of_answers(answer_seconds, documents):
+    turns, _ = plan(seen_bin(requests=4, answer_seconds=answer_seconds))
+    successors, _ = plan(seen_bin(requests=4, answer_seconds=answer_seconds, turns=[sent()], open_requests=4))
+
+    assert [turn.documents for turn in turns] == [documents]
+    assert [turn.documents for turn in successors] == [documents]
+
+
+def test_slow_answers_make_turns_with_a_gap_smaller():
+    turns, _ = plan(seen_bin(requests=1, gap=0.1, answer_seconds=1.0))
+
+    assert shapes(turns) == [(2, 1)]
+
+
+def test_each_worker_gets_documents_for_its_share_of_the_requests():
+    turns, _ = plan(seen_bin(requests=8, answer_seconds=1.0), workers=2)
+
+    assert shapes(turns) == [(8, 4), (8, 4)]
 
 
 def test_a_bin_that_was_asked_too_much_of_gets_one_document_to_try():

@@ -1,0 +1,27 @@
+"""The limit of open files of a process: each open request and each idle connection is one."""
+
+import resource
+from typing import Final
+
+# Files of a worker that are no connections to sources: the database, logs, outputs, standard streams.
+_OTHER_FILES: Final = 128
+# A document that is being fetched may need a connection and a name lookup at once.
+_FILES_A_DOCUMENT: Final = 2
+# More is never needed, and a limit of millions makes some libraries slow.
+_ENOUGH: Final = 65_536
+
+
+def raise_the_limit_of_open_files() -> None:
+    """Let this process open as many files as the system allows, at most 65,536."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def documents_within_open_files(wanted: int) -> int:
+    """Return `wanted` documents, or as many as the limit of open files leaves room for; at least one."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    return max(1, min(wanted, (soft - _OTHER_FILES) // _FILES_A_DOCUMENT))
