@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Collate
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field
-from rest_framework import serializers, status
+from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -20,7 +21,7 @@ from jobs.queries.bin_lines import BinLine, LimitLines, ParentLine, SourceLine, 
 from jobs.queries.bin_page import LaneLine, Refusal, read_bin_page
 from jobs.queries.clock import read_clock
 from jobs.throttling.verdict import Cause
-from nodes.api.base import ContractView
+from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer
 
@@ -330,7 +331,7 @@ class DenyListView(ContractView):
         operation_id="deny_list_add",
         description="Deny more hosts, whatever job names them; the answer is the whole list.",
         request=DenySerializer,
-        responses=DenyListSerializer,
+        responses={201: DenyListSerializer},
     )
     def post(self, request: Request) -> Response:
         wanted = DenySerializer(data=request.data)
@@ -338,7 +339,7 @@ class DenyListView(ContractView):
         bins.deny(
             wanted.validated_data["pattern"], made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE)
         )
-        return _deny_list(status=status.HTTP_201_CREATED)
+        return created(_deny_list().data, at=reverse("api:deny-list"), request=request)
 
 
 class AllowView(ContractView):
@@ -358,8 +359,8 @@ class AllowView(ContractView):
         return _deny_list()
 
 
-def _deny_list(*, status: int = status.HTTP_200_OK) -> Response:
-    return Response(DenyListSerializer({"denials": bins.denials()}).data, status=status)
+def _deny_list() -> Response:
+    return Response(DenyListSerializer({"denials": bins.denials()}).data)
 
 
 def _name(request: Request) -> str:

@@ -82,7 +82,9 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-@extend_schema_field({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": MOST_OUTPUTS})
+@extend_schema_field(
+    {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "maxItems": MOST_OUTPUTS}
+)
 class OutputsField(serializers.ListField):
     """The outputs of a job by their ids, looked up in one query."""
 

@@ -38,7 +38,7 @@ class SeedSerializer(StrictModelSerializer):
     )
 
     tag = serializers.RegexField(
-        rf"^{TAG}\Z", default="", allow_blank=True, help_text="Only workers with this tag read it. Empty: any."
+        rf"^({TAG})?\Z", default="", allow_blank=True, help_text="Only workers with this tag read it. Empty: any."
     )
 
     class Meta:
@@ -93,6 +93,7 @@ class JobSerializer(TermsFields, StrictModelSerializer):
     scope = serializers.CharField(
         source="node_scope", read_only=True, help_text="The circle of nodes that works on it."
     )
+    run_end = serializers.CharField(read_only=True, help_text="How its last run ended; empty before that.")
     status = serializers.CharField(read_only=True, help_text="In plain words.")
     manifoldcf_status = serializers.CharField(read_only=True, help_text="As ManifoldCF calls it.")
     allowed = serializers.SerializerMethodField(help_text="The actions that are possible now.")

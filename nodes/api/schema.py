@@ -33,6 +33,14 @@ class Schema(AutoSchema):
             return [self.view.query_class]
         return super().get_override_parameters()
 
+    def _map_serializer_field(self, field: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (as its base has it)
+        described = super()._map_serializer_field(field, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if isinstance(field, serializers.ListSerializer) and described:
+            # The bounds of a list of objects, which the base describes for lists of values only.
+            bounds = {"minItems": getattr(field, "min_length", None), "maxItems": getattr(field, "max_length", None)}
+            described = described | {name: bound for name, bound in bounds.items() if bound is not None}
+        return described
+
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         media_types = ["application/problem+json"]

@@ -1,13 +1,31 @@
 """Serializers and queries that refuse what they do not know, instead of dropping it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
+# The framework's fields also read 0 as "0", and "no" as false. The types of JSON are those of the description.
+_TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
+    ((serializers.BooleanField,), (bool,), "true or false"),
+    ((serializers.IntegerField, serializers.RelatedField), (int,), "a whole number"),
+    ((serializers.FloatField,), (int, float), "a number"),
+    (
+        (
+            serializers.CharField,
+            serializers.ChoiceField,
+            serializers.UUIDField,
+            serializers.DateTimeField,
+            serializers.TimeField,
+        ),
+        (str,),
+        "a text",
+    ),
+)
+_OF_QUERY: Final = "is_query"
 # Characters of a value that an error shows.
 _LONGEST_SHOWN: Final = 100
 
@@ -24,11 +42,20 @@ class StrictSerializer(serializers.Serializer[Any]):
     ignored: frozenset[str] = frozenset()
 
     def to_internal_value(self, data: object) -> dict[str, Any]:
-        if isinstance(data, Mapping):
-            problems = self._problems_of_names(data)
-            if problems:
-                raise serializers.ValidationError(problems)
-        read: dict[str, Any] = super().to_internal_value(data)
+        if not isinstance(data, Mapping):
+            read: dict[str, Any] = super().to_internal_value(data)
+            return read
+        problems: dict[str, Any] = self._problems_of_names(data)
+        if problems:
+            raise serializers.ValidationError(problems)
+        problems = {} if self.context.get(_OF_QUERY) else self._problems_of_types(data)
+        try:
+            read = super().to_internal_value(data)
+        except serializers.ValidationError as invalid:
+            of_fields: Any = invalid.detail
+            raise serializers.ValidationError({**of_fields, **problems}) from None
+        if problems:
+            raise serializers.ValidationError(problems)
         return read
 
     def _problems_of_names(self, data: Mapping[Any, Any]) -> dict[str, list[str]]:
@@ -41,6 +68,14 @@ class StrictSerializer(serializers.Serializer[Any]):
             **self._problems_of_shown({name: data[name] for name in shown}),
         }
 
+    def _problems_of_types(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        found = {
+            name: why_wrong_type(field, data[name])
+            for name, field in self.fields.items()
+            if name in data and not field.read_only
+        }
+        return {name: problem for name, problem in found.items() if problem}
+
     def _problems_of_shown(self, given: Mapping[str, Any]) -> dict[str, list[str]]:
         if not given or self.instance is None:
             return {}
@@ -50,6 +85,24 @@ class StrictSerializer(serializers.Serializer[Any]):
             for name, value in given.items()
             if value != shown.get(name)
         }
+
+
+def why_wrong_type(field: serializers.Field[Any, Any, Any, Any], value: object) -> list[str] | dict[str, Any]:
+    """Return the problem of a value of another JSON type than its field's, by place in a list. Empty: there is none."""
+    if value is None:
+        return []
+    if isinstance(field, serializers.ListField):
+        if not isinstance(value, list) or field.child is None:
+            return []
+        found = {str(place): why_wrong_type(field.child, item) for place, item in enumerate(value)}
+        return {place: problem for place, problem in found.items() if problem}
+    for fields, types, name in _TYPES:
+        if isinstance(field, fields):
+            is_right = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+            # JSON knows one kind of numbers: 5.0 is a whole one.
+            is_right |= isinstance(value, float) and int in types and value.is_integer()
+            return [] if is_right else [f"This must be {name}."]
+    return []
 
 
 def _in_brief(value: object) -> str:
@@ -83,6 +136,7 @@ def read_query(form: type[StrictSerializer], request: Request) -> dict[str, Any]
     twice = [name for name, values in given.items() if len(values) > 1 and name not in lists]
     if twice:
         raise serializers.ValidationError({name: ["This parameter is given more than once."] for name in twice})
-    query = form(data={name: values if name in lists else values[-1] for name, values in given.items()})
+    said = {name: values if name in lists else values[-1] for name, values in given.items()}
+    query = form(data=said, context={_OF_QUERY: True})
     query.is_valid(raise_exception=True)
     return dict(query.validated_data)

@@ -1,6 +1,8 @@
-"""What the API says of itself, to programs that are made from it."""
+"""The description of the API, for programs that are made from it."""
 
 from django.core.management import call_command
+from drf_spectacular.generators import SchemaGenerator
+from openapi_spec_validator import validate
 
 
 def test_the_api_is_described_without_a_doubt(tmp_path, capsys):
@@ -8,3 +10,7 @@ def test_the_api_is_described_without_a_doubt(tmp_path, capsys):
     call_command("spectacular", validate=True, fail_on_warn=True, file=str(tmp_path / "schema.yaml"))
 
     assert capsys.readouterr().err == ""
+
+
+def test_the_description_is_valid_openapi():
+    validate(SchemaGenerator().get_schema(request=None, public=True))

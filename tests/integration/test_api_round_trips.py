@@ -289,3 +289,31 @@ def test_options_tells_everybody_who_is_known_the_methods(things):
 
 def test_options_of_nothing_is_not_found():
     assert_problem(client_of(VIEWER).options("/api/v1/nothing/"), 404, "not_found")
+
+
+# --- Types -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "field"),
+    [
+        ("/api/v1/deny-list/", {"pattern": 0}, "pattern"),
+        ("/api/v1/bins/stop/", {"name": 0, "reason": "they called"}, "name"),
+        ("/api/v1/distributed-jobs/switch/", {"job": "mails", "is_disabled": 0}, "is_disabled"),
+        ("/api/v1/distributed-jobs/switch/", {"job": "mails", "is_disabled": "no"}, "is_disabled"),
+        ("/api/v1/policies/", {"name": "x", "open_requests": "2"}, "open_requests"),
+        ("/api/v1/policies/", {"name": "x", "open_requests": True}, "open_requests"),
+        ("/api/v1/policies/", {"name": "x", "rules": [{"days": ["1"], "denies": True}]}, "rules.0.days.0"),
+        ("/api/v1/outputs/", {"name": 7, "connector": "null"}, "name"),
+        ("/api/v1/cluster/rebalance/", {"dry_run": "true"}, "dry_run"),
+    ],
+)
+def test_a_value_of_another_json_type_is_refused(administrator, address, body, field):
+    assert_problem(administrator.post(address, body), 400, "invalid", fields=[field])
+
+
+def test_a_denied_host_is_answered_with_the_address_of_the_list(administrator):
+    denied = administrator.post("/api/v1/deny-list/", {"pattern": "*.example.com"})
+
+    assert denied.status_code == 201
+    assert administrator.get(denied["Location"]).json() == denied.json()
