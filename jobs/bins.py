@@ -213,12 +213,12 @@ def deny(pattern: str, *, made_by: str, everywhere: bool) -> None:
                 "open_requests": MOST_REQUESTS,
                 "min_gap": 0.0,
             }
-            policies.create(rules=wanted, unlimited=True, everywhere=everywhere, **facts)
+            policies.create(rules=wanted, unlimited=True, everywhere=everywhere, made_by=made_by, **facts)
         else:
             rules = policies.rules_of(listed)
             if any(rule.denies and rule.is_always_open and _is_same(rule.pattern, pattern) for rule in rules):
                 raise BinRefused(f"{DENY_LIST} denies {pattern} already.")
-            policies.change(listed.pk, rules=[*rules, *wanted], everywhere=everywhere)
+            policies.change(listed.pk, rules=[*rules, *wanted], everywhere=everywhere, made_by=made_by)
         _journal(f"{made_by} denied {pattern}", made_by=made_by)
 
 
@@ -254,7 +254,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
         kept = [rule for rule in rules if not (rule.denies and _is_same(rule.pattern, pattern))]
         if len(kept) == len(rules):
             raise BinRefused(f"{policy.name} does not deny {pattern}.")
-        policies.change(policy_id, rules=kept, unlimited=True, everywhere=everywhere)
+        policies.change(policy_id, rules=kept, unlimited=True, everywhere=everywhere, made_by=made_by)
         _journal(f"{made_by} denies {pattern} no longer", made_by=made_by)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import F
 
+from jobs.changes import record_change
 from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
@@ -44,7 +45,7 @@ class ConnectionInUse(Exception):
         super().__init__(f"{connection.name} cannot be {wish} while it is used by: {', '.join(self.jobs)}.")
 
 
-def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any]) -> Connection:
+def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any], made_by: str = "") -> Connection:
     """
     Store a new connection.
 
@@ -53,9 +54,11 @@ def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str,
     """
     _check(kind, connector=connector, configuration=configuration)
     _check_name(kind, name)
-    return kind.objects.create(
-        name=name, connector=connector, configuration=_as_stored(kind, connector=connector, configuration=configuration)
-    )
+    stored = _as_stored(kind, connector=connector, configuration=configuration)
+    with transaction.atomic():
+        made = kind.objects.create(name=name, connector=connector, configuration=stored)
+        _journal(made, before={}, after=_facts(made), made_by=made_by)
+    return made
 
 
 def change(
@@ -64,6 +67,7 @@ def change(
     *,
     name: str | None = None,
     configuration: Mapping[str, Any] | None = None,
+    made_by: str = "",
 ) -> Connection:
     """
     Change a connection; what is left out stays. Its connector stays what it was.
@@ -77,6 +81,7 @@ def change(
         connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
         if connection is None:
             raise ConnectionUnknown(connection_id)
+        before = _facts(connection)
         if name is not None and name != connection.name:
             _check_name(kind, name)
             connection.name = name
@@ -87,6 +92,7 @@ def change(
                 Session.objects.filter(repository=connection).delete()
             _distrust_versions(connection)
         connection.save()
+        _journal(connection, before=before, after=_facts(connection), made_by=made_by)
     return connection
 
 
@@ -100,7 +106,7 @@ def status(connection: RepositoryConnection) -> str:
         return f"Its configuration cannot be used: {error}."
 
 
-def delete(kind: Kind, connection_id: int) -> None:
+def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
     """
     Remove a connection that no job uses.
 
@@ -116,6 +122,7 @@ def delete(kind: Kind, connection_id: int) -> None:
         users = list(connection.jobs.order_by("name").values_list("name", flat=True))
         if users:
             raise ConnectionInUse(connection, users, "deleted")
+        _journal(connection, before=_facts(connection), after={}, made_by=made_by)
         connection.delete()
 
 
@@ -172,6 +179,15 @@ def _distrust_versions(connection: Connection) -> None:
     Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
         specification_version=F("specification_version") + 1, from_the_beginning=True
     )
+
+
+def _facts(connection: Connection) -> dict[str, Any]:
+    return {name: getattr(connection, name) for name in ("name", "connector", "configuration")}
+
+
+def _journal(connection: Connection, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:
+    what = "repository" if isinstance(connection, RepositoryConnection) else "output"
+    record_change(f"{what} {connection.name}", before=before, after=after, made_by=made_by)
 
 
 def _check_name(kind: Kind, name: str) -> None:

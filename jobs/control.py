@@ -9,12 +9,13 @@ import datetime as dt
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple, Unpack
 
 from django.db import connection, transaction
 
 from jobs import channels, journal
+from jobs.changes import differences, in_words
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
 from jobs.connectors.repository.web.urls import typed_without_userinfo
@@ -196,6 +197,8 @@ def change_job(
         }
         changed.update((field, value) for field, value in terms.items() if value != getattr(job, field))
         outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
+        seeds_before = [_seed_facts(seed.urls, seed.policy_id, seed.tag) for seed in stored_seeds]
+        before = _facts(job, outputs=stored_outputs, seeds=seeds_before, windows=stored_windows)
         schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
         if seeds is not None and _are_as_stored(seeds, stored_seeds):
             seeds = None
@@ -235,8 +238,36 @@ def change_job(
             _replant(job, seeds, stored=stored_seeds, now=now)
         if windows is not None and schedule_changes:
             store_windows(job, windows)
-        journal.record(job, kind="changed", message="was changed", made_by=made_by, now=now)
+        seeds_after = [
+            _seed_facts(seed.stored_urls, seed.policy.pk if seed.policy else None, seed.tag) for seed in seeds or []
+        ]
+        after = _facts(
+            job,
+            outputs=stored_outputs if outputs is None else outputs,
+            seeds=seeds_before if seeds is None else seeds_after,
+            windows=stored_windows if windows is None else windows,
+        )
+        found = differences(before, after)
+        if found:
+            message, detail = f"was changed: {in_words(found)}", {"changes": found}
+            journal.record(job, kind="changed", message=message, made_by=made_by, now=now, detail=detail)
     return JobSaved(job, warnings)
+
+
+def _facts(
+    job: Job, *, outputs: Sequence[OutputConnection], seeds: list[dict[str, Any]], windows: Sequence[Window]
+) -> dict[str, Any]:
+    """Return all that operators set of a job."""
+    return {
+        **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *Terms.__annotations__)},
+        "outputs": sorted(output.name for output in outputs),
+        "seeds": seeds,
+        "windows": [asdict(window) for window in windows],
+    }
+
+
+def _seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:
+    return {"urls": list(urls), "policy": policy_id, "tag": tag}
 
 
 def start(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict, Unpack
 from django.db import connection, transaction
 
 from jobs import channels
+from jobs.changes import record_change
 from jobs.invalid import Invalid, name_taken
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.policy_checks import RuleWanted, as_kept, check, is_unlimited
@@ -122,6 +123,7 @@ def create(
     rules: Sequence[RuleWanted] = (),
     unlimited: bool = False,
     everywhere: bool,
+    made_by: str = "",
     **facts: Unpack[PolicyFacts],
 ) -> PolicySaved:
     """
@@ -133,6 +135,7 @@ def create(
     """
     with transaction.atomic():
         saved = _write(None, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        record_change(f"policy {saved.policy.name}", before={}, after=_facts(saved.policy), made_by=made_by)
         _put_in_force(saved.policy)
     return saved
 
@@ -143,6 +146,7 @@ def change(
     rules: Sequence[RuleWanted] | None = None,
     unlimited: bool = False,
     everywhere: bool,
+    made_by: str = "",
     **facts: Unpack[PolicyFacts],
 ) -> PolicySaved:
     """
@@ -154,7 +158,9 @@ def change(
         PolicyUnknown: there is no such policy.
     """
     with transaction.atomic():
+        before = _facts(_lock(policy_id)[0])
         saved = _write(policy_id, rules=rules, unlimited=unlimited, everywhere=everywhere, facts=facts)
+        record_change(f"policy {saved.policy.name}", before=before, after=_facts(saved.policy), made_by=made_by)
         _put_in_force(saved.policy)
     return saved
 
@@ -198,7 +204,7 @@ def _terms_of(policy_id: int) -> PolicyTerms | None:
         return read_policies(cursor, [policy_id]).get(policy_id)
 
 
-def delete(policy_id: int, *, everywhere: bool) -> None:
+def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
     """
     Remove a policy that no seed has.
 
@@ -217,6 +223,7 @@ def delete(policy_id: int, *, everywhere: bool) -> None:
         users = users_of(policy)
         if users.names:
             raise PolicyInUse(policy, users)
+        record_change(f"policy {policy.name}", before=_facts(policy), after={}, made_by=made_by)
         policy.delete()
         _tell_nodes()
 
@@ -239,6 +246,12 @@ def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
         RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
         for rule in policy.rules.order_by("position")
     ]
+
+
+def _facts(policy: ThrottlePolicy) -> dict[str, Any]:
+    """Return all that operators set of a policy."""
+    facts = {name: getattr(policy, name) for name in PolicyFacts.__annotations__}
+    return {**facts, "rules": [asdict(rule) for rule in rules_of(policy)]}
 
 
 def has_no_pace(policy: ThrottlePolicy) -> bool:

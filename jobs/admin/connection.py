@@ -62,11 +62,12 @@ class ConnectionForm(DrawnForm):
             self.add_error(None, str(used))
         return values
 
-    def store(self) -> connections.Connection:
+    def store(self, *, made_by: str = "") -> connections.Connection:
         """Store what the form says."""
         facts: dict[str, Any] = {
             "name": self.cleaned_data["name"],
             "configuration": self.said(self.cleaned_data),
+            "made_by": made_by,
         }
         if self.instance.pk:
             return connections.change(self.model_kind, self.instance.pk, **facts)
@@ -128,15 +129,15 @@ class ConnectionAdmin(BoundedList):
         return ("connector",) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: connections.Connection, form: ConnectionForm, change: bool) -> None:  # noqa: FBT001 (Django's)
-        obj.pk = form.store().pk
+        obj.pk = form.store(made_by=request.user.get_username()).pk
 
     def delete_model(self, request: HttpRequest, obj: connections.Connection) -> None:
-        connections.delete(type(obj), obj.pk)
+        connections.delete(type(obj), obj.pk, made_by=request.user.get_username())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for connection in queryset:
             try:
-                connections.delete(type(connection), connection.pk)
+                connections.delete(type(connection), connection.pk, made_by=request.user.get_username())
             except ConnectionInUse as used:
                 messages.warning(request, str(used))
 

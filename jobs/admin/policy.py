@@ -107,7 +107,7 @@ class ThrottlePolicyAdmin(BoundedList):
         wanted: dict[str, Any] = {
             **form.wanted(),
             "rules": rules.wanted_rules(),
-            "everywhere": request.user.has_perm(EVERYWHERE),
+            **_by(request),
         }
         saved = policies.change(form.instance.pk, **wanted) if change else policies.create(**wanted)
         form.instance.pk = saved.policy.pk
@@ -135,14 +135,14 @@ class ThrottlePolicyAdmin(BoundedList):
 
     def delete_model(self, request: HttpRequest, obj: ThrottlePolicy) -> None:
         try:
-            policies.delete(obj.pk, everywhere=request.user.has_perm(EVERYWHERE))
+            policies.delete(obj.pk, **_by(request))
         except PolicyNotAllowed as refused:
             raise PermissionDenied(str(refused)) from None
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[ThrottlePolicy]) -> None:
         for policy in queryset:
             try:
-                policies.delete(policy.pk, everywhere=request.user.has_perm(EVERYWHERE))
+                policies.delete(policy.pk, **_by(request))
             except (PolicyInUse, PolicyNotAllowed) as refused:
                 messages.warning(request, str(refused))
 
@@ -198,3 +198,7 @@ def _shown(preview: Preview) -> dict[str, Any]:
         "total_after": limits_in_words(preview.total_after),
         "total_changes": preview.total_before != preview.total_after,
     }
+
+
+def _by(request: HttpRequest) -> dict[str, Any]:
+    return {"everywhere": request.user.has_perm(EVERYWHERE), "made_by": request.user.get_username()}

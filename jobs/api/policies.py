@@ -276,7 +276,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(description="Store a new policy.", responses={201: PolicySavedSerializer})
     def create(self, request: Request) -> Response:
-        saved = policies.create(**self._wanted(request), everywhere=_may_limit_everywhere(request))
+        saved = policies.create(**self._wanted(request), **_by(request))
         return created(self._shown(saved), at=reverse("api:policy-detail", args=[saved.policy.pk]), request=request)
 
     @extend_schema(
@@ -295,7 +295,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(description="Delete a policy that no seed has; 409 names the jobs whose seeds have it.")
     def destroy(self, request: Request, pk: str) -> Response:
-        policies.delete(int(pk), everywhere=_may_limit_everywhere(request))
+        policies.delete(int(pk), **_by(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(
@@ -319,7 +319,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
     def _change(self, request: Request, *, partial: bool) -> Response:
         stored = self.get_object()
         wanted = self._wanted(request, stored, partial=partial)
-        saved = policies.change(stored.pk, **wanted, everywhere=_may_limit_everywhere(request))
+        saved = policies.change(stored.pk, **wanted, **_by(request))
         return Response(self._shown(saved))
 
     def _wanted(
@@ -339,6 +339,10 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
         everywhere = _may_limit_everywhere(request)
         found = policies.preview(policy_id, everywhere=everywhere, now=read_clock(), **wanted)
         return Response(PreviewSerializer(found).data)
+
+
+def _by(request: Request) -> dict[str, Any]:
+    return {"everywhere": _may_limit_everywhere(request), "made_by": request.user.get_username()}
 
 
 def _may_limit_everywhere(request: Request) -> bool:

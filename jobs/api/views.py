@@ -305,7 +305,7 @@ class ConnectionView(mixins.RetrieveModelMixin, ListingView):
     def create(self, request: Request) -> Response:
         wanted = self.get_serializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        made = connections.create(self.model, **wanted.validated_data)
+        made = connections.create(self.model, **wanted.validated_data, made_by=request.user.get_username())
         at = reverse(f"api:{self.basename}-detail", args=[made.pk])
         return created(self.get_serializer(made).data, at=at, request=request)
 
@@ -316,7 +316,7 @@ class ConnectionView(mixins.RetrieveModelMixin, ListingView):
         return self._change(request, partial=True)
 
     def destroy(self, request: Request, pk: str) -> Response:
-        connections.delete(self.model, int(pk))
+        connections.delete(self.model, int(pk), made_by=request.user.get_username())
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _change(self, request: Request, *, partial: bool) -> Response:
@@ -324,7 +324,7 @@ class ConnectionView(mixins.RetrieveModelMixin, ListingView):
         wanted = self.get_serializer(stored, data=request.data, partial=partial)
         wanted.is_valid(raise_exception=True)
         changes = {name: value for name, value in wanted.validated_data.items() if name != "connector"}
-        changed = connections.change(self.model, stored.pk, **changes)
+        changed = connections.change(self.model, stored.pk, **changes, made_by=request.user.get_username())
         return Response(self.get_serializer(changed).data)
 
 

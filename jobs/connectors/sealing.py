@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 
-_MARK: Final = "sealed:"
+# The beginning of each sealed text.
+MARK: Final = "sealed:"
 
 
 class Unreadable(ValueError):
@@ -24,7 +25,7 @@ class Unreadable(ValueError):
 
 def seal(text: str) -> str:
     """Return the text sealed; one that is sealed already as it is."""
-    return text if is_sealed(text) else _MARK + _cipher().encrypt(text.encode()).decode()
+    return text if is_sealed(text) else MARK + _cipher().encrypt(text.encode()).decode()
 
 
 def unseal(text: str) -> str:
@@ -37,13 +38,13 @@ def unseal(text: str) -> str:
     if not is_sealed(text):
         return text
     try:
-        return _cipher().decrypt(text.removeprefix(_MARK)).decode()
+        return _cipher().decrypt(text.removeprefix(MARK)).decode()
     except InvalidToken:
         raise Unreadable from None
 
 
 def is_sealed(text: str) -> bool:
-    return text.startswith(_MARK)
+    return text.startswith(MARK)
 
 
 def _cipher() -> Fernet:

@@ -23,6 +23,7 @@ class NodeEvent(models.Model):
         MOVING = "moving", _("is to hand groups over")
         HANDED_OVER = "handed_over", _("handed groups over")
         ASKED = "asked", _("was asked by an administrator")
+        CHANGED = "changed", _("was changed")
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(db_default=Now())

@@ -48,6 +48,11 @@ class Change:
     def __str__(self) -> str:
         return f"{self.setting.path} {self._in_words(self.before)} → {self._in_words(self.after)}"
 
+    def as_json(self) -> dict[str, Any]:
+        """The values before and after; null is the default."""
+        values = {"before": self.before, "after": self.after}
+        return {name: None if value is None else self.setting.as_json(value) for name, value in values.items()}
+
     def _in_words(self, value: object) -> str:
         return "default" if value is None else str(self.setting.as_json(value))
 
@@ -132,7 +137,7 @@ def store(table: Table, document: object, *, made_by: str, based_on: int | None 
         scope=CLUSTER_SCOPE,
         kind=NodeEvent.Kind.SETTINGS,
         message=f"settings version {version + 1} by {made_by}: {', '.join(map(str, changed))}",
-        detail={"version": version + 1},
+        detail={"version": version + 1, "by": made_by, "changes": {one.setting.path: one.as_json() for one in changed}},
     )
     return changed
 
