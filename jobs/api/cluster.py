@@ -18,7 +18,7 @@ from jobs.queries.clock import read_clock
 from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
-from nodes.api.strict import PageQuery, StrictSerializer
+from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer
 from nodes.decisions.items import ItemState
 from nodes.models import ClusterRequest
 
@@ -195,6 +195,7 @@ class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
     permissions_needed = {"list": "nodes.view_clusterrequest", "retrieve": "nodes.view_clusterrequest"}
     queryset = ClusterRequest.objects.all()
     serializer_class = ClusterRequestSerializer
+    query_class = NewestQuery
     keyset = ("-id",)
     lookup_value_regex = _ID
 

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem
-from jobs.queries.documents import few_lanes, keeping_to_keys, lanes_of_host, outcomes_of_code
+from jobs.queries.documents import few_lanes, hashes_of, host_of, keeping_to_keys, lanes_of_host, outcomes_of_code
 from nodes.api.paging import ListingView
 from nodes.api.strict import PageQuery
 
@@ -70,6 +70,12 @@ class DocumentSerializer(serializers.Serializer[QueueItem]):
 
 
 class DocumentQuery(PageQuery):
+    url = serializers.CharField(max_length=10_000, required=False, help_text="The address of a document, in full.")
+    url_begins = serializers.CharField(
+        max_length=10_000,
+        required=False,
+        help_text="How addresses begin: `https://docs.example/manual/`. With a web host, or with `job`, the answer is quick.",
+    )
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     state = serializers.ChoiceField(list(_STAGES), required=False)
     outcome = serializers.ChoiceField(list(_OUTCOMES), required=False)
@@ -122,11 +128,17 @@ class DocumentView(ListingView):
         return Response(self.get_serializer(item).data)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        asked = {column: query[name] for name, column in _COLUMNS.items() if name in query}
+        asked: dict[str, Any] = {column: query[name] for name, column in _COLUMNS.items() if name in query}
         if "state" in query:
             asked["stage"] = _STAGES[query["state"]]
         if "outcome" in query:
             asked["outcome"] = _OUTCOMES[query["outcome"]]
+        if "url" in query:
+            asked["hash__in"] = hashes_of(query["url"])
+        if "url_begins" in query:
+            asked["identifier__startswith"] = query["url_begins"]
+            host = host_of(query["url_begins"])
+            query = {**({"host": host} if host else {}), **query}
         lanes = few_lanes(job_id=query.get("job"), host=query.get("host", ""))
         if lanes is not None:
             asked["lane__in"] = lanes

@@ -23,7 +23,7 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.windows import EVERY_DAY
 from nodes.api.base import created
 from nodes.api.paging import ListingView
-from nodes.api.strict import StrictSerializer
+from nodes.api.strict import NamedQuery, StrictSerializer
 
 _ID: Final = "[0-9]{1,19}"
 # Of each policy in a list; there may be two thousand.
@@ -256,6 +256,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
         "preview": "jobs.add_throttlepolicy",
         "preview_change": "jobs.change_throttlepolicy",
     }
+    query_class = NamedQuery
     lookup_value_regex = _ID
     tagged_by = PolicySerializer
 

@@ -15,7 +15,7 @@ from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queue.counters import RunCounts
-from nodes.api.strict import PageQuery, StrictSerializer
+from nodes.api.strict import NamedQuery, NewestQuery, PageQuery, StrictSerializer
 from nodes.identity import TAG
 
 
@@ -292,13 +292,20 @@ class SentBackSerializer(serializers.Serializer[Any]):
     has_more = serializers.BooleanField()
 
 
-class JobQuery(PageQuery):
+class JobQuery(NamedQuery):
     name = serializers.CharField(required=False, max_length=200)
     phase = serializers.ChoiceField(Job._meta.get_field("phase").choices or (), required=False)  # noqa: SLF001 (Django's own word)
     scope = serializers.CharField(source="node_scope", required=False, max_length=100)
 
 
-class OfJobQuery(PageQuery):
-    """A list of things that belong to jobs."""
+class SeedQuery(PageQuery):
+    """A list of seeds."""
+
+    job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)
+    ordering = serializers.ChoiceField(["id", "-id"], default="id", help_text="`-id`: newest first.")
+
+
+class JobEventQuery(NewestQuery):
+    """A list of what happened to jobs."""
 
     job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)

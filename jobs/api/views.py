@@ -18,16 +18,17 @@ from jobs import connections, control
 from jobs.api.removals import RemovalsSerializer
 from jobs.api.serializers import (
     CountsSerializer,
+    JobEventQuery,
     JobEventSerializer,
     JobInListSerializer,
     JobQuery,
     JobSavedSerializer,
     JobSerializer,
-    OfJobQuery,
     OutputSerializer,
     RepositorySerializer,
     SeedInListSerializer,
     SeedOfJobSerializer,
+    SeedQuery,
     SendBackSerializer,
     SentBackSerializer,
 )
@@ -39,7 +40,7 @@ from jobs.queue.counters import read_run
 from jobs.transitions import JobUnknown, StateChange
 from nodes.api.base import created
 from nodes.api.paging import ListingView
-from nodes.api.strict import Nothing
+from nodes.api.strict import NamedQuery, Nothing
 
 _ID = "[0-9]{1,19}"
 # Of each seed in a list over jobs; there may be a thousand.
@@ -270,7 +271,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 class SeedView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_seed", "retrieve": "jobs.view_seed"}
-    query_class = OfJobQuery
+    query_class = SeedQuery
     lookup_value_regex = _ID
 
     def get_queryset(self) -> QuerySet[Seed]:
@@ -289,7 +290,7 @@ class JobEventView(ListingView):
     permissions_needed = {"list": "jobs.view_jobevent"}
     queryset = JobEvent.objects.all()
     serializer_class = JobEventSerializer
-    query_class = OfJobQuery
+    query_class = JobEventQuery
     keyset = ("-id",)
 
 
@@ -297,6 +298,7 @@ class ConnectionView(mixins.RetrieveModelMixin, ListingView):
     """What both kinds of connections have in common."""
 
     model: connections.Kind
+    query_class = NamedQuery
     lookup_value_regex = _ID
 
     def get_queryset(self) -> QuerySet[Any]:

@@ -1,6 +1,9 @@
 """Connections: the configuration of a connector, stored once and used by many jobs."""
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
+
+from nodes.models.words import Words
 
 
 class RepositoryConnection(models.Model):
@@ -19,6 +22,7 @@ class RepositoryConnection(models.Model):
         ordering = ("name",)
         indexes = (
             models.Index(fields=["id"], name="source_forgets", condition=models.Q(clear_history_before__isnull=False)),
+            GinIndex(Words("name"), name="source_words"),
         )
 
     def __str__(self) -> str:
@@ -48,6 +52,7 @@ class OutputConnection(models.Model):
         indexes = (
             models.Index(fields=["id"], name="output_is_cleared", condition=models.Q(clear_before__isnull=False)),
             models.Index(fields=["id"], name="output_is_searched", condition=models.Q(orphans_after__isnull=False)),
+            GinIndex(Words("name"), name="output_words"),
         )
 
     def __str__(self) -> str:

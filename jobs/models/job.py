@@ -5,6 +5,7 @@ import enum
 from typing import Final
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Coalesce, Now
@@ -25,6 +26,7 @@ from jobs.lifecycle.job import (
     plain_name,
 )
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.models.words import Words
 
 
 def _choices(values: type[enum.StrEnum]) -> list[tuple[str, str]]:
@@ -129,6 +131,7 @@ class Job(models.Model):
         permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
         # Those that run, of very many that do not; and of these the ones that ran last.
         indexes = (
+            GinIndex(Words("name"), name="job_words"),
             models.Index(fields=["id"], name="job_running", condition=~models.Q(phase=Phase.INACTIVE)),
             models.Index(
                 Coalesce("started_at", "created_at").desc(),

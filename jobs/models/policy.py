@@ -3,11 +3,13 @@
 from typing import Any, Final
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
 
 from jobs.lifecycle.period import Period
+from nodes.models.words import Words
 
 MOST_REQUESTS: Final = 1_000
 LONGEST_GAP: Final = 86_400.0
@@ -93,8 +95,11 @@ class ThrottlePolicy(models.Model):
                 & ~models.Q(total_bytes_per_second=0),
             ),
         )
-        # The few that each pass of stuffing looks for.
-        indexes = (models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(holds_everywhere=True)),)
+        indexes = (
+            # The few that each pass of stuffing looks for.
+            models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(holds_everywhere=True)),
+            GinIndex(Words("name"), name="policy_words"),
+        )
 
     def __str__(self) -> str:
         return self.name

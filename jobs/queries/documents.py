@@ -15,6 +15,8 @@ from psycopg.errors import QueryCanceled
 
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Carried, hash_of
+from jobs.connectors.repository.kind import BadIdentifier
+from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.lifecycle.document import Stage
 from jobs.models import (
     Bin,
@@ -207,6 +209,26 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         conditions.append("(item.hash, item.job_id) > (%(after_hash)s, %(after_job)s)")
         values |= {"after_hash": wanted.after.hash, "after_job": wanted.after.job_id}
     return conditions, values
+
+
+def hashes_of(address: str) -> list[str]:
+    """Return the keys of documents with this address: as it is written, and as the web connector writes it."""
+    try:
+        written = {address, canonical(address)}
+    except BadIdentifier:
+        written = {address}
+    return sorted(hash_of(identifier) for identifier in written)
+
+
+def host_of(beginning: str) -> str:
+    """Return the host of an address that begins so, "" where the beginning names none in full."""
+    scheme, _, rest = beginning.partition("://")
+    if scheme not in {"http", "https"} or "/" not in rest:
+        return ""
+    try:
+        return bin_of(canonical(beginning))
+    except BadIdentifier:
+        return ""
 
 
 def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:

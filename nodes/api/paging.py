@@ -6,7 +6,7 @@ come or go meanwhile neither repeat nor hide others.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.core import signing
 from django.db.models import Model, Q, QuerySet
@@ -21,6 +21,10 @@ from rest_framework.viewsets import GenericViewSet
 
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, StrictSerializer, read_query
+from nodes.models.words import named_with
+
+# Parameters that are about the pages, and name no column.
+_OF_PAGES: Final = frozenset({"limit", "cursor", "search", "ordering"})
 
 
 class KeysetPagination(BasePagination):
@@ -67,6 +71,7 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
     """
     Rows in pages. `keyset` orders them: columns that together are unique, all with a minus or none.
 
+    Where the query has an `ordering`, it is the first column of the keyset, up or down, or another unique column.
     `query_class` is what may be asked; `narrowed` applies it.
     """
 
@@ -79,11 +84,14 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
         if self.action != "list":
             return queryset
         self.query = read_query(self.query_class, self.request)
+        self.keyset = _ordered(self.keyset, self.query.get("ordering", self.keyset[0]))
+        if "search" in self.query:
+            queryset = named_with(queryset, self.query["search"])
         return self.narrowed(queryset, self.query)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         """The rows that were asked for: every parameter is the column of its name."""
-        columns = {name: value for name, value in query.items() if name not in {"limit", "cursor"}}
+        columns = {name: value for name, value in query.items() if name not in _OF_PAGES}
         return queryset.filter(**columns)
 
 
@@ -94,6 +102,13 @@ def page_response(results: object, *, next_page: str | None) -> Response:
 
 def refuse_cursor() -> serializers.ValidationError:
     return serializers.ValidationError({"cursor": ["This cursor is none that this list gave; begin without one."]})
+
+
+def _ordered(keyset: Sequence[str], ordering: str) -> Sequence[str]:
+    names, _ = _columns(keyset)
+    if ordering.removeprefix("-") != names[0]:
+        return (ordering,)
+    return [f"-{name}" for name in names] if ordering.startswith("-") else names
 
 
 def _columns(keyset: Sequence[str]) -> tuple[list[str], bool]:

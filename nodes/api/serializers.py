@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from nodes.api.strict import PageQuery
+from nodes.api.strict import NewestQuery, PageQuery, SearchField
 from nodes.models import Node, NodeEvent
 
 
@@ -46,12 +46,16 @@ class NodeEventSerializer(serializers.ModelSerializer[NodeEvent]):
 
 
 class NodeQuery(PageQuery):
+    search = SearchField()
+    ordering = serializers.ChoiceField(
+        ["-started_at", "started_at"], default="-started_at", help_text="`started_at`: oldest first."
+    )
     scope = serializers.CharField(required=False, max_length=200)
     kind = serializers.ChoiceField(Node.Kind.choices, required=False)
     status = serializers.ChoiceField(Node.Status.choices, required=False)
 
 
-class NodeEventQuery(PageQuery):
+class NodeEventQuery(NewestQuery):
     node = serializers.UUIDField(source="node_id", required=False)
     scope = serializers.CharField(required=False, max_length=200)
     kind = serializers.ChoiceField(NodeEvent.Kind.choices, required=False)

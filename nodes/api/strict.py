@@ -8,6 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
+from nodes.models.words import words_in
+
 # The framework's fields also read 0 as "0", and "no" as false. The types of JSON are those of the description.
 _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
     ((serializers.BooleanField,), (bool,), "true or false"),
@@ -121,6 +123,33 @@ class PageQuery(StrictSerializer):
     cursor = serializers.CharField(
         max_length=500, required=False, help_text="Where the page begins: as the page before it says in `next`."
     )
+
+
+class SearchField(serializers.CharField):
+    """Words of a name."""
+
+    def __init__(self) -> None:
+        help_text = "Words of the name, or how they begin; all must be in it."
+        super().__init__(max_length=200, required=False, help_text=help_text)
+
+    def to_internal_value(self, data: str) -> list[str]:  # type: ignore[override]
+        words = words_in(super().to_internal_value(data))
+        if not words:
+            raise serializers.ValidationError("A search needs a letter or a digit.")
+        return words
+
+
+class NewestQuery(PageQuery):
+    """The parameters of a list in the order of its numbers, newest first."""
+
+    ordering = serializers.ChoiceField(["-id", "id"], default="-id", help_text="`id`: oldest first.")
+
+
+class NamedQuery(PageQuery):
+    """The parameters of a list of things with names."""
+
+    search = SearchField()
+    ordering = serializers.ChoiceField(["id", "-id", "name", "-name"], default="id", help_text="With -: downwards.")
 
 
 def read_query(form: type[StrictSerializer], request: Request) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """A node: one run of one manager or worker process."""
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
+from nodes.models.words import Words
 
 # Plain strings, so that a migration keeps what they were and needs none of today's code.
 _KINDS = sorted(kind.value for kind in NodeKind)
@@ -76,6 +78,7 @@ class Node(models.Model):
             # Those that have ended grow in number: lists show the last of them.
             models.Index(fields=["-stopped_at", "id"], condition=Q(status__in=_FINAL), name="node_ended"),
             models.Index(fields=["-started_at", "-id"], name="node_newest"),
+            GinIndex(Words("name"), name="node_words"),
         )
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
+from jobs.connectors.repository.base import hash_of
 from jobs.duties import allocate
 from jobs.duties.check import ASTRAY
 from jobs.duties.connectors import WATCHED_JOBS
@@ -23,7 +24,7 @@ from jobs.duties.reseed import JOBS_TO_RESEED
 from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager import MAIN_DUTIES, OWNER_DUTIES
-from jobs.models import Job
+from jobs.models import Job, QueueItem
 from jobs.queries import documents
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.addresses import addresses
@@ -146,6 +147,45 @@ def test_no_page_and_no_list_reads_more_than_it_shows(queue):
 
     assert not wrong, "\n".join(wrong)
     assert len(answered) > 120
+
+
+@pytest.mark.parametrize("things", ["jobs", "policies", "repositories", "outputs", "nodes"])
+def test_searched_and_ordered_lists_read_no_more_than_they_show(queue, things):
+    administrator = client_of("administrator")
+    reader = Reader(of=_large_tables(queue.connection))
+    newest = "started_at" if things == "nodes" else "name"
+    word = administrator.get(f"/api/v1/{things}/?ordering=-{newest}").json()["results"][0]["name"].split()[0]
+
+    with django_connection.execute_wrapper(reader):
+        for asked in (
+            f"search={word}",
+            f"search={word[:4]}",
+            "search=nothing",
+            f"ordering={newest}",
+            f"ordering=-{newest}",
+        ):
+            answer = administrator.get(f"/api/v1/{things}/?{asked}")
+
+            assert answer.status_code == 200, answer.content
+            assert bool(answer.json()["results"]) == (asked != "search=nothing"), asked
+            assert reader.excesses == [], asked
+
+
+def test_documents_are_found_by_their_address_among_many(queue):
+    administrator = client_of("administrator")
+    one = QueueItem.objects.order_by("hash").first()
+    url, beginning = one.identifier, f"http://{one.lane.bin.name}/"
+    QueueItem.objects.filter(hash=one.hash, job=one.job_id).update(hash=hash_of(url))
+    reader = Reader()
+
+    with django_connection.execute_wrapper(reader):
+        by_address = administrator.get("/api/v1/documents/", {"url": url}).json()["results"]
+        by_beginning = administrator.get("/api/v1/documents/", {"url_begins": beginning}).json()["results"]
+
+    assert [document["url"] for document in by_address] == [url]
+    assert all(document["url"].startswith(beginning) for document in by_beginning)
+    assert by_beginning
+    assert reader.excesses == []
 
 
 def test_documents_of_a_host_in_very_many_lanes_are_found_by_the_index_of_names(queue, monkeypatch):

@@ -1,0 +1,28 @@
+"""Names by the words in them: an index, and the question that it answers."""
+
+import re
+from typing import Any
+
+from django.contrib.postgres.search import SearchQuery, SearchVectorField
+from django.db.models import Func, QuerySet
+
+
+class Words(Func):
+    """The words of a text, in lower case: `docs.example, nightly` has docs, example and nightly."""
+
+    template = "to_tsvector('simple'::regconfig, regexp_replace(%(expressions)s, '[^[:alnum:]]+', ' ', 'g'))"
+    arity = 1
+    output_field = SearchVectorField()
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text, as `Words` finds them."""
+    return re.findall(r"[^\W_]+", text)
+
+
+def named_with(queryset: QuerySet[Any], words: list[str]) -> QuerySet[Any]:
+    """Return the rows whose names have words that begin with each of these."""
+    query = " & ".join(f"{word}:*" for word in words)
+    found = queryset.alias(words_of_name=Words("name"))
+    named: QuerySet[Any] = found.filter(words_of_name=SearchQuery(query, config="simple", search_type="raw"))
+    return named
