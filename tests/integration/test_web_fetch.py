@@ -150,6 +150,16 @@ async def test_codings_are_undone(codings, body):
     assert (response.body, response.bytes_read) == (b"hello", len(body))
 
 
+@pytest.mark.parametrize("framing", ["gzip, chunked", "GZIP , Chunked"])
+async def test_a_body_that_was_compressed_for_its_transfer_is_read(framing):
+    coded = gzip.compress(b"hello", mtime=0)
+    sent = OK + b"Transfer-Encoding: %b\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (framing.encode(), len(coded), coded)
+    async with HostileSite.serve({"/": sent}) as site:
+        response = await get(site.url())
+
+    assert response.body == b"hello"
+
+
 @pytest.mark.parametrize(
     ("coding", "compress"),
     [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress), ("zstd", zstd.compress)],
@@ -385,6 +395,12 @@ async def test_a_connection_is_closed_when_its_deadline_has_passed(is_secure, tl
         with pytest.raises(FetchFailed):
             await fetcher.fetch(f"{scheme}://127.0.0.1:{site.port}/", headers=HEADERS, is_wanted=lambda *_: True)
         await asyncio.wait_for(closed.wait(), 5)
+
+
+async def test_a_handshake_that_never_ends_is_cut_by_the_deadline():
+    # The site waits for the end of a request's head, and a handshake has none.
+    async with HostileSite.serve({}) as site:
+        assert await code_of(f"https://127.0.0.1:{site.port}/") == "DEADLINE"
 
 
 async def test_tls_where_none_is_spoken():

@@ -245,7 +245,7 @@ class _Body:
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
         """The decoded body, or its beginning, and whether it is whole."""
         answer = self._answer
-        decoder = decoding.decoder_for(answer.headers.get("Content-Encoding", ""))
+        decoder = decoding.decoder_for(_codings_of(answer.headers))
         pieces: list[bytes] = []
         size, judged = 0, False
         limit = max(self._limits.body_bytes, most_bytes or 0)
@@ -287,6 +287,14 @@ class _Body:
         left = _DISCARDED_BYTES
         while left > 0 and (raw := await self._next_piece()):
             left -= len(raw)
+
+
+def _codings_of(headers: Mapping[str, str]) -> str:
+    """The codings of a body: those of its content, and those of its transfer but for chunks, which are undone."""
+    content, transfer = headers.get("Content-Encoding", ""), headers.get("Transfer-Encoding", "")
+    if transfer in {"", "chunked"}:
+        return content
+    return ",".join([content, *(name for name in transfer.split(",") if name.strip().lower() != "chunked")])
 
 
 def _check_size(size: int, limit: int) -> None:

@@ -64,6 +64,7 @@ class TolerantHandler(ResponseHandler):
         if self._reader is not None and exc is not None:
             self._reader.is_broken = True
         super().connection_lost(exc)
+        self._reader = None
 
 
 class TolerantConnector(aiohttp.TCPConnector):
