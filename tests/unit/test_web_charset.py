@@ -107,12 +107,20 @@ def test_declarations_are_found_where_browsers_find_them(head):
         ("koi8-r", "windows-1251", "koi8-r"),
         ("shift_jis", "windows-1251", "windows-1251"),
         ("utf-16", "windows-1251", "windows-1251"),
+        ("koi8-u", "koi8-r", "koi8-u"),
+        ("iso-8859-15", "windows-1251", "windows-1251"),
     ],
 )
 def test_the_bytes_decide_between_two_old_encodings(header, declared, in_fact):
     body, html = coded(page(TEXTS["russian"][1], f"<meta charset={declared}>"), in_fact)
 
     assert decoded(body, f"text/html; charset={header}") == html
+
+
+def test_controls_that_no_text_has_show_a_wrong_header():
+    body, html = coded(page("l\u2019été", "<meta charset=windows-1252>"), "windows-1252")
+
+    assert decoded(body, "text/html; charset=iso-8859-15") == html
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=utf-8", "text/plain"])

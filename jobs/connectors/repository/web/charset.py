@@ -40,8 +40,11 @@ _MANY_WRONG: Final = 4
 _TYPE_CHARSET: Final = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)|'([^']*)|([^\s;]+))", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(r"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE)
 _XML_ENCODING: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]{1,40})[\"']", re.IGNORECASE)
+# What wrong bytes become, and controls that no text has.
+_NO_CHARACTER: Final = re.compile("[\ufffd\x80-\x9f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _OF_SEVERAL_BYTES: Final = frozenset({"GBK", "gb18030", "Big5", "EUC-JP", "EUC-KR", "Shift_JIS", _JAPANESE})
+_GUESSED_AS: Final = {"KOI8-R": "KOI8-U", "gb18030": "GBK", "ISO-8859-8-I": "ISO-8859-8", "ISO-8859-15": _WESTERN}
 _HIGH: Final = bytes(range(0x80, 0x100))
 _META: Final = frozenset({"meta"})
 
@@ -91,11 +94,12 @@ def _likelier(body: bytes, from_header: str, in_document: str) -> str:
     """The one of two declared encodings that explains the bytes; if both do, that of the header."""
     if from_header == in_document:
         return from_header
-    wrong = [_decoded(body, encoding).count("\ufffd") for encoding in (from_header, in_document)]
+    wrong = [len(_NO_CHARACTER.findall(_decoded(body, encoding))) for encoding in (from_header, in_document)]
     if wrong[0] != wrong[1]:
         return from_header if wrong[0] < wrong[1] else in_document
-    guess = _guess(body, among=frozenset({_as_guessed(from_header), _as_guessed(in_document)}))
-    return in_document if guess == _as_guessed(in_document) else from_header
+    names = _as_guessed(from_header), _as_guessed(in_document)
+    guess = _guess(body, among=frozenset(names))
+    return in_document if guess == names[1] != names[0] else from_header
 
 
 def _is_mostly_utf8(body: bytes) -> bool:
@@ -144,8 +148,8 @@ def _sample_of(body: bytes) -> bytes:
 
 
 def _as_guessed(encoding: str) -> str:
-    """The encoding under whose name the detector finds this one."""
-    return {"KOI8-R": "KOI8-U", "gb18030": "GBK", "ISO-8859-8-I": "ISO-8859-8"}.get(encoding, encoding)
+    """The encoding under whose name the detector finds this one, as far as letters go."""
+    return _GUESSED_AS.get(encoding, encoding)
 
 
 def _encoding_in_header(content_type: str) -> str | None:
