@@ -28,6 +28,8 @@ from nodes.effort import Waiting
 from nodes.metrics import of_nodes
 
 _T = TypeVar("_T")
+# Where the database is, or a function that finds it: an embedded one may have to be started first.
+Dsn = str | Callable[[], str]
 # Whether to give up an answer that has been waited for for so many seconds.
 GivesUp = Callable[[float], bool]
 
@@ -92,7 +94,7 @@ def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def connect(
-    dsn: str,
+    dsn: Dsn,
     *,
     node_id: UUID | str,
     purpose: str,
@@ -102,13 +104,14 @@ def connect(
     """
     Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
 
-    `timeout` is the node's own. `gives_up` may end a wait for an answer before the patience does. The caller
+    A `dsn` that is a function is asked each time. `timeout` is the node's own. `gives_up` may end a wait for an answer before the patience does. The caller
     closes the connection.
 
     Raises:
         psycopg.OperationalError: the database cannot be reached within half the timeout.
     """
-    given = conninfo_to_dict(dsn)
+    with Waiting():
+        given = conninfo_to_dict(dsn() if callable(dsn) else dsn)
     mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout, options=str(given.get("options", "")))
     patience = patience_of_node(timeout, purpose=purpose).total_seconds()
     with Waiting():

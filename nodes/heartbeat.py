@@ -16,7 +16,7 @@ from uuid import UUID
 import psycopg
 
 from nodes import membership
-from nodes.connections import connect
+from nodes.connections import Dsn, connect
 from nodes.effort import Effort
 from nodes.lifecycle import NodeStatus
 from nodes.membership import Beat
@@ -51,7 +51,7 @@ class Heart:
     def __init__(
         self,
         *,
-        dsn: str,
+        dsn: Dsn,
         node_id: UUID,
         interval: dt.timedelta,
         timeout: dt.timedelta,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.rows import namedtuple_row
 
-from nodes.connections import connect
+from nodes.connections import Dsn, connect
 from nodes.distributed import DistributedJob, JobContext, Schedule, Switches
 from nodes.distributed.status import JobStatus, ManagerStatus
 
@@ -54,7 +54,7 @@ _FORGET = "DELETE FROM nodes_distributedjobonnode WHERE seen_at < clock_timestam
 class JobBook:
     """One node's page of it. Each call may raise psycopg.Error, where the database does not answer."""
 
-    def __init__(self, *, dsn: str, cluster: str, node: str, timeout: dt.timedelta) -> None:
+    def __init__(self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta) -> None:
         self._dsn, self._timeout = dsn, timeout
         self._who = {"cluster": cluster, "node": node}
         self._connection: psycopg.Connection[Any] | None = None
@@ -104,7 +104,7 @@ class ForgetSilentNodes(DistributedJob):
 
     job_id = "crawlctl.forget-silent-nodes"
 
-    def __init__(self, *, dsn: str, timeout: dt.timedelta) -> None:
+    def __init__(self, *, dsn: Dsn, timeout: dt.timedelta) -> None:
         self._dsn, self._timeout = dsn, timeout
 
     def schedule(self) -> Schedule:

@@ -101,11 +101,12 @@ class Guardian:
         server.account.take_over(socket_directory)
         users = FileLock(self.home.users_lock)
         postmaster: Postmaster | None = None
+        is_unused = False
         try:
             postmaster = server.start(socket_directory=socket_directory)
             self._publish(socket_directory)
             # The lock of the users, once taken, is kept to the end of this process: until then nobody becomes a user.
-            while not users.take_exclusively() and not _is_asked_to_stop(within=_LOOK_EVERY):
+            while not (is_unused := users.take_exclusively()) and not _is_asked_to_stop(within=_LOOK_EVERY):
                 if postmaster.has_ended():
                     self._withdraw()
                     postmaster = server.start(socket_directory=socket_directory)
@@ -114,7 +115,9 @@ class Guardian:
             self._withdraw()
             if postmaster is not None:
                 postmaster.stop()
-            self.home.remove_socket_directory(socket_directory)
+            # Users that are left, say because the disk is full, look for the next server at the address that they know.
+            if is_unused:
+                self.home.remove_socket_directory(socket_directory)
             self._lock.close()
 
     def _take_the_guardians_lock(self) -> FileLock:

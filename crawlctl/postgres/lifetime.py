@@ -30,12 +30,17 @@ _LOOK_EVERY = 0.02
 _NOTICED_WITHIN = 1.0
 _STOPPED_WITHIN = 10.0
 
+# Seconds between two attempts of a process: each of its threads asks, and an attempt is a server that starts and fails.
+_AGAIN_AFTER = 2.0
+
 _LARGEST_LOG = 10_000_000
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 _holds: dict[Path, FileLock] = {}
 _one_at_a_time = threading.Lock()
+# By directory: when the last attempt failed (monotonic), and why.
+_failed: dict[Path, tuple[float, str]] = {}
 
 
 def ensure_running(directory: Path, *, announce: Announce) -> str:
@@ -51,14 +56,25 @@ def ensure_running(directory: Path, *, announce: Announce) -> str:
     """
     home = Home(directory.absolute())
     with _one_at_a_time:
+        failed_at, said = _failed.get(home.directory, (float("-inf"), ""))
+        if time.monotonic() - failed_at < _AGAIN_AFTER:
+            raise EmbeddedPostgresError(said)
         try:
-            home.directory.mkdir(parents=True, exist_ok=True)
-            return _join(home, announce=announce)
-        except OSError as error:
-            raise EmbeddedPostgresError(
-                f"the embedded PostgreSQL cannot use {home.directory}: {error.strerror or error}. "
-                f"Make room or make it writable, or {USE_ANOTHER}"
-            ) from error
+            return _join_at(home, announce=announce)
+        except EmbeddedPostgresError as error:
+            _failed[home.directory] = (time.monotonic(), str(error))
+            raise
+
+
+def _join_at(home: Home, *, announce: Announce) -> str:
+    try:
+        home.directory.mkdir(parents=True, exist_ok=True)
+        return _join(home, announce=announce)
+    except OSError as error:
+        raise EmbeddedPostgresError(
+            f"the embedded PostgreSQL cannot use {home.directory}: {error.strerror or error}. "
+            f"Make room or make it writable, or {USE_ANOTHER}"
+        ) from error
 
 
 def _join(home: Home, *, announce: Announce) -> str:

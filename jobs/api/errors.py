@@ -42,6 +42,7 @@ from nodes.assignment.names import NoSuchStrategy
 from nodes.assignment.pools import StrategyRefused
 from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
+from nodes.outage import outage
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.versions import SettingsChanged
 
@@ -172,11 +173,9 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(
                 status.HTTP_503_SERVICE_UNAVAILABLE, "too_slow", "This took too long; ask for less, by more filters."
             )
-        case OperationalError() | InterfaceError():
+        case OperationalError() | InterfaceError() | psycopg.OperationalError() | psycopg.InterfaceError():
             logger.warning("the database does not answer: %s", error)
-            return Problem(
-                status.HTTP_503_SERVICE_UNAVAILABLE, "database_unavailable", "The database does not answer; try again."
-            )
+            return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "database_unavailable", f"{outage(error)}; try again.")
         case exceptions.APIException():
             return _of_the_framework(error)
         case _:

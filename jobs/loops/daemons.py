@@ -15,7 +15,7 @@ from typing import Final
 import psycopg
 import uvloop
 
-from jobs.loops.database import WorkConnection, database_dsn, name_djangos_sessions
+from jobs.loops.database import WorkConnection, find_database, name_djangos_sessions
 from jobs.loops.manager import Manager, ManagerFailed, ManagerSettings
 from jobs.loops.open_files import raise_the_limit_of_open_files
 from jobs.loops.worker import Worker, WorkerFailed, WorkerSettings
@@ -30,6 +30,7 @@ from jobs.settings.table import (
     ZOOKEEPER_CREDENTIALS,
 )
 from nodes.attachment import call_when_orphaned
+from nodes.connections import Dsn
 from nodes.coordination import seat
 from nodes.coordination.opening import DATABASE, open_coordination
 from nodes.coordination.port import Coordination, CoordinationError
@@ -63,7 +64,7 @@ def run_worker(
         InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
         WorkerFailed: it was marked failed, its database stayed away, or it found no store of coordination.
     """
-    dsn = database_dsn()
+    dsn = find_database
     try:
         effective, identity = _become_node(NodeKind.WORKER, dsn, name=name, scope=scope, options=options, tags=tags)
     except psycopg.OperationalError as error:
@@ -80,7 +81,7 @@ def run_worker(
 
 def _become_node(
     kind: NodeKind,
-    dsn: str,
+    dsn: Dsn,
     *,
     name: str,
     scope: str,
@@ -105,7 +106,7 @@ def _become_node(
     return effective, identity
 
 
-def _settings_of_this_process(dsn: str, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
+def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
     """Settle what this process runs with; waits for a database that is away as a node does."""
     given = told(options)
 
@@ -192,7 +193,7 @@ def make_manager(
         InvalidSettings, SettingError: `options`, or what they come to with what is stored, cannot be.
         ManagerFailed: the database, or the store of coordination, stayed away, or until `should_stop`.
     """
-    dsn = database_dsn()
+    dsn = find_database
     try:
         effective, identity = _become_node(
             NodeKind.MANAGER, dsn, name=name, scope=scope, options=options, address=address, should_stop=should_stop
@@ -207,7 +208,7 @@ def make_manager(
 
 
 def _reach_store(
-    effective: Effective, *, dsn: str, identity: NodeIdentity, should_stop: Callable[[], bool] = lambda: False
+    effective: Effective, *, dsn: Dsn, identity: NodeIdentity, should_stop: Callable[[], bool] = lambda: False
 ) -> Coordination | None:
     """
     The node's way to the store of coordination beside the database, if there is one. A one-shot is alone in its scope.

@@ -24,7 +24,7 @@ from psycopg.conninfo import make_conninfo
 
 from jobs.metrics import crawl
 from jobs.queue.arrays import register_arrays
-from nodes.connections import connect, patience_of_node, session_of_node
+from nodes.connections import Dsn, connect, patience_of_node, session_of_node
 from nodes.effort import Effort
 
 _T = TypeVar("_T")
@@ -84,6 +84,19 @@ def database_dsn() -> str:
     return make_conninfo(**{name: parameters[name] for name in _OF_ADDRESS if parameters.get(name)})
 
 
+def find_database() -> str:
+    """
+    Return the database's address for a daemon that connects, also after the embedded server was lost with its guardian.
+
+    Raises:
+        psycopg.OperationalError: the embedded server cannot be had now.
+    """
+    try:
+        return database_dsn()
+    except OperationalError as error:
+        raise psycopg.OperationalError(str(error)) from error
+
+
 def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     """
     Let Django's connections of this process, too, be sessions of the node: found by its id, and limited like others.
@@ -117,7 +130,7 @@ class WorkConnection:
 
     def __init__(
         self,
-        dsn: str,
+        dsn: Dsn,
         *,
         node_id: uuid.UUID,
         timeout: dt.timedelta,
@@ -264,7 +277,7 @@ class Ear:
 
     def __init__(
         self,
-        dsn: str,
+        dsn: Dsn,
         *,
         node_id: uuid.UUID,
         timeout: dt.timedelta,

@@ -16,7 +16,7 @@ import psycopg
 from django.conf import settings
 from django.db import close_old_connections
 
-from jobs.loops.database import database_dsn
+from jobs.loops.database import find_database
 from jobs.settings.running import current, told
 from jobs.settings.table import DATABASE_URL, NODE_TIMEOUT
 from nodes.assignment.names import strategy_named
@@ -110,7 +110,7 @@ def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
     """
     return open_coordination(
         settings.CRAWLCTL_COORDINATION,
-        dsn="" if settings.CRAWLCTL_COORDINATION == ZOOKEEPER else database_dsn(),
+        dsn="" if settings.CRAWLCTL_COORDINATION == ZOOKEEPER else find_database,
         cluster=cluster,
         node=node,
         timeout=timeout,
@@ -141,7 +141,7 @@ class JobsOfThisProcess:
         """
         timeout = told(options)[NODE_TIMEOUT]
         has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
-        ours = [ForgetSilentNodes(dsn=database_dsn(), timeout=timeout)] if has_book else []
+        ours = [ForgetSilentNodes(dsn=find_database, timeout=timeout)] if has_book else []
         self._manager = DistributedJobManager(
             way_to(cluster, node=node, timeout=timeout),
             [*jobs, *ours],
@@ -150,7 +150,7 @@ class JobsOfThisProcess:
             observers=[CountingObserver(node), _ConnectionsOfRuns()],
         )
         show_standing(self._manager)
-        self._book = JobBook(dsn=database_dsn(), cluster=cluster, node=node, timeout=timeout) if has_book else None
+        self._book = JobBook(dsn=find_database, cluster=cluster, node=node, timeout=timeout) if has_book else None
 
     def give_up_starting(self) -> None:
         self._manager.give_up_starting()

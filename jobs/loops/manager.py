@@ -62,6 +62,7 @@ from jobs.queue.wake import Sweep, notify
 from jobs.settings import running
 from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 from nodes import membership
+from nodes.connections import Dsn
 from nodes.coordination.port import Coordination
 from nodes.coordination.seat import KeptSeat, Seat
 from nodes.decisions.elect import Elect, Resign, elect
@@ -163,7 +164,7 @@ class Manager:
     """One manager node. `run` lasts until it is told to stop and has left."""
 
     def __init__(
-        self, *, dsn: str, identity: NodeIdentity, settings: ManagerSettings, store: Coordination | None = None
+        self, *, dsn: Dsn, identity: NodeIdentity, settings: ManagerSettings, store: Coordination | None = None
     ) -> None:
         """`store` is the node's way to the store of coordination, if there is one beside the database; it has been reached."""
         self._me = identity

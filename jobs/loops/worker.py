@@ -43,6 +43,7 @@ from jobs.queue.take import Claimed, Taken, TurnTaken
 from jobs.settings import running, table
 from jobs.throttling.bins import LONGEST_PLAN
 from nodes import membership
+from nodes.connections import Dsn
 from nodes.coordination.port import Coordination
 from nodes.coordination.seat import KeptSeat, Seat
 from nodes.fences import FenceRefused, count_refused
@@ -214,7 +215,7 @@ class Worker:
     """One worker node. `run` lasts until `stop` is set, its documents are back in the queue and it has left."""
 
     def __init__(
-        self, *, dsn: str, identity: NodeIdentity, settings: WorkerSettings, store: Coordination | None = None
+        self, *, dsn: Dsn, identity: NodeIdentity, settings: WorkerSettings, store: Coordination | None = None
     ) -> None:
         """`store` is the node's way to the store of coordination, if there is one beside the database; it has been reached."""
         self._me = identity

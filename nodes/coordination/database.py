@@ -24,7 +24,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from nodes.assignment.pools import Shares, WorkItem
-from nodes.connections import PatientConnection, connect
+from nodes.connections import Dsn, PatientConnection, connect
 from nodes.coordination.names import checked, checked_pools
 from nodes.coordination.participant import Participant, lock_held
 from nodes.coordination.port import (
@@ -210,7 +210,7 @@ class DatabaseCoordination(Participant):
     """One node's way to a cluster whose state is in PostgreSQL (the contract is `port.Coordination`)."""
 
     def __init__(
-        self, *, dsn: str, cluster: str, node: str, timeout: dt.timedelta, clock: Clock = seconds_since_boot
+        self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta, clock: Clock = seconds_since_boot
     ) -> None:
         """
         `timeout` is the silence after which the others hold the node for gone.
@@ -518,7 +518,7 @@ class DatabaseCoordination(Participant):
 class DatabaseFloor:
     """The floor of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is `port.Floor`)."""
 
-    def __init__(self, *, dsn: str, cluster: str, node: str, timeout: dt.timedelta) -> None:
+    def __init__(self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta) -> None:
         self._who = {"cluster": checked("cluster", cluster)}
         self._dsn, self._node, self._timeout = dsn, node, timeout
 

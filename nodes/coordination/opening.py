@@ -3,6 +3,7 @@
 import datetime as dt
 from typing import Final
 
+from nodes.connections import Dsn
 from nodes.coordination.database import DatabaseCoordination, DatabaseFloor
 from nodes.coordination.port import Coordination
 from nodes.coordination.zookeeper import ZooKeeperCoordination
@@ -18,7 +19,7 @@ def open_coordination(
     cluster: str,
     node: str,
     timeout: dt.timedelta,
-    dsn: str = "",
+    dsn: Dsn = "",
     zookeeper: str = "",
     credentials: str = "",
     only_looks: bool = False,

@@ -644,3 +644,28 @@ def test_a_read_only_disk_gets_a_sentence(home):
 
     with pytest.raises(AssertionError, match=r"cannot use .*: Read-only file system"):
         address_of(home.start_user(command=command))
+
+
+# --- A server that cannot start for a while ------------------------------------------------------
+
+
+def unstartable(home):
+    """Let the server fail at its next start, as it does on a full disk; returns what mends that."""
+    control = home.directory / "data" / "global" / "pg_control"
+    aside = control.with_name("aside")
+    control.rename(aside)
+    return lambda: aside.rename(control)
+
+
+def test_a_server_that_could_not_start_for_a_while_comes_back_at_the_same_address(home):
+    address = address_of(home.start_user())
+    guardian = home.guardian()
+    mend = unstartable(home)
+
+    home.postmaster().kill()
+    wait_until(lambda: not guardian.is_running() or guardian.status() == psutil.STATUS_ZOMBIE, within=PATIENCE)
+    assert not answers(address)
+    mend()
+
+    assert address_of(home.start_user()) == address
+    assert answers(address)

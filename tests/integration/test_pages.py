@@ -92,7 +92,9 @@ def test_a_page_says_that_the_database_is_away(path, request):
     response = client.get(path)
 
     assert response.status_code == 503
-    assert "The database does not answer. Nothing is lost" in response.content.decode()
+    page = response.content.decode()
+    assert "The database does not answer: it lacks the database that DATABASE_URL names." in page
+    assert "Nothing is lost" in page
 
 
 @pytest.mark.django_db(transaction=True)
@@ -107,7 +109,7 @@ def test_the_api_says_in_its_shape_that_the_database_is_away(path, request):
     assert response.status_code == 503
     assert response.json() == {
         "code": "database_unavailable",
-        "detail": "The database does not answer; try again.",
+        "detail": "The database does not answer: it lacks the database that DATABASE_URL names; try again.",
     }
 
 

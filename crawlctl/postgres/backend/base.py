@@ -9,15 +9,21 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from django.db import OperationalError
 from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
 from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.postgres import lifetime
+from crawlctl.postgres.errors import EmbeddedPostgresError
 from nodes.connections import PatientConnection
 
 # Seconds in which a connection that has lain idle has to answer, or it is taken for lost.
 _IDLE_PATIENCE: Final = 3.0
+
+
+class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
+    """The embedded server cannot be had now: for Django as if a server did not answer."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -41,7 +47,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.settings_dict = whole
 
     def _bring_up(self, directory: Path) -> None:
-        dsn = lifetime.ensure_running(directory, announce=_announce)
+        try:
+            dsn = lifetime.ensure_running(directory, announce=_announce)
+        except EmbeddedPostgresError as error:
+            raise EmbeddedDatabaseAway(str(error)) from error
         facts = conninfo_to_dict(dsn)
         self.settings_dict["HOST"] = facts["host"]
         self.settings_dict["PORT"] = str(facts.get("port", ""))

@@ -1,0 +1,58 @@
+"""Why a database does not answer, in words that a visitor without a login may read: no addresses, no names of users."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import psycopg
+
+_BY_CLASS: Final[tuple[tuple[type[psycopg.Error], str], ...]] = (
+    (psycopg.errors.DiskFull, "its disk is full"),
+    (psycopg.errors.CannotConnectNow, "it is starting or stopping"),
+    (psycopg.errors.AdminShutdown, "it was stopped"),
+    (psycopg.errors.TooManyConnections, "it has no free connection"),
+    (psycopg.errors.ReadOnlySqlTransaction, "it is a standby and takes no changes"),
+    (psycopg.errors.InvalidPassword, "it refuses the password of DATABASE_URL"),
+    (psycopg.errors.InvalidCatalogName, "it lacks the database that DATABASE_URL names"),
+)
+# The driver has no class for what went wrong before there was a session.
+_BY_WORDS: Final = (
+    ("No space left", "its disk is full"),
+    ("no space is left", "its disk is full"),
+    ("Disk quota", "the quota of its disk is used up"),
+    # Its message ends with the log, in which there may be any of the words below.
+    ("embedded PostgreSQL", "the embedded server does not start; its log, server.log, says why"),
+    ("starting up", "it is starting"),
+    ("shutting down", "it is stopping"),
+    ("too many clients", "it has no free connection"),
+    ("Connection refused", "its server does not run or refuses connections"),
+    ("No such file or directory", "its server does not run"),
+    ("password authentication failed", "it refuses the password of DATABASE_URL"),
+    ("does not exist", "it lacks the database that DATABASE_URL names"),
+    ("timeout expired", "no answer came in time"),
+)
+
+
+def why_away(error: BaseException | None) -> str:
+    """Return the known reason of an outage as a clause; '' if none is known."""
+    for one in _chain(error):
+        for kind, reason in _BY_CLASS:
+            if isinstance(one, kind):
+                return reason
+    for one in _chain(error):
+        said = str(one)
+        for words, reason in _BY_WORDS:
+            if words in said:
+                return reason
+    return ""
+
+
+def outage(error: BaseException | None) -> str:
+    """Return the sentence about an outage, without its end."""
+    reason = why_away(error)
+    return f"The database does not answer: {reason}" if reason else "The database does not answer"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

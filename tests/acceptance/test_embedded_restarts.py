@@ -1,0 +1,52 @@
+"""The embedded server cannot start for a while, as on a full disk: each process finds it again by itself."""
+
+import os
+import signal
+
+import pytest
+
+from tests.acceptance.test_database_restarts import start_everything, start_job
+from tests.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
+
+
+@pytest.fixture
+def machine(tmp_path):
+    made = Machine(Database("dbname=none"), tmp_path)
+    yield made
+    made.clean_up()
+
+
+@pytest.fixture
+def home(tmp_path):
+    """The directory of the machine's embedded server."""
+    return tmp_path / "var" / "postgres"
+
+
+def lose_server(home):
+    """Kill the server, and let it fail at each start; returns what mends that."""
+    control = home / "data" / "global" / "pg_control"
+    aside = control.with_name("aside")
+    control.rename(aside)
+    os.kill(int((home / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+    return lambda: aside.rename(control)
+
+
+def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machine, home, serve, tmp_path):
+    site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
+    _, browser = start_everything(machine, DATABASE_URL="", CRAWLCTL_VAR=str(tmp_path / "var"), **QUICK_HEARTS)
+    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
+    wait_for(lambda: site.count_requests() > 100, saying="the crawl is under way")
+
+    mend = lose_server(home)
+    wait_for(lambda: "guardian: " in (home / "server.log").read_text(), saying="the guardian gives up")
+
+    assert browser.ask("/")[0] == 503
+    wait_for(lambda: "the embedded server does not start" in browser.ask("/")[1], saying="the page says why")
+    status, problem = browser.get("jobs/")
+    assert (status, problem["code"]) == (503, "database_unavailable")
+    assert "the embedded server does not start" in problem["detail"]
+
+    mend()
+
+    wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
+    assert held_by(tmp_path / "pages.jsonl") == site.documents

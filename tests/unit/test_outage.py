@@ -1,0 +1,53 @@
+"""Pages say why the database is away, and nothing that a visitor may not know."""
+
+import psycopg
+import pytest
+from django.db import OperationalError
+
+from crawlctl.postgres.backend.base import EmbeddedDatabaseAway
+from nodes.outage import outage
+
+
+def wrapped(error):
+    """The error as Django raises it."""
+    caught = OperationalError(str(error))
+    caught.__cause__ = error
+    return caught
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (psycopg.errors.DiskFull("could not extend file"), "its disk is full"),
+        (psycopg.errors.CannotConnectNow("the database system is starting up"), "it is starting or stopping"),
+        (
+            psycopg.OperationalError('connection to server at "10.1.2.3", port 5432 failed: Connection refused'),
+            "its server does not run or refuses connections",
+        ),
+        (psycopg.OperationalError('FATAL:  password authentication failed for user "boss"'), "it refuses the password"),
+    ],
+)
+def test_a_reason_is_told_without_addresses_and_names(error, said):
+    for one in (error, wrapped(error)):
+        assert outage(one).startswith(f"The database does not answer: {said}")
+        assert "10.1.2.3" not in outage(one)
+        assert "boss" not in outage(one)
+
+
+def test_an_embedded_server_on_a_full_disk_says_so():
+    error = EmbeddedDatabaseAway("the embedded PostgreSQL did not start, because no space is left there: make room")
+
+    assert outage(error) == "The database does not answer: its disk is full"
+
+
+def test_an_embedded_server_that_does_not_start_points_to_its_log():
+    error = EmbeddedDatabaseAway(
+        "the embedded PostgreSQL did not start. The end of /srv/var/postgres/server.log: No such file or directory"
+    )
+
+    assert "server.log" in outage(error)
+    assert "/srv" not in outage(error)
+
+
+def test_an_unknown_reason_is_left_out():
+    assert outage(OperationalError("terminating connection")) == "The database does not answer"
