@@ -213,12 +213,16 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
     except registry.UnknownConnector as error:
         return {"connector": [str(error)]}
     # A job that says nothing of its own: what is wrong then is wrong in the connection.
-    problems = kind.check(Asked(configuration=configuration)).problems
-    known = {field.name for field in kind.configuration.fields}
+    problems = registry.check(kind, Asked(configuration=configuration)).problems
+    known = {*(field.name for field in kind.configuration.fields), *configuration}
     return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
 
 
 def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    if (kind := installed().get(connector)) is not None and isinstance(configuration, Mapping):
+        problems = kind.configuration.problems(configuration)
+        if problems:
+            return {f"configuration.{name}": said for name, said in problems.items()}
     try:
         check_configuration(connector, configuration)
     except BadSpecification as error:

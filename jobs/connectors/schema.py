@@ -7,7 +7,9 @@ judges itself.
 """
 
 import enum
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -91,7 +93,7 @@ class Field:
                 self._check_bounds(value)
                 return value
             case FieldKind.NUMBER:
-                if not isinstance(value, int | float) or isinstance(value, bool):
+                if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
                     raise BadSpecification(self.name, "must be a number")
                 self._check_bounds(value)
                 return float(value)
@@ -110,6 +112,19 @@ class Field:
                     return tuple(self.records.read(record) for record in value)
                 except BadSpecification as error:
                     raise BadSpecification(self.name, str(error)) from None
+
+    def parse(self, text: str) -> object:
+        """Return the value that a text of the command line stands for; `read` still has to check it."""
+        match self.kind:
+            case FieldKind.TEXT | FieldKind.CHOICE | FieldKind.SECRET:
+                return text
+            case FieldKind.LINES:
+                return text.split("\n")
+            case _:
+                try:
+                    return json.loads(text)
+                except ValueError:
+                    return text
 
     def sealed(self, value: Any) -> Any:  # noqa: ANN401 (as many types as kinds)
         """A value that can be read, as it is to be stored."""
@@ -138,19 +153,38 @@ class Schema:
         Raises:
             BadSpecification: an unknown key, one that is missing, or a value that cannot be.
         """
-        known = {field.name: field for field in self.fields}
+        for error in self._errors(stored):
+            raise error
+        known = self._by_name
+        return {name: known[name].read(value) for name, value in stored.items()}
+
+    def problems(self, stored: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Return all that is wrong with what is stored or given, by the name of its field."""
+        return {error.field: [f"{error}."] for error in self._errors(stored)}
+
+    def _errors(self, stored: Mapping[str, Any]) -> Iterator[BadSpecification]:
+        known = self._by_name
+        there_are = f"there are {', '.join(sorted(known))}" if known else "there are no fields"
         for name in stored:
             if name not in known:
-                there_are = f"there are {', '.join(sorted(known))}" if known else "there is nothing to say"
-                raise BadSpecification(str(name), f"unknown; {there_are}")
+                yield BadSpecification(str(name), f"unknown; {there_are}")
         for field in self.fields:
-            if field.is_required and field.name not in stored:
-                raise BadSpecification(field.name, "missing")
-        return {name: known[name].read(value) for name, value in stored.items()}
+            if field.name not in stored:
+                if field.is_required:
+                    yield BadSpecification(field.name, "missing")
+                continue
+            try:
+                field.read(stored[field.name])
+            except BadSpecification as error:
+                yield error
+
+    @property
+    def _by_name(self) -> dict[str, Field]:
+        return {field.name: field for field in self.fields}
 
     def sealed(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """What was said, and can be read, as it is to be stored: with its secrets sealed."""
-        known = {field.name: field for field in self.fields}
+        known = self._by_name
         return {name: known[name].sealed(value) if name in known else value for name, value in said.items()}
 
 

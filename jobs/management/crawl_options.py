@@ -1,41 +1,32 @@
 """What `manage.py crawl` is told, and the job that this makes: a new one, or a stored one changed."""
 
 import datetime as dt
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from jobs import control
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.base import hash_of
-from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
-from jobs.connectors.repository.filesystem.paths import path_of
-from jobs.connectors.repository.kind import BadIdentifier
+from jobs.connectors.repository.kind import RepositoryKind
 from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import Pause, Phase
 from jobs.lifecycle.period import Period
 from jobs.loops.oneshot import take_over_job
+from jobs.management.crawl_sources import CrawlRefused, kind_of, read_fields, repository_of
 from jobs.management.standard_output import STANDARD_OUTPUT, connection_of
-from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.models import Job, OutputConnection, ThrottlePolicy
 from jobs.models.policy import MOST_BYTES, MOST_STARTS
 from jobs.queries.clock import read_clock
 from jobs.terms import Terms
 
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0
-_MOST_NAME = 200
 _RATE = re.compile(rf"(\d{{1,9}})/({'|'.join(Period)})")
 _THROTTLING = ("connections_per_host", "delay", "rate", "bytes_per_second")
-
-
-class CrawlRefused(Exception):
-    """What was asked for cannot be crawled; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +47,8 @@ class CrawlOptions:
     robots_name: str | None
     allow_private_networks: bool | None
     robots_wait: float | None
+    connector: str | None
+    fields: tuple[str, ...]
     outputs: tuple[str, ...] | None
     job: str | None
     resume: bool
@@ -92,6 +85,8 @@ class CrawlOptions:
             robots_name=given["robots_name"],
             allow_private_networks=given["allow_private_networks"],
             robots_wait=given["robots_wait"],
+            connector=given["connector"],
+            fields=tuple(given["field"] or ()),
             outputs=_tuple(given["output"]),
             job=given["job"],
             resume=given["resume"],
@@ -116,7 +111,12 @@ class CrawlOptions:
     def changes_something(self) -> bool:
         """Whether anything but the job's name was given."""
         return bool(
-            self.urls or self.specification or self.outputs or self.max_documents is not None or self.throttling
+            self.urls
+            or self.specification
+            or self.fields
+            or self.outputs
+            or self.max_documents is not None
+            or self.throttling
         )
 
     @property
@@ -181,14 +181,16 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
             raise CrawlRefused(f"There is no job named {options.job!r}; give an address to make one.")
         raise CrawlRefused("Give an address to start from, or --job NAME for a stored job.")
     name = options.job or _name_after(options.urls[0], now=now)
-    repository = _repository(options)
-    _refuse_what_does_not_apply(options, to=repository)
+    kind = kind_of(options.urls, named=options.connector)
+    configuration, specification = read_fields(kind, options.fields)
+    _refuse_what_does_not_apply(options, to=kind)
+    repository = repository_of(kind, options.urls, configuration=configuration)
     saved = control.create_job(
         name=name,
         repository=repository,
         outputs=_outputs(options.outputs or (DEFAULT_OUTPUT,), job_name=name),
         seeds=[SeedWanted(options.urls)],
-        specification=options.specification,
+        specification={**options.specification, **specification},
         max_documents=options.max_documents,
         node_scope=scope,
         made_by=_MADE_BY,
@@ -201,50 +203,25 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
     return saved.job
 
 
-def _repository(options: CrawlOptions) -> RepositoryConnection:
-    """The connection that the addresses ask for: the web's, or one that may read just these directories."""
-    are_files = {url.strip().lower().startswith("file:") for url in options.urls}
-    if are_files == {True, False}:
-        raise CrawlRefused("Files and web addresses are two sources: crawl them one after the other.")
-    if are_files == {False}:
-        return RepositoryConnection.objects.get_or_create(name="web", defaults={"connector": WEB.name})[0]
-    roots = sorted({_directory_at(url) for url in options.urls})
-    configuration = {"roots": roots}
-    if problem := FILE_SYSTEM.status(configuration):
-        raise CrawlRefused(problem)
-    name = f"files in {', '.join(roots)}"
-    if len(name) > _MOST_NAME:
-        name = f"{name[: _MOST_NAME - 33]} {hash_of(name)}"
-    defaults = {"connector": FILE_SYSTEM.name, "configuration": configuration}
-    return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
-
-
-def _directory_at(url: str) -> str:
-    """The directory that an address of files means; that of a single file is the one that it is in."""
-    try:
-        path = path_of(FILE_SYSTEM.canonical(url))
-    except BadIdentifier as error:
-        raise CrawlRefused(str(error)) from None
-    directory = path.rpartition(b"/")[0] or b"/" if Path(os.fsdecode(path)).is_file() else path
-    return directory.decode("utf-8", "surrogateescape")
-
-
-def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryConnection) -> None:
-    """Options that mean nothing to this kind of source are not passed over in silence."""
-    kind = registry.find(to.connector)
-    known = {field.name for field in kind.specification.fields}
+def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryKind) -> None:
+    """Refuse options that mean nothing to this kind of source."""
+    known = {field.name for field in to.specification.fields}
     given = [name for name in options.specification if name not in known]
-    if kind is not WEB:
+    if to is not WEB:
         given += options.throttling
     if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise CrawlRefused(f"{names}: that is for the web; {to.name} is a {str(kind.label).lower()}.")
+        raise CrawlRefused(f"{names}: that is for the web; the source is: {to.label}.")
 
 
 def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now: dt.datetime) -> Job:
     if not options.changes_something:
         return job
-    _refuse_what_does_not_apply(options, to=job.repository)
+    kind = registry.find(job.repository.connector)
+    configuration, specification = read_fields(kind, options.fields)
+    if configuration or options.connector not in {None, kind.name}:
+        raise CrawlRefused(f"Job {job.name} has its connection: change that on its page, or make another job.")
+    _refuse_what_does_not_apply(options, to=kind)
     seeds = list(job.seeds.filter(removed_at=None))
     terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
     saved = control.change_job(
@@ -253,7 +230,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
         seeds=[SeedWanted(options.urls, seeds[0].policy, seeds[0].tag) if seeds else SeedWanted(options.urls)]
         if options.urls
         else None,
-        specification={**job.specification, **options.specification},
+        specification={**job.specification, **options.specification, **specification},
         **terms,
         made_by=_MADE_BY,
         now=now,

@@ -45,7 +45,7 @@ def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_
     ("address", "body", "field"),
     [
         (REPOSITORIES, {"name": "x", "connector": "carrier-pigeon"}, "connector"),
-        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"wings": 2}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "web", "configuration": {"wings": 2}}, "configuration.wings"),
         (
             REPOSITORIES,
             {"name": "x", "connector": "web", "configuration": {"max_depth": "deep"}},
@@ -58,7 +58,7 @@ def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_
             {"name": "x", "connector": "filesystem", "configuration": {"roots": ["srv"]}},
             "configuration.roots",
         ),
-        (REPOSITORIES, {"name": "x", "connector": "feed", "configuration": {"scope": "any"}}, "configuration"),
+        (REPOSITORIES, {"name": "x", "connector": "feed", "configuration": {"scope": "any"}}, "configuration.scope"),
         (REPOSITORIES, {"connector": "web"}, "name"),
         (OUTPUTS, {"name": "x", "connector": "carrier-pigeon"}, "connector"),
         (OUTPUTS, {"name": "x", "connector": "search", "configuration": {"wings": 2}}, "configuration.wings"),

@@ -3,6 +3,8 @@
 import pytest
 
 from jobs.connectors.repository import registry
+from jobs.connectors.repository.kind import Asked, BinKind
+from jobs.connectors.repository.simple import SimpleKind
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from tests.scripted import CONNECTORS
 
@@ -60,3 +62,48 @@ def test_what_cannot_be_said_is_refused_by_its_name(said, field, reason):
         SCHEMA.read(said)
 
     assert refused.value.field == field
+
+
+class Careless(SimpleKind):
+    """A kind that checks nothing itself."""
+
+    name, label = "careless", "Careless"
+    bins = BinKind(namespace="careless", asks_first=False, requests=1, gap=0.0)
+    configuration = SCHEMA
+    specification = Schema(
+        (
+            Field(name="upto", kind=FieldKind.WHOLE, label="Up to", least=1),
+            Field(name="share", kind=FieldKind.NUMBER, label="Share"),
+        )
+    )
+
+    def canonical(self, typed):
+        return typed
+
+    def bin_of(self, identifier):
+        return identifier
+
+    def open(self, said):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("configuration", "specification", "fields"),
+    [
+        ({"place": "x"}, {"upto": "many"}, {"upto"}),
+        ({"place": "x"}, {"upto": 0}, {"upto"}),
+        ({"place": "x"}, {"share": float("nan")}, {"share"}),
+        ({"place": "x"}, {"colour": 1, "upto": True}, {"colour", "upto"}),
+        ({"colour": 1}, {}, {"colour", "place"}),
+    ],
+)
+def test_fields_are_checked_for_a_connector_that_checks_nothing(configuration, specification, fields):
+    checked = registry.check(Careless(), Asked(configuration=configuration, specification=specification))
+
+    assert set(checked.problems) == fields
+
+
+def test_what_was_said_is_read_as_the_fields_say():
+    asked = Asked(configuration={"place": "x", "most": 2}, specification={"share": 1})
+
+    assert asked.read(Careless()) == {"place": "x", "most": 2, "share": 1.0}

@@ -54,6 +54,15 @@ class Asked:
     seeds: Sequence[str] = ()
     redirects: Sequence[tuple[str, str]] = ()
 
+    def read(self, kind: "RepositoryKind") -> dict[str, Any]:
+        """
+        Return what was said, typed by the fields of this kind. The job's word counts where both say something.
+
+        Raises:
+            BadSpecification: what was stored does not fit the fields (any more).
+        """
+        return {**kind.configuration.read(self.configuration), **kind.specification.read(self.specification)}
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -225,7 +234,11 @@ class RepositoryKind(Protocol):
         """
 
     def check(self, asked: Asked) -> Checked:
-        """What a job could not ask for; without touching the source."""
+        """
+        Return what a job cannot ask for, as far as only the connector can tell, without asking the source.
+
+        Fields were checked before by what `configuration` and `specification` declare (`registry.check`).
+        """
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         """Look whether the source can be reached as configured: "" if so, else a sentence; for people only."""

@@ -56,6 +56,16 @@ def namespaces_that_ask_first() -> list[str]:
     return sorted({kind.bins.namespace for kind in installed().values() if kind.bins.asks_first})
 
 
+def check(kind: RepositoryKind, asked: Asked) -> Checked:
+    """
+    Return what a job cannot ask for, by the names of fields.
+
+    The fields are checked here for all connectors: names, types, bounds. What only the connector can tell comes after.
+    """
+    problems = {**kind.configuration.problems(asked.configuration), **kind.specification.problems(asked.specification)}
+    return Checked(problems) if problems else kind.check(asked)
+
+
 def check_specification(
     repository: RepositoryConnection, *, specification: Mapping[str, Any], seeds: Sequence[str]
 ) -> Checked:
@@ -66,7 +76,7 @@ def check_specification(
         UnknownConnector: the repository's connector is not installed.
     """
     asked = Asked(configuration=repository.configuration, specification=specification, seeds=seeds)
-    return find(repository.connector).check(asked)
+    return check(find(repository.connector), asked)
 
 
 def identifiers_meant(typed: str) -> list[str]:

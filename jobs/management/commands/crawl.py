@@ -17,7 +17,8 @@ from jobs.control import InvalidJob
 from jobs.lifecycle.job import Guard, Phase
 from jobs.loops.manager import ManagerFailed
 from jobs.loops.oneshot import JobBusy, OneShot, Progress, WorkersDie
-from jobs.management.crawl_options import CrawlOptions, CrawlRefused, prepare_job
+from jobs.management.crawl_options import CrawlOptions, prepare_job
+from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
 from jobs.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
 from jobs.management.progress import NO_SEED_READ, Bar, summary
@@ -51,6 +52,13 @@ class Command(BaseCommand):
             action="append",
             metavar="REGEX",
             help="no URL (seeds included) that matches one of these; files: globs for paths below the seeds",
+        )
+        what.add_argument("--connector", metavar="NAME", help="kind of source (the one that the addresses mean)")
+        what.add_argument(
+            "--field",
+            action="append",
+            metavar="NAME=VALUE",
+            help="a field of the connector, of its connection or of the job, as on its page",
         )
         what.add_argument("--max-documents", type=int, metavar="N", help="request at most N distinct URLs")
         what.add_argument("--max-depth", type=int, metavar="N", help="follow at most N links from a seed")

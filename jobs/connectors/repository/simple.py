@@ -1,0 +1,96 @@
+"""
+What most connectors have in common: seeds are documents, and jobs share nothing in a worker.
+
+A connector of your own derives from these two classes and says the rest (docs/writing-a-connector.md). One that needs
+more does what `kind.py` asks for by itself.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from jobs.connectors.repository.base import Activity, Document
+from jobs.connectors.repository.kind import (
+    Asked,
+    BadIdentifier,
+    BinKind,
+    Checked,
+    Pace,
+    RepositoryConnector,
+    RepositoryKind,
+    Runtime,
+    Seeding,
+)
+from jobs.connectors.schema import NOTHING, Schema
+from jobs.lifecycle.scan import Model
+
+
+class SimpleConnector(abc.ABC):
+    """Processes the documents of one job in one worker. The source asks for no interval."""
+
+    max_depth: int | None = None
+
+    def interval_of(self, identifier: str) -> float | None:
+        return None
+
+    @abc.abstractmethod
+    async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
+        """State exactly one ending of the document."""
+
+
+class SimpleKind(abc.ABC):
+    """A kind of source without a schema, unless it has one. Derive from it and name the rest."""
+
+    name: str
+    label: str
+    bins: BinKind
+    model: Model = Model.ALL
+    link_types: tuple[str, ...] = ("link",)
+    configuration: Schema = NOTHING
+    specification: Schema = NOTHING
+
+    @abc.abstractmethod
+    def canonical(self, typed: str) -> str:
+        """
+        Return the identifier of the document that this address means.
+
+        Raises:
+            BadIdentifier: it means none.
+        """
+
+    @abc.abstractmethod
+    def bin_of(self, identifier: str) -> str:
+        """Return the bin of a document: what shares a pace."""
+
+    @abc.abstractmethod
+    def open(self, said: Mapping[str, Any]) -> RepositoryConnector:
+        """Return a connector for a job that says this, typed by the fields."""
+
+    def check(self, asked: Asked) -> Checked:
+        problems = []
+        for typed in asked.seeds:
+            try:
+                self.canonical(typed)
+            except BadIdentifier as error:
+                problems.append(str(error))
+        return Checked({"seeds": problems} if problems else {})
+
+    def status(self, configuration: Mapping[str, Any]) -> str:
+        return ""
+
+    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
+        for typed in asked.seeds:
+            identifier = self.canonical(typed)
+            seeding.add(identifier, bin=self.bin_of(identifier))
+        return ""
+
+    def runtime(self) -> Runtime:
+        return _Runtime(self)
+
+
+class _Runtime(Runtime):
+    def __init__(self, kind: SimpleKind) -> None:
+        self._kind: Final = kind
+
+    def open(self, asked: Asked) -> RepositoryConnector:
+        return self._kind.open(asked.read(cast("RepositoryKind", self._kind)))

@@ -1,0 +1,120 @@
+"""The source that `manage.py crawl` reads: the connector that its addresses mean, and a connection of it."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs.connectors.repository import registry
+from jobs.connectors.repository.base import hash_of
+from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
+from jobs.connectors.repository.filesystem.paths import path_of
+from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind
+from jobs.connectors.repository.web.kind import WEB
+from jobs.models import RepositoryConnection
+
+_MOST_NAME = 200
+
+
+class CrawlRefused(Exception):
+    """The crawl that was asked for is impossible; nothing was changed."""
+
+
+def kind_of(urls: Sequence[str], *, named: str | None) -> RepositoryKind:
+    """
+    Return the kind of source with this name, or without a name the one that the addresses mean.
+
+    Raises:
+        CrawlRefused: there is no connector of this name, or the addresses mean different sources.
+    """
+    if named is not None:
+        try:
+            return registry.find(named)
+        except registry.UnknownConnector as unknown:
+            raise CrawlRefused(str(unknown)) from None
+    are_files = {url.strip().lower().startswith("file:") for url in urls}
+    if are_files == {True, False}:
+        raise CrawlRefused("Files and web addresses are two sources: crawl them one after the other.")
+    if are_files == {True}:
+        return FILE_SYSTEM
+    if not any(_means(WEB, url) for url in urls):
+        for kind in registry.installed().values():
+            if all(_means(kind, url) for url in urls):
+                return kind
+    return WEB
+
+
+def repository_of(
+    kind: RepositoryKind, urls: Sequence[str], *, configuration: Mapping[str, Any]
+) -> RepositoryConnection:
+    """
+    Return the connection of this kind with this configuration, which is made where there is none.
+
+    That of files may read just the directories of the addresses.
+
+    Raises:
+        CrawlRefused: the source cannot be read, or the configuration is refused.
+    """
+    if kind is FILE_SYSTEM and not configuration:
+        configuration = {"roots": sorted({_directory_at(url) for url in urls})}
+        if problem := FILE_SYSTEM.status(configuration):
+            raise CrawlRefused(problem)
+        name = f"files in {', '.join(configuration['roots'])}"
+    else:
+        # Another configuration is another connection. Its name tells none of it: there may be a password in it.
+        digest = hash_of(json.dumps(configuration, sort_keys=True))[:8] if configuration else ""
+        name = f"{kind.name} {digest}".rstrip()
+    if len(name) > _MOST_NAME:
+        name = f"{name[: _MOST_NAME - 33]} {hash_of(name)}"
+    if problems := registry.check(kind, Asked(configuration=configuration)).problems:
+        said = " ".join(sentence for sentences in problems.values() for sentence in sentences)
+        raise CrawlRefused(
+            f"The connector {kind.name} cannot be used so: {said} Fields are given by --field NAME=VALUE."
+        )
+    defaults = {"connector": kind.name, "configuration": kind.configuration.sealed(configuration)}
+    # Another crawl may store the same connection at this moment.
+    return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
+
+
+def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """
+    Return what `NAME=VALUE` says of a connection and of a job, by the fields of this kind.
+
+    Raises:
+        CrawlRefused: it is no pair, or there is no such field.
+    """
+    configuration: dict[str, Any] = {}
+    specification: dict[str, Any] = {}
+    of_job = {field.name: field for field in kind.specification.fields}
+    of_connection = {field.name: field for field in kind.configuration.fields}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise CrawlRefused(f"--field is {text!r}: write NAME=VALUE.")
+        if name in of_job:
+            specification[name] = of_job[name].parse(value)
+        elif name in of_connection:
+            configuration[name] = of_connection[name].parse(value)
+        else:
+            there_are = ", ".join(sorted({*of_job, *of_connection})) or "none"
+            raise CrawlRefused(f"--field {name}: the connector {kind.name} has no such field; its fields: {there_are}.")
+    return configuration, specification
+
+
+def _means(kind: RepositoryKind, url: str) -> bool:
+    try:
+        kind.canonical(url)
+    except BadIdentifier:
+        return False
+    return True
+
+
+def _directory_at(url: str) -> str:
+    """The directory that an address of files means; that of a single file is the one that it is in."""
+    try:
+        path = path_of(FILE_SYSTEM.canonical(url))
+    except BadIdentifier as error:
+        raise CrawlRefused(str(error)) from None
+    directory = path.rpartition(b"/")[0] or b"/" if Path(os.fsdecode(path)).is_file() else path
+    return directory.decode("utf-8", "surrogateescape")
