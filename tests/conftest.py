@@ -112,6 +112,12 @@ def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_kept_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each reading of the latest requests ask the database of this test."""
+    monkeypatch.setattr("jobs.queries.latest_requests._FRESH", -1.0)
+
+
+@pytest.fixture(autouse=True)
 def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process knows policies by number and version, which another test's database has too, for others."""
     monkeypatch.setattr("jobs.queue.limits.Terms._known", {})

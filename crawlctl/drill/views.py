@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from crawlctl.drill.models import Drill
+from jobs import words
 from jobs.queries.clock import read_clock
-from jobs.ui import words
 from jobs.ui.pages import page
 
 _SHOWN: Final = 50

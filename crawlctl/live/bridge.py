@@ -29,8 +29,8 @@ from jobs import channels
 from jobs.loops.database import database_dsn
 from jobs.queries.bin_lines import observe_busiest_bins
 from jobs.queries.clock import read_clock
+from jobs.queries.job_lines import observe_rates
 from jobs.queries.moment import Moment
-from jobs.queries.overview import observe_rates
 from jobs.ui.screens import Record
 from jobs.ui.topics import TopicUnknown, read_screen
 
@@ -307,8 +307,9 @@ def _frame(cells: Record | None) -> str:
 
 def _observe() -> None:
     """Remember how far running jobs and the busiest bins are."""
-    observe_rates()
-    observe_busiest_bins(now=read_clock())
+    now = read_clock()
+    observe_rates(now=now)
+    observe_busiest_bins(now=now)
 
 
 def _with_connection(work: Callable[[], _T]) -> _T:

@@ -12,7 +12,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import bins
+from jobs import bins, verdict_words
 from jobs.api.policies import LimitsSerializer
 from jobs.bins import BinUnknown, Denial
 from jobs.models import Bin, Turn
@@ -20,7 +20,7 @@ from jobs.policies import EVERYWHERE
 from jobs.queries.bin_lines import BinLine, LimitLines, ParentLine, SourceLine, read_bin_lines, said_by_of
 from jobs.queries.bin_page import LaneLine, Refusal, read_bin_page
 from jobs.queries.clock import read_clock
-from jobs.throttling.verdict import Cause
+from jobs.verdicts.causes import Cause
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer
@@ -103,6 +103,18 @@ class LimitedBySerializer(serializers.Serializer[BinLine]):
     )
     since = serializers.DateTimeField(source="limited_since", allow_null=True)
     until = serializers.DateTimeField(source="verdict.until", allow_null=True)
+    is_failing = serializers.SerializerMethodField(help_text="Whether most of its latest requests failed.")
+    sentence = serializers.SerializerMethodField(help_text="The cause in words, and what failed.")
+    remedy = serializers.SerializerMethodField(help_text="What would change it; empty where nothing has to be done.")
+
+    def get_is_failing(self, line: BinLine) -> bool:
+        return line.verdict.failing is not None
+
+    def get_sentence(self, line: BinLine) -> str:
+        return verdict_words.sentence_of_host(line, now=line.read_at)
+
+    def get_remedy(self, line: BinLine) -> str:
+        return verdict_words.remedy(line.verdict)
 
     @extend_schema_field(SourceSerializer(allow_null=True))
     def get_said_by(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
@@ -122,7 +134,11 @@ class BinSerializer(serializers.Serializer[BinLine]):
     allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="null: as many as it answers.")
     starts_per_second = serializers.FloatField(allow_null=True)
     bytes_per_second = serializers.FloatField(allow_null=True)
-    open_requests = serializers.IntegerField(help_text="Those that its documents in work may have open.")
+    open_requests = serializers.IntegerField(
+        allow_null=True,
+        help_text="Requests that workers have open there, as of their last heartbeats. null: no worker has told.",
+    )
+    lent_requests = serializers.IntegerField(source="lent", help_text="Requests that workers may have open there.")
     in_work = serializers.IntegerField(help_text="Documents that are handed out.")
     waiting = serializers.IntegerField(help_text="Documents that wait in jobs that run.")
     next_start_at = serializers.DateTimeField(allow_null=True, help_text="null: it is under way, or nothing waits.")

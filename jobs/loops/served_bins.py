@@ -28,6 +28,11 @@ class ServedBins:
         """How many documents wait in all of them."""
         return sum(len(queue.waiting) for queue in self._at_work.values())
 
+    @property
+    def open_documents(self) -> dict[str, int]:
+        """Documents that are begun and have not ended, by the bin's number, of bins that have some."""
+        return {str(bin_id): queue.in_flight for bin_id, queue in self._at_work.items() if queue.in_flight}
+
     def find(self, bin_id: int) -> BinQueue | None:
         """The bin if it is at work."""
         return self._at_work.get(bin_id)

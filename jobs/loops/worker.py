@@ -394,6 +394,7 @@ class Worker:
                 flushed=self._flushed,
                 refused=self._refused,
                 bins=len(self._bins),
+                open=self._bins.open_documents,
             )
             crawl.CLAIMED.set(self._claimed)
             crawl.CAPACITY.set(self._settings.capacity)

@@ -16,8 +16,10 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, ThrottlePolicy
 from jobs.queries.bins import find_busiest
+from jobs.queries.latest_requests import LatestRequests, read_latest_requests
 from jobs.queries.meter import BYTES, STARTS
 from jobs.queries.moment import kept
+from jobs.queries.open_documents import OpenDocuments, read_open_documents
 from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.limits import BOUND, FACTS, Terms
 from jobs.queue.newest import newest
@@ -26,8 +28,10 @@ from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import Limits
-from jobs.throttling.sources import Source, decisive
-from jobs.throttling.verdict import Above, Cause, Known, Verdict, judge
+from jobs.throttling.sources import Origin, Source, decisive
+from jobs.verdicts.causes import Cause, Verdict
+from jobs.verdicts.hosts import Above, Known, judge_host
+from jobs.verdicts.requests import Requests
 
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
@@ -40,36 +44,42 @@ SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_o
 _TOTALS: Final[LiteralString] = """
 SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 """
-# What waits for these bins in jobs that are not held up, and whether somebody could do it. Counters say how each lane
-# stands, so no document is read; each branch reads its own index.
+# Documents of active jobs that wait for these bins, those of jobs that are held, and whether a worker could have
+# them. Counters say how each lane stands, so no document is read; each branch reads its own index.
 _WAITING: Final[LiteralString] = f"""
 WITH lanes AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, state.ready_at, seed.job_id, job.run_no, held.state = 'owned' AS is_owned,
+    SELECT lane.id, lane.bin_id, state.ready_at, seed.job_id, job.run_no, held.state = 'owned' AS is_owned, {RUNNABLE} AS may_run,
+           seed.tag, held.failing_since, held.failing_why,
            EXISTS (SELECT FROM nodes_node AS node
                     WHERE node.scope = job.node_scope AND node.kind = 'worker' AND node.status = 'running'
                       AND (seed.tag = '' OR seed.tag = ANY(node.tags))) AS is_served
       FROM jobs_lane AS lane
      CROSS JOIN LATERAL {newest("ready_at", of="lane", number="lane.id")} AS state
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id
-      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active' AND {RUNNABLE}
+      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
      WHERE lane.bin_id = ANY(%(bins)s)
 ), counted AS (
     SELECT bin_id, sum(amount) FILTER (WHERE stage = {Stage.PENDING:d})::bigint AS waiting,
+           sum(amount) FILTER (WHERE stage = {Stage.PENDING:d} AND NOT may_run)::bigint AS held,
            sum(amount) FILTER (WHERE stage = {Stage.ACTIVE:d})::bigint AS in_work
-      FROM (SELECT lanes.bin_id, stage, amount
+      FROM (SELECT lanes.bin_id, may_run, stage, amount
               FROM lanes JOIN jobs_counter AS counter
                 ON counter.job_id = lanes.job_id AND counter.run_no = lanes.run_no AND counter.lane_id = lanes.id
              WHERE measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})
              UNION ALL
-            SELECT lanes.bin_id, stage, amount
+            SELECT lanes.bin_id, may_run, stage, amount
               FROM jobs_counterdelta AS delta JOIN lanes
                 ON delta.job_id = lanes.job_id AND delta.run_no = lanes.run_no AND delta.lane_id = lanes.id AND delta.id >= {LOWEST_DELTA}
              WHERE delta.job_id IN (SELECT job_id FROM lanes) AND measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})) AS both_
      GROUP BY bin_id
 )
-SELECT bin_id, min(ready_at) AS ready_at, bool_or(coalesce(is_owned, false)) AS is_owned, bool_or(is_served) AS is_served,
-       coalesce(max(counted.waiting), 0) AS waiting, coalesce(max(counted.in_work), 0) AS in_work
+SELECT bin_id, min(ready_at) FILTER (WHERE may_run) AS ready_at, bool_or(coalesce(is_owned, false)) AS is_owned,
+       bool_or(is_served) AS is_served, coalesce(min(tag) FILTER (WHERE NOT is_served AND tag <> ''), '') AS missing_tag,
+       CASE WHEN bool_and(failing_since IS NOT NULL) THEN min(failing_since) END AS group_failing_since,
+       coalesce(min(failing_why), '') AS group_why,
+       coalesce(max(counted.waiting), 0) AS waiting, coalesce(max(counted.held), 0) AS held,
+       coalesce(max(counted.in_work), 0) AS in_work
   FROM lanes LEFT JOIN counted USING (bin_id)
  GROUP BY bin_id
 """
@@ -117,18 +127,23 @@ class ParentLine:
 @dataclass(frozen=True, slots=True)
 class BinLine:
     """
-    A bin at a moment. `in_work` documents are handed out, `open_requests` is what they may have open, and `waiting`
-    are pending in jobs that run. `next_start_at` is None while it is served, or nothing is to be started.
+    A bin at a moment. `in_work` documents are handed out, and `waiting` are pending in active jobs. `lent` are the open requests
+    that workers may have there, and `open_requests` those that they have, None if no worker has told. `known` is what the
+    verdict was judged from, and `latest` the latest requests. `next_start_at` is None while it is served, or nothing is to be started.
     """
 
+    read_at: dt.datetime
     id: int
     namespace: str
     name: str
     limits: Limits
     said_by: LimitLines
     verdict: Verdict
+    known: Known
+    latest: Requests
     parents: Sequence[ParentLine]
-    open_requests: int
+    lent: int
+    open_requests: int | None
     in_work: int
     waiting: int
     next_start_at: dt.datetime | None
@@ -164,7 +179,11 @@ _NOBODY: Final[Mapping[str, Any]] = {
     "ready_at": None,
     "is_owned": False,
     "is_served": False,
+    "missing_tag": "",
+    "group_failing_since": None,
+    "group_why": "",
     "waiting": 0,
+    "held": 0,
     "in_work": 0,
 }
 
@@ -190,12 +209,22 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
         terms = Terms.read(cursor, list(rows.values()), now=now)
         above = _read_above(cursor, rows.values(), terms)
         waiting = {row.bin_id: row for row in cursor.execute(_WAITING, {"bins": list(ids)})}
+    latest, open_ = read_latest_requests(now=now), read_open_documents()
     for row in (*rows.values(), *above.values()):
         _observe(row, now=now)
     policies = _Policies.of(rows.values(), above.values())
     parents = {row.id: _parent_line(row, terms, policies) for row in above.values()}
     return [
-        _line(rows[id_], terms, policies, _parents_of(rows[id_], terms, above, parents), waiting.get(id_), now=now)
+        _line(
+            rows[id_],
+            terms,
+            policies.lines(terms.sources_of(rows[id_])),
+            _parents_of(rows[id_], terms, above, parents),
+            waiting.get(id_),
+            latest,
+            open_,
+            now=now,
+        )
         for id_ in ids
         if id_ in rows
     ]
@@ -277,7 +306,15 @@ def _parent_line(row: Any, terms: Terms, policies: _Policies) -> ParentLine:
 
 
 def _line(
-    row: Any, terms: Terms, policies: _Policies, parents: Sequence[ParentLine], waits: Any | None, *, now: dt.datetime
+    row: Any,
+    terms: Terms,
+    said_by: LimitLines,
+    parents: Sequence[ParentLine],
+    waits: Any | None,
+    latest: LatestRequests,
+    open_: OpenDocuments,
+    *,
+    now: dt.datetime,
 ) -> BinLine:
     limits = terms.of_bin(row)
     waiting = _NOBODY if waits is None else waits._asdict()
@@ -286,27 +323,34 @@ def _line(
         limits=limits,
         is_stopped=row.stopped_at is not None,
         open_turns=row.open_turns,
-        open_requests=row.open_requests,
+        lent=row.open_requests,
         not_before=opens_at(row, limits),
         back_off_until=row.back_off_until,
         back_off_level=row.back_off_level,
-        waiting=waiting["waiting"],
-        is_ready=waiting["ready_at"] is not None and waiting["ready_at"] <= now,
-        is_owned=waiting["is_owned"],
-        is_served=waiting["is_served"],
         starts_per_second=starts,
         bytes_per_second=read,
         above=[Above(one.id, one.limits, one.open_requests, one.opens_at, one.starts_per_second) for one in parents],
+        is_known=row.is_known,
+        workers_are_full=open_.are_full,
+        asks_for_delay=said_by.gap is not None and said_by.gap.source.origin == Origin.ROBOTS,
+        open_now=open_.at(row.id),
+        changed_at=said_by.gap.since if said_by.gap else None,
+        latest=latest.of(row.name),
+        **{name: waiting[name] for name in _NOBODY},
     )
     return BinLine(
+        read_at=now,
         id=row.id,
         namespace=row.namespace,
         name=row.name,
         limits=limits,
-        said_by=policies.lines(terms.sources_of(row)),
-        verdict=judge(known, now=now),
+        said_by=said_by,
+        verdict=judge_host(known, now=now),
+        known=known,
+        latest=known.latest,
         parents=parents,
-        open_requests=row.open_requests,
+        lent=row.open_requests,
+        open_requests=known.open_now,
         in_work=waiting["in_work"],
         waiting=waiting["waiting"],
         next_start_at=_next_start(row, waiting, limits, now=now),
@@ -336,6 +380,10 @@ def _opens_at(row: Any, limits: Limits) -> dt.datetime | None:
 
 
 def _since(line: BinLine) -> dt.datetime | None:
+    if line.verdict.failing is not None:
+        return line.verdict.failing.failing_since
+    if line.verdict.since is not None:
+        return line.verdict.since
     match line.verdict.cause:
         case Cause.STOPPED:
             return line.stopped_at
@@ -352,7 +400,7 @@ def said_by_of(line: BinLine) -> SourceLine | None:
     match line.verdict.cause:
         case Cause.DENIED | Cause.STOPPED | Cause.CLOSED:
             return limits.denied
-        case Cause.GAP:
+        case Cause.GAP | Cause.CRAWL_DELAY | Cause.RAMPING:
             return limits.gap
         case Cause.BYTES:
             return limits.bytes_per_second

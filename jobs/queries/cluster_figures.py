@@ -11,7 +11,7 @@ from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
 from jobs.queries.clock import read_clock
 from jobs.queries.counts import add_up, count_present_runs
-from jobs.queries.overview import read_search_lag
+from jobs.queries.search_lag import read_search_lag
 from nodes.decisions.items import ItemState
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 

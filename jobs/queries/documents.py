@@ -21,8 +21,6 @@ from jobs.lifecycle.document import Stage
 from jobs.models import (
     Bin,
     CarryDown,
-    Gate,
-    GatedDocument,
     HopCount,
     IndexedDocument,
     Job,
@@ -32,7 +30,9 @@ from jobs.models import (
     QueueItem,
 )
 from jobs.queries.bin_lines import BinLine, read_bin_lines
+from jobs.queries.document_verdict import judge_item
 from jobs.queue.carried import merged
+from jobs.verdicts.causes import Verdict
 
 _A_PAGE: Final = 50
 _LINKS_SHOWN: Final = 50
@@ -313,8 +313,8 @@ class DocumentStory:
     hops: Mapping[str, int | None]
     # What its parents pass to it.
     carried: Carried
-    # The gate behind which it waits.
-    gate: Gate | None
+    # Why it has not ended in this run; None for one that has, or is not of this run.
+    verdict: Verdict | None
 
     @property
     def is_of_this_run(self) -> bool:
@@ -330,6 +330,7 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
     item = QueueItem.objects.select_related("job", "lane", "batch__worker").filter(job_id=job_id, hash=document).first()
     if item is None:
         return None
+    host = read_bin_lines([item.lane.bin_id], now=now)[0]
     held = {
         row.output_id: row for row in IndexedDocument.objects.filter(hash=document, output__in=item.job.outputs.all())
     }
@@ -338,7 +339,7 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
     return DocumentStory(
         item=item,
         job=item.job,
-        host=read_bin_lines([item.lane.bin_id], now=now)[0],
+        host=host,
         worker=item.batch.worker.name if item.batch and item.batch.worker else "",
         held_by=[
             HeldBy(output.name, output.connector, held[output.pk].version, held[output.pk].indexed_at)
@@ -351,15 +352,8 @@ def read_story(*, job_id: int, document: uuid.UUID, now: dt.datetime) -> Documen
         is_redirect=out.is_redirect if out else False,
         hops=_read_hops(item.job, document),
         carried=_read_carried(item.job, document),
-        gate=_read_gate(item),
+        verdict=judge_item(item, host, now=now),
     )
-
-
-def _read_gate(item: QueueItem) -> Gate | None:
-    if item.stage != Stage.PENDING or item.seq is not None or item.check_time is not None:
-        return None
-    names = GatedDocument.objects.filter(hash=item.hash, job_id=item.job_id).values("gate_id")
-    return Gate.objects.filter(pk__in=names).select_related("node").first()
 
 
 def _read_hops(job: Job, document: uuid.UUID) -> Mapping[str, int | None]:

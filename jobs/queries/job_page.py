@@ -9,14 +9,17 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind, StartMethod
-from jobs.lifecycle.schedule import Window
-from jobs.models import Job, JobEvent, Outcome
+from jobs.lifecycle.job import Window as Place
+from jobs.lifecycle.schedule import Window, next_opening_of
+from jobs.models import Job, JobEvent, Outcome, ScheduleWindow
 from jobs.queries.bin_lines import BinLine, read_bin_lines
 from jobs.queries.failing_groups import FailingGroup, read_failing_groups
-from jobs.queries.meter import METER
-from jobs.queries.overview import JobLine, read_job_line
+from jobs.queries.job_facts import job_seen, read_changes, read_cluster, read_next_ready_at
+from jobs.queries.job_lines import JobLine, read_job_line
 from jobs.queue.floor import LOWEST_DELTA, LOWEST_TURN
 from jobs.terms import INTERVALS
+from jobs.verdicts.causes import Verdict
+from jobs.verdicts.jobs import HostOfJob, judge_job
 
 # Busiest first; the rest is counted, up to a bound.
 _HOSTS_SHOWN: Final = 50
@@ -117,6 +120,12 @@ class HostLine:
     done: int
     failed: int
 
+    @property
+    def at_workers(self) -> int:
+        """Documents that workers have and have not begun, as far as their open requests tell."""
+        open_ = self.bin.lent if self.bin.open_requests is None else self.bin.open_requests
+        return max(0, self.active - open_) if self.bin.known.open_turns else 0
+
 
 @dataclass(frozen=True, slots=True)
 class SeedLine:
@@ -155,7 +164,7 @@ class JobPage:
     """
 
     job: JobLine
-    history: Sequence[float | None]
+    verdict: Verdict
     codes: Sequence[CodeCount]
     hosts: Sequence[HostLine]
     known_hosts: int
@@ -186,7 +195,7 @@ class JobSetUp:
 
 def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     """Read the page of a job; None when there is no such job (any more)."""
-    job = read_job_line(job_id)
+    job = read_job_line(job_id, now=now)
     if job is None:
         return None
     hosts = _read_hosts(job, now=now)
@@ -194,7 +203,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     events = JobEvent.objects.filter(job_id=job.id).order_by("-id").values_list("pk", "at", "made_by", "message")
     return JobPage(
         job=job,
-        history=METER.history(job.id),
+        verdict=_judge(job, hosts, now=now),
         codes=_read_codes(job),
         hosts=hosts,
         known_hosts=known_hosts,
@@ -202,6 +211,36 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         events=[EventLine(*event) for event in events[:_EVENTS_SHOWN]],
         failing=read_failing_groups(job_id=job.id),
     )
+
+
+def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verdict:
+    """The verdict on a job; if it waits for a window, with the moment at which that opens."""
+    changes = read_changes([job.id]) if job.runs else {}
+    seen = job_seen(
+        job.state,
+        reason=job.reason,
+        change=changes.get(job.id),
+        latest=job.latest,
+        opens_at=_opens_at(job, now=now),
+    )
+    cluster = read_cluster(job.node_scope, now=now)
+    of_hosts = [HostOfJob(host.bin.verdict, host.pending + host.at_workers, host.active) for host in hosts]
+    return judge_job(
+        seen,
+        cluster,
+        waiting=job.counts.pending,
+        in_work=job.counts.active,
+        hosts=of_hosts,
+        next_due_at=None if job.counts.waiting or job.hold is not None else read_next_ready_at([job.id]),
+    )
+
+
+def _opens_at(job: JobLine, *, now: dt.datetime) -> dt.datetime | None:
+    if job.state.window == Place.INSIDE:
+        return None
+    windows = [window.times for window in ScheduleWindow.objects.filter(job_id=job.id)]
+    coming = next_opening_of(windows, after=now)
+    return coming[0] if coming else None
 
 
 def read_set_up(job_id: int) -> JobSetUp | None:

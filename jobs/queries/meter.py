@@ -40,16 +40,25 @@ class Meter:
         self._lock = threading.Lock()
         self._readings: dict[int, deque[_Reading]] = {}
         self._series: dict[int, int] = {}
+        # What a key had grown by before its present series, less what that had when it was seen first.
+        self._offsets: dict[int, int] = {}
 
     def observe(self, key: int, count: int, *, series: int = 0, age: float = 0.0) -> None:
-        """Remember what the count was `age` seconds ago. A new series (the run of a job) begins anew."""
+        """
+        Remember what the count was `age` seconds ago.
+
+        A new series (the next run of a job) goes on from where the last one was seen: what that did stays in the history.
+        """
         now = self._clock() - age
         with self._lock:
-            if self._series.get(key) != series or key not in self._readings:
+            if key not in self._readings:
                 self._forget_old(now=now)
-                self._series[key] = series
                 self._readings[key] = deque()
+                self._series[key], self._offsets[key] = series, 0
             readings = self._readings[key]
+            if self._series[key] != series:
+                self._series[key], self._offsets[key] = series, (readings[-1].amount if readings else 0) - count
+            count += self._offsets[key]
             # A watched page reads each second, and several pages may: two readings a second are plenty.
             if readings and now - readings[-1].at < 0.5:
                 return
@@ -92,7 +101,20 @@ class Meter:
         if len(self._readings) >= _MANY:
             for key, readings in list(self._readings.items()):
                 if readings and now - readings[-1].at > STEPS * STEP:
-                    del self._readings[key], self._series[key]
+                    del self._readings[key], self._series[key], self._offsets[key]
+
+
+def smoothed(history: Sequence[float | None]) -> list[float | None]:
+    """Return each step's mean with the step before it: the window of the present rate, so that this never exceeds the highest one."""
+    known = [
+        [rate for rate in history[max(0, step - 1) : step + 1] if rate is not None] for step in range(len(history))
+    ]
+    return [sum(rates) / len(rates) if rates else None for rates in known]
+
+
+def present(history: Sequence[float | None]) -> float | None:
+    """Return the present rate of a history that is `smoothed`, None if it is not known."""
+    return history[-1] if history else None
 
 
 def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | None]:

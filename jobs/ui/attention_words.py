@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from django.utils.translation import gettext as _
 
+from jobs import words
 from jobs.queries.attention.lines import AttentionLine
-from jobs.ui import words
 
 
 def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, str]]:

@@ -7,12 +7,12 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from jobs import verdict_words, words
 from jobs.code_words import explain_code
 from jobs.limit_words import limits_in_words
 from jobs.queries.bin_lines import BinLine, ParentLine, SourceLine
 from jobs.queries.bin_page import BinPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
-from jobs.ui import bin_words, words
 from jobs.ui.screens import Record, documents_address
 
 # The little picture of a row, and the large one of a page: coordinates of their own, which the style stretches.
@@ -31,18 +31,19 @@ def host_row(line: BinLine, *, now: dt.datetime) -> Record:
         "key": str(line.id),
         "name": line.name,
         "address": reverse("host", args=[line.id]),
-        "cause": bin_words.cause(line),
-        "tone": bin_words.tone_of(line),
-        "says": bin_words.sentence(line, now=now),
+        "cause": verdict_words.brief(line.verdict),
+        "tone": verdict_words.tone(line.verdict),
+        "says": verdict_words.sentence_of_host(line, now=now),
+        "remedy": verdict_words.remedy(line.verdict),
         "since": _("Since %(moment)s UTC.") % {"moment": words.moment(since, now=now)} if since else "",
-        "allowed": bin_words.allowed(line),
+        "allowed": verdict_words.allowed(line),
         "rate": words.rate(line.starts_per_second),
         "read": _read(line.bytes_per_second),
         "spark": points,
-        "open": words.number(line.open_requests),
+        "open": verdict_words.open_requests(line),
         "in_work": words.number(line.in_work),
         "waiting": words.number(line.waiting),
-        "next": bin_words.next_start(line, now=now),
+        "next": verdict_words.next_start(line, now=now),
     }
 
 
@@ -108,7 +109,12 @@ def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:
     limits, said_by = line.limits, line.said_by
     gap = _("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"}
     rows = [
-        (_("Open requests"), words.number(line.open_requests), bin_words.requests(limits.requests), said_by.requests),
+        (
+            _("Open requests"),
+            verdict_words.open_requests(line),
+            verdict_words.requests(limits.requests),
+            said_by.requests,
+        ),
         (_("Starts a second"), words.rate(line.starts_per_second), gap if limits.gap else _("any number"), said_by.gap),
         (_("Bytes a second"), _read(line.bytes_per_second), _bytes(limits.bytes_per_second), said_by.bytes_per_second),
     ]
@@ -125,7 +131,7 @@ def _limit_row(what: str, actual: str, most: str, said_by: SourceLine | None, *,
         "what": what,
         "actual": actual,
         "most": most,
-        "by": bin_words.source(said_by) if said_by else "",
+        "by": verdict_words.source(said_by) if said_by else "",
         "since": words.moment(since, now=now) if since else "",
         "until": words.moment(until, now=now) if until else "",
     }
@@ -139,7 +145,7 @@ def _parent_row(above: ParentLine, *, now: dt.datetime) -> Record:
     opens = above.opens_at
     return {
         "key": str(above.id),
-        "name": bin_words.parent(above),
+        "name": verdict_words.parent(above),
         "limits": limits_in_words(above.limits),
         "open": words.number(above.open_requests),
         "rate": words.rate(above.starts_per_second),

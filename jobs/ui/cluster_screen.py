@@ -8,10 +8,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from jobs import words
 from jobs.queries.cluster_page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
 from jobs.queries.coordination_looks import uses_zookeeper
 from jobs.queries.nodes_page import NodeLine
-from jobs.ui import failing_words, words
+from jobs.ui import failing_words
 from jobs.ui.screens import Record, node_row
 
 # Tiles come in so many sizes, the largest for the heaviest group of all.

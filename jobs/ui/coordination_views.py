@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from jobs import words
 from jobs.loops.database import database_dsn
 from jobs.queries.clock import read_clock
 from jobs.queries.coordination_looks import uses_zookeeper
@@ -20,7 +21,6 @@ from jobs.queries.coordination_page import (
     read_coordination,
     read_raw_tree,
 )
-from jobs.ui import words
 from jobs.ui.pages import page
 from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, NoSuchPath

@@ -6,8 +6,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
+from jobs import words
 from jobs.queries.distributed_jobs import ItemOfJob, JobPage, JobSeen, JobsSeen, NodeOfJob, Switch
-from jobs.ui import words
 from jobs.ui.screens import Record
 from nodes.job_book import ALL, OTHERS
 

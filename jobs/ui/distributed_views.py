@@ -10,11 +10,11 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from jobs import words
 from jobs.distributed_jobs import set_switch, wish_rebalance
 from jobs.loops.database import database_dsn
 from jobs.queries.clock import read_clock
 from jobs.queries.distributed_jobs import plan_sharing, read_distributed_job, read_distributed_jobs
-from jobs.ui import words
 from jobs.ui.distributed_screen import distributed_job_screen, distributed_screen
 from jobs.ui.pages import name_of_who_may, page
 from jobs.ui.topics import distributed_topic

@@ -8,12 +8,12 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from jobs import words
 from jobs.code_words import explain_code
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.documents import DocumentLine, DocumentStory, HeldBy, LinkLine
 from jobs.queries.search import Hit, SearchPage
-from jobs.ui import words
 from jobs.ui.explain import tell_story
 
 

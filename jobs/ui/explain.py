@@ -6,14 +6,15 @@ from typing import Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
+from jobs import verdict_words, words
 from jobs.code_words import explain_code
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Outcome
 from jobs.queries.documents import DocumentStory
-from jobs.ui import bin_words, words
+from jobs.verdicts.causes import Verdict, is_of_job
 
 _ENDS: Final[Mapping[str, str | Promise]] = {
     RunEnd.FINISHED: gettext_lazy("finished"),
@@ -80,8 +81,11 @@ def _outcome_sentence(story: DocumentStory) -> str:
 def _what_comes_next(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     item, job = story.item, story.job
     if item.stage in CLAIMED:
-        worker = story.worker or _("no worker yet")
-        return [_("It is handed out just now, to %(worker)s.") % {"worker": worker}]
+        return [
+            _("Worker %(worker)s has it now.") % {"worker": story.worker}
+            if story.worker
+            else _("It is offered to the workers, and none has taken it yet.")
+        ]
     if not story.is_of_this_run:
         return [
             _("Nothing has named it in run %(run)d so far. If the run finishes without, it is removed.")
@@ -94,32 +98,20 @@ def _what_comes_next(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     said = []
     if item.failures:
         since = words.age(item.failing_since, now=now) if item.failing_since else ""
-        said.append(_("%(n)d attempts failed, the first %(since)s.") % {"n": item.failures, "since": since})
-    if item.check_time:
-        said.append(_("It is tried again %(when)s.") % {"when": words.time_until(item.check_time, now=now)})
-    said.append(_why_it_waits(story, now=now))
+        said.append(
+            ngettext("%(n)d attempt failed, %(since)s.", "%(n)d attempts failed, the first %(since)s.", item.failures)
+            % {"n": item.failures, "since": since}
+        )
+    if story.verdict is not None:
+        said.append(_why_it_waits(story, story.verdict, now=now))
     return said
 
 
-def _why_it_waits(story: DocumentStory, *, now: dt.datetime) -> str:
-    job, host = story.job, story.host
-    if job.phase != Phase.ACTIVE or not job.state.may_be_stuffed:
-        return _("It waits, because the job is “%(status)s”.") % {"status": job.status}
-    if story.gate is not None:
-        return _("It waits until “%(gate)s” opens, which %(worker)s shut %(age)s.") % {
-            "gate": story.gate.name,
-            "worker": story.gate.node.name,
-            "age": words.age(story.gate.shut_at, now=now),
-        }
-    budget = getattr(job, "budget", None)
-    if budget is not None and budget.admitted >= budget.most and _is_not_admitted(story):
-        return _("It waits, because the run has used up its %(most)s documents.") % {"most": words.number(budget.most)}
-    return _("It waits for its turn at %(host)s. What limits that: %(why)s") % {
-        "host": host.name,
-        "why": bin_words.sentence(host, now=now),
+def _why_it_waits(story: DocumentStory, verdict: Verdict, *, now: dt.datetime) -> str:
+    facts = {
+        "why": verdict_words.sentence(verdict, now=now, line=story.host),
+        "remedy": verdict_words.remedy(verdict),
+        "host": story.host.name,
     }
-
-
-def _is_not_admitted(story: DocumentStory) -> bool:
-    """Whether the document has not been admitted in this run."""
-    return story.item.admitted_run != story.job.run_no
+    said = _("It waits. %(why)s") if is_of_job(verdict.cause) else _("It waits for its turn at %(host)s. %(why)s")
+    return (f"{said} %(remedy)s" if facts["remedy"] else said) % facts

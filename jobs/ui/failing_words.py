@@ -4,8 +4,8 @@ import datetime as dt
 
 from django.utils.translation import gettext as _
 
+from jobs import words
 from jobs.queries.failing_groups import FailingGroup
-from jobs.ui import words
 
 
 def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:

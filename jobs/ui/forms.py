@@ -15,7 +15,7 @@ from jobs.queries.documents import STATES, DocumentFilter, DocumentKey
 
 _STATE_WORDS = {
     "waiting": _("waiting"),
-    "working": _("in work"),
+    "working": _("in progress"),
     "indexed": _("indexed"),
     "unchanged": _("unchanged"),
     "failed": _("failed"),

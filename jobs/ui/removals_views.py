@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
+from jobs import words
 from jobs.queries.clock import read_clock
 from jobs.queries.removals import Question, read_removals
-from jobs.ui import words
 from jobs.ui.pages import page
 
 _STATES: Final = {

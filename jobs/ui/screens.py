@@ -16,17 +16,21 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from jobs import verdict_words, words
 from jobs.code_words import explain_code
 from jobs.lifecycle.job import Guard, Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
+from jobs.queries.bin_lines import BinLine
+from jobs.queries.job_lines import JobLine
 from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
 from jobs.queries.meter import STEP, STEPS
 from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
-from jobs.queries.overview import JobLine, Movement, OverviewPage
+from jobs.queries.overview import OverviewPage
 from jobs.queue.counters import RunCounts
-from jobs.ui import attention_words, bin_words, failing_words, words
+from jobs.ui import attention_words, failing_words
 from jobs.ui.explain import explain_end
+from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 Record = Mapping[str, object]
@@ -44,14 +48,12 @@ _SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
 def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
     return {
         "attention": attention_words.rows(page.attention, now=now),
-        **_movement(page, now=now),
+        **_headline(page, now=now),
         **_picture(page.history),
         **_counts(page.totals),
-        "rate": words.rate(0.0 if page.movement == Movement.IDLE else page.rate),
+        "rate": words.rate(page.rate if page.verdict.is_running else 0.0),
         "rate_says": _("documents a second"),
-        "states": _("Documents of the last runs")
-        if page.movement == Movement.IDLE
-        else _("Documents of the runs under way"),
+        "states": _("Documents of the active runs") if page.verdict.is_running else _("Documents of the last runs"),
         "jobs_running": words.number(sum(job.runs for job in page.jobs)),
         "managers": words.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
         "workers": words.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
@@ -71,8 +73,11 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     others = [code for code in page.codes if code.outcome != Outcome.FAILED]
     return {
         **_job_row(job, now=now),
-        **_picture(page.history),
+        **_picture(job.history),
         **_counts(job.counts),
+        "says": verdict_words.sentence(page.verdict, now=now, line=_example(page)),
+        "remedy": verdict_words.remedy(page.verdict),
+        "since": _since(page.verdict, now=now),
         "troubles": [failing_words.row(group, now=now) for group in page.failing],
         "actions": [_button(row) for row in job.allowed if row.verb not in _ELSEWHERE],
         "questions": [{"key": "removals", "address": reverse("job-removals", args=[job.id])}]
@@ -91,6 +96,16 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "hosts": [_host_row(job, host, now=now) for host in page.hosts],
         "events": [_event_row(event, now=now) for event in page.events],
     }
+
+
+def _example(page: JobPage) -> BinLine | None:
+    """A host of the job that the verdict on the job is about."""
+    return next((host.bin for host in page.hosts if host.bin.verdict.cause == page.verdict.cause), None)
+
+
+def _since(verdict: Verdict, *, now: dt.datetime) -> str:
+    since = verdict.failing.failing_since if verdict.failing else verdict.since
+    return _("Since %(moment)s UTC.") % {"moment": words.moment(since, now=now)} if since else ""
 
 
 def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
@@ -160,10 +175,10 @@ def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
         "status": job.status,
         "tone": _job_tone(job),
         "manifoldcf": job.manifoldcf_status,
-        "reason": job.reason,
+        "reason": _why(job, now=now),
         "run": _run_in_words(job, now=now),
         "processed": words.number(counts.processed),
-        "waiting": words.number(counts.waiting),
+        "waiting": words.number(counts.pending),
         "failed": words.number(counts.failed),
         "indexed": words.number(counts.indexed + counts.unchanged),
         "rate": words.rate(job.rate),
@@ -173,12 +188,23 @@ def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
     }
 
 
+def _why(job: JobLine, *, now: dt.datetime) -> str:
+    """Return the reason for which the job waits or fails, for a line of a list."""
+    if job.hold is not None and job.hold.cause not in {Cause.STARTING, Cause.ENDING}:
+        return verdict_words.sentence(job.hold, now=now)
+    if job.runs and job.latest.is_failing:
+        return verdict_words.failures(job.latest)
+    return job.reason
+
+
 def _job_tone(job: JobLine) -> str:
     state = job.state
     if state.phase == Phase.INACTIVE:
         if state.guard == Guard.WAITING:
             return "failed"
-        return "failed" if job.run_end == "error" else "quiet"
+        return "failed" if job.run_end == "error" or job.all_failed else "quiet"
+    if job.latest.is_failing:
+        return "failed"
     if state.rests:
         return "excluded"
     if not state.connectors_ready:
@@ -206,62 +232,58 @@ def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
 # --- The overview --------------------------------------------------------------------------------
 
 
-def _movement(page: OverviewPage, *, now: dt.datetime) -> Record:
-    tone, headline, detail = "working", "", ""
-    match page.movement:
-        case Movement.IDLE:
-            tone, headline = "quiet", _("Nothing is running")
-            detail = _("Start a job, or make one under Set-up.")
-        case Movement.NO_MANAGER:
-            tone, headline = "failed", _("Jobs stand still")
-            detail = _("There is no live manager: start one with “manage.py runmanager”.")
-        case Movement.NO_WORKER:
-            tone, headline = "failed", _("Jobs stand still")
-            detail = _("There is no live worker: start one with “manage.py runworker”.")
-        case Movement.PAUSED:
-            tone, headline = "excluded", _("Paused")
-            detail = _("Each job that runs is paused, waits for its window, or is coming to rest.")
-        case Movement.MOVING:
-            headline = _("Moving")
-            counts = page.in_motion
-            detail = _("Waiting documents: %(waiting)s; in work: %(active)s.") % {
-                "waiting": words.number(counts.pending),
-                "active": words.number(counts.active),
-            }
-        case Movement.ANSWERS:
-            headline = _("Waiting for answers")
-            active = page.in_motion.active
-            detail = ngettext(
-                "%(n)s document is in work; its host has not answered yet.",
-                "%(n)s documents are in work; hosts have not answered yet.",
-                active,
-            ) % {"n": words.number(active)}
-        case Movement.HOSTS:
-            tone, headline = "waiting", _("Waiting for hosts")
-            waiting = page.in_motion.pending
-            detail = ngettext(
-                "%(n)s document waits; no host may be asked just now.",
-                "%(n)s documents wait; no host may be asked just now.",
-                waiting,
-            ) % {"n": words.number(waiting)}
-            if page.next_ready_at and page.next_ready_at > now:
-                detail += " " + _("The next one %(when)s.") % {"when": words.time_until(page.next_ready_at, now=now)}
-        case Movement.DUE:
-            tone, headline = "waiting", _("Nothing is due")
-            if page.next_ready_at:
-                when = words.time_until(page.next_ready_at, now=now)
-                detail = _("The next document is looked at %(when)s.") % {"when": when}
-        case Movement.SETTLING:
-            tone, headline = "waiting", _("Settling")
-            detail = _("Nothing waits; runs are being prepared or closed.")
+def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
+    """Return the verdict on the crawl: a headline, and the number of hosts by cause."""
+    crawl = page.verdict
+    verdict, tone = crawl.verdict, verdict_words.tone(crawl.verdict)
+    if not crawl.is_running:
+        headline, detail = _("Nothing is running"), _("Start a job, or make one under Set-up.")
+    elif verdict.cause in _STAND_STILL:
+        headline, detail = _("Jobs stand still"), verdict_words.sentence(verdict, now=now)
+    elif verdict.failing is not None:
+        headline, detail = _("Failing"), f"{verdict_words.failures(verdict.failing)} {_queue(page)}"
+    elif crawl.is_moving:
+        headline, tone, detail = _("Moving"), "working", _queue(page)
+    elif verdict.cause == Cause.NOT_DUE and not crawl.hosts:
+        headline, tone, detail = _("Nothing is due"), "waiting", verdict_words.sentence(verdict, now=now)
+    elif is_of_job(verdict.cause):
+        brief = verdict_words.brief(verdict)
+        headline, detail = f"{brief[:1].upper()}{brief[1:]}", verdict_words.sentence(verdict, now=now)
+    else:
+        headline, tone, detail = _("Waiting"), "waiting", _queue(page)
     return {"headline": headline, "headline_detail": detail, "headline_tone": tone}
+
+
+# Verdicts that hold the whole crawl until an operator acts.
+_STAND_STILL: Final = {Cause.NO_MANAGER, Cause.NO_WORKER, Cause.DATABASE}
+
+
+def _queue(page: OverviewPage) -> str:
+    """Return the number of documents that wait and are in progress, and of hosts by cause."""
+    crawl = page.verdict
+    said = _("%(waiting)s waiting, %(active)s in progress.") % {
+        "waiting": words.number(page.totals.pending),
+        "active": words.number(page.totals.active),
+    }
+    hosts = [
+        _("%(cause)s: %(hosts)s")
+        % {
+            "cause": verdict_words.cause_in_brief(cause),
+            "hosts": ngettext("%(n)s host", "%(n)s hosts", number) % {"n": words.number(number)},
+        }
+        for cause, number in (crawl.hosts or {}).items()
+    ]
+    if crawl.failing_hosts:
+        failing = ngettext("%(n)s host", "%(n)s hosts", crawl.failing_hosts) % {"n": words.number(crawl.failing_hosts)}
+        hosts.insert(0, _("failing: %(hosts)s") % {"hosts": failing})
+    return f"{said} {'; '.join(hosts)}." if hosts else said
 
 
 # --- A job ---------------------------------------------------------------------------------------
 
 
 def _time_left(job: JobLine) -> str:
-    if not job.runs or not job.rate or not job.counts.waiting:
+    if not job.runs or job.hold is not None or not job.rate or not job.counts.waiting:
         return words.UNKNOWN
     return words.duration(dt.timedelta(seconds=job.counts.waiting / job.rate))
 
@@ -280,7 +302,9 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     line = host.bin
-    # What keeps a host from being asked for more says nothing of a job that asks it for nothing.
+    # A hold of the job holds its documents at every host.
+    verdict = job.hold or line.verdict
+    # The verdict on a host says nothing of a job with no document there.
     is_asked = job.runs and (host.pending or host.active)
     return {
         "key": str(line.id),
@@ -292,10 +316,9 @@ def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
         "done": words.number(host.done),
         "failed": words.number(host.failed),
         "failed_tone": "failed" if host.failed else "quiet",
-        "open": words.number(line.open_requests),
-        "pace": bin_words.allowed(line) if job.runs else "",
-        "waits": bin_words.sentence(line, now=now) if is_asked else "",
-        "tone": bin_words.tone_of(line) if is_asked else "quiet",
+        "pace": verdict_words.allowed(line) if job.runs else "",
+        "waits": verdict_words.sentence(verdict, now=now, line=line) if is_asked else "",
+        "tone": verdict_words.tone(verdict) if is_asked else "quiet",
     }
 
 

@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods
 from rest_framework.exceptions import ParseError
 
+from jobs import words
 from jobs.queries.clock import read_clock
 from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, read_settings_page, read_version
 from jobs.settings.table import TABLE
-from jobs.ui import words
 from jobs.ui.pages import page
 from nodes.api.parsing import read_json
 from nodes.settings import versions

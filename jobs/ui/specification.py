@@ -2,11 +2,11 @@
 
 from django.utils.translation import gettext as _
 
+from jobs import words
 from jobs.connectors.repository import registry
 from jobs.lifecycle.job import Kind, StartMethod
 from jobs.lifecycle.schedule_text import span_in_words, window_in_words
 from jobs.queries.job_page import JobSetUp, JobTimes
-from jobs.ui import words
 
 
 def describe(set_up: JobSetUp) -> list[tuple[str, str]]:

@@ -16,16 +16,17 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs import control
+from jobs import control, words
 from jobs.control import InvalidJob, JobUnknown, TransitionRefused
 from jobs.queries.clock import read_clock
 from jobs.queries.documents import DocumentList, FilterTooWide, list_documents, read_story
 from jobs.queries.job_page import read_job_page, read_set_up
 from jobs.queries.nodes_page import read_address_of_pages, read_nodes_page
-from jobs.queries.overview import read_overview, read_search_lag
+from jobs.queries.overview import read_overview
 from jobs.queries.search import BadQuery, SearchPage, SearchTooSlow
 from jobs.queries.search import search as search_texts
-from jobs.ui import document_rows, screens, words
+from jobs.queries.search_lag import read_search_lag
+from jobs.ui import document_rows, screens
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.pages import page
 from jobs.ui.specification import describe

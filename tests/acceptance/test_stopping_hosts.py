@@ -11,7 +11,7 @@ from jobs import bins, policies
 from jobs.models import Batch, Bin, BinState
 from jobs.policy_checks import RuleWanted
 from jobs.queries.bin_lines import read_bin_lines
-from jobs.throttling.verdict import Cause
+from jobs.verdicts.causes import Cause
 from tests.chaos.checkers import fetches
 from tests.factories import make_bin, make_job, make_policy
 from tests.processes import held_by, wait_for

@@ -9,12 +9,13 @@ from django.test.utils import CaptureQueriesContext
 from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bins import BinFilter, find_bins, find_busiest
-from jobs.queries.overview import read_overview
+from jobs.queries.job_facts import read_next_ready_at
 from jobs.queue import close
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.sources import Origin
-from jobs.throttling.verdict import Cause
+from jobs.verdicts.causes import Cause
+from nodes.models import Node
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_bin, make_documents, make_lane, make_policy, make_rule, make_running_job
 
@@ -146,22 +147,25 @@ def test_documents_without_a_worker_or_an_owner_say_so(connection, manager):
     assert line().verdict.cause == Cause.NO_OWNER
 
 
-def test_documents_of_a_paused_job_do_not_wait_for_their_host(connection, manager):
+def test_documents_of_a_paused_job_wait_for_their_job_and_not_for_their_host(connection, manager):
     crawl(manager, "a.example")
     assert (line().waiting, line().next_start_at) == (20, NOON)
 
     Job.objects.update(pause="paused")
 
-    assert (line().waiting, line().verdict.cause) == (0, Cause.NOTHING_WAITS)
+    assert (line().waiting, line().verdict.cause) == (20, Cause.JOBS_HELD)
+    assert line().next_start_at is None
 
 
-def test_what_is_handed_out_is_in_work_and_has_its_open_requests(connection, manager, worker):
+def test_open_requests_are_those_that_workers_have_and_not_those_that_they_may_have(connection, manager, worker):
     running = crawl(manager, "a.example", open_requests=3, documents=5)
     serve(connection, running, worker)
 
     found = line()
 
-    assert (found.in_work, found.open_requests, found.next_start_at) == (5, 3, None)
+    assert (found.in_work, found.lent, found.open_requests, found.next_start_at) == (5, 3, None, None)
+    Node.objects.filter(pk=worker.id).update(progress={"open": {str(found.id): 2}})
+    assert (line().lent, line().open_requests) == (3, 2)
 
 
 def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
@@ -293,12 +297,12 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
 
 def test_when_the_first_of_many_lanes_is_ready_is_known_without_reading_the_others(connection, many_bins):
     with CaptureQueriesContext(django_connection) as seen:
-        page = read_overview(now=NOON)
+        ready_at = read_next_ready_at([many_bins.job.pk])
 
     first = min(
         ready_at for (ready_at,) in connection.execute("SELECT ready_at FROM jobs_lanestate WHERE ready_at IS NOT NULL")
     )
-    assert page.next_ready_at == first
+    assert ready_at == first
     (statement,) = [query["sql"] for query in seen if "min(lane.ready_at)" in query["sql"]]
     (plan,) = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}").fetchone()
     plan = (plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"]

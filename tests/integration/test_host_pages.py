@@ -52,7 +52,7 @@ def test_hosts_that_wait_are_listed_with_what_limits_them(connection, busy):
     (row,) = read_screen("hosts")["hosts"]
 
     assert (row["name"], row["waiting"], row["allowed"]) == ("news.example", "7", "8 at a time, one every 4 s")
-    assert (row["cause"], row["says"]) == ("its pace", "One start every 4 s at most: policy “newspapers”.")
+    assert (row["cause"], row["says"]) == ("held by policy", "At most one start every 4 s: policy “newspapers”.")
     assert re.fullmatch(r"Since [-: 0-9]+ UTC\.", row["since"])
     shown = text_of(visitor().get("/hosts/"))
     assert all(text in shown for text in ("news.example", row["since"], "Times are UTC."))
@@ -184,9 +184,9 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
     client.post(f"/hosts/{busy.pk}/stop/", {"reason": "they called"})
 
     shown = screen(busy)
-    assert (shown["cause"], shown["tone"]) == ("stopped", "failed")
+    assert (shown["cause"], shown["tone"]) == ("stopped", "denied")
     assert shown["says"].startswith("a administrator stopped it")
-    assert shown["says"].endswith(": they called")
+    assert shown["says"].endswith(": they called.")
     assert "Let it go on" in text_of(client.get(f"/hosts/{busy.pk}/"))
     client.post(f"/hosts/{busy.pk}/go-on/")
     assert screen(busy)["cause"] != "stopped"
@@ -201,11 +201,11 @@ def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy
     Bin.objects.update(back_off_level=3, back_off_until="2100-01-01T00:00Z", backing_off_since="2026-01-01T00:00Z")
     assert "End its back-off" in text_of(client.get(f"/hosts/{busy.pk}/"))
     assert "Its refusals are forgotten" in text_of(client.get(f"/hosts/{busy.pk}/end-back-off/"))
-    assert screen(busy)["cause"] == "backs off"
+    assert screen(busy)["cause"] == "backing off"
 
     client.post(f"/hosts/{busy.pk}/end-back-off/")
 
-    assert screen(busy)["cause"] != "backs off"
+    assert screen(busy)["cause"] != "backing off"
     assert Bin.objects.filter(pk=busy.pk, back_off_level=0, back_off_until=None, backing_off_since=None).exists()
     assert NodeEvent.objects.get(kind="asked").message == (
         "a administrator ended the back-off of news.example (level 3, until 2100-01-01 00:00:00 UTC)"
@@ -349,10 +349,10 @@ def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
     job = busy.lanes.get().seed.job
     document = QueueItem.objects.filter(job=job).first()
-    why = "One start every 4 s at most: policy “newspapers”."
+    why = "At most one start every 4 s: policy “newspapers”."
 
     (row,) = read_screen(f"job-{job.pk}")["hosts"]
 
     assert (row["waits"], row["pace"], row["pending"]) == (why, "8 at a time, one every 4 s", "7")
     story = text_of(visitor().get(f"/documents/{job.pk}/{document.hash.hex}/"))
-    assert f"It waits for its turn at news.example. What limits that: {why}" in story
+    assert f"It waits for its turn at news.example. {why}" in story

@@ -35,7 +35,7 @@ def test_pages_of_one_moment_share_what_they_read(topics, word):
 
     (apart,), (together,) = times(read_both, word), times(read_both_at_one_moment, word)
 
-    assert apart - together == 1
+    assert apart > together
     assert [set(screen) for screen in read_both()] == [set(screen) for screen in read_both_at_one_moment()]
 
 

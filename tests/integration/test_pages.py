@@ -314,6 +314,11 @@ def test_a_button_does_not_lead_to_another_site():
 # --- What the pages say --------------------------------------------------------------------------
 
 
+def make_live_nodes():
+    for kind in ("manager", "worker"):
+        make_node(f"a {kind}", kind=kind, heartbeat_at=timezone.now())
+
+
 def test_the_overview_counts_the_documents_of_running_jobs_by_state():
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
@@ -330,7 +335,7 @@ def test_the_overview_counts_the_documents_of_running_jobs_by_state():
 
 @pytest.mark.parametrize(
     ("nodes", "headline"),
-    [((), "Jobs stand still"), (("manager",), "Jobs stand still"), (("manager", "worker"), "Waiting for hosts")],
+    [((), "Jobs stand still"), (("manager",), "Jobs stand still"), (("manager", "worker"), ">Waiting<")],
 )
 def test_the_overview_says_why_nothing_moves(nodes, headline):
     job = make_job()
@@ -349,13 +354,12 @@ def test_the_overview_does_not_say_that_a_job_outside_its_window_waits_for_hosts
     for job, stage in ((shut, Stage.PENDING), (continuous, Stage.DONE)):
         count(job, 1, stage=stage, outcome=0, code="")
     LaneState.objects.filter(seed__job=continuous).update(ready_at=timezone.now() + dt.timedelta(seconds=90))
-    for kind in ("manager", "worker"):
-        make_node(f"a {kind}", kind=kind, heartbeat_at=timezone.now())
+    make_live_nodes()
 
     html = page_client("viewer").get("/").content.decode()
 
     assert "Nothing is due" in html
-    assert re.search("The next document is looked at in 1 min", html)
+    assert re.search("No document is due. The next one is looked at in 1 min", html)
 
 
 def test_the_overview_takes_nodes_that_fell_silent_for_dead():
@@ -394,12 +398,13 @@ def test_a_job_shows_each_host_with_its_pace_and_back_off():
     set_phase(job, phase=Phase.ACTIVE)
     count(job, 3, stage=Stage.PENDING, outcome=0, code="", host="slow.test")
     Bin.objects.filter(name="slow.test").update(interval=7, back_off_until="2100-01-01T00:00Z")
+    make_live_nodes()
 
     html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
 
     assert "slow.test" in html
     assert "one every 7 s" in html
-    assert "left alone" in html
+    assert "It asked for fewer requests" in html
 
 
 def test_the_nodes_say_who_is_main_and_what_was_refused():
@@ -522,7 +527,7 @@ def test_the_story_of_a_waiting_document_says_what_it_waits_for():
     job = make_job()
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
 
-    assert "It waits, because the job is “Not running”." in _story(document)
+    assert "It waits. The job is not running. Start the job." in _story(document)
 
 
 def test_the_story_of_a_document_behind_a_gate_says_who_shut_it():
@@ -531,8 +536,9 @@ def test_the_story_of_a_document_behind_a_gate_says_who_shut_it():
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
     gate = Gate.objects.create(name="connection 1: login", key=uuid.uuid4(), node=make_node(name="w1"), shut_at=NOON)
     GatedDocument.objects.create(hash=document.hash, job=job, gate=gate)
+    make_live_nodes()
 
-    assert "It waits until “connection 1: login” opens, which w1 shut" in _story(document)
+    assert "It waits for connection 1: login, which w1 shut" in _story(document)
 
 
 def test_the_story_shows_links_and_those_the_job_does_not_know():

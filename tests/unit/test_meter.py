@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.queries.meter import STEP, STEPS, Meter, add_histories
+from jobs.queries.meter import STEP, STEPS, Meter, add_histories, present, smoothed
 
 JOB = 7
 
@@ -58,12 +58,25 @@ def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
     assert meter.rate(JOB) is None
 
 
-def test_a_new_run_begins_anew(meter, clock):
-    watch(meter, clock, seconds=20, rate=100)
+def test_the_next_run_keeps_what_the_last_one_did_in_the_history(meter, clock):
+    watch(meter, clock, seconds=int(4 * STEP), rate=100)
+    clock.now += 1
 
-    meter.observe(JOB, 0, series=2)
+    watch(meter, clock, seconds=int(2 * STEP), rate=10, run_no=2)
 
-    assert meter.rate(JOB) is None
+    history = meter.history(JOB)
+    assert history[-2:] == pytest.approx([10, 10])
+    assert history[-6:-3] == pytest.approx([100] * 3, rel=0.25)
+
+
+def test_the_present_rate_never_exceeds_the_highest_one_of_the_picture(meter, clock):
+    for second, done in enumerate([0, 50, 60, 70, 170, 180, 190, 420, 430, 440, 450, 900]):
+        clock.now = 1000.0 + second
+        meter.observe(JOB, done)
+
+        history = smoothed(meter.history(JOB))
+
+        assert (present(history) or 0.0) <= max((rate for rate in history if rate is not None), default=0.0)
 
 
 def test_a_history_shows_the_rate_where_somebody_looked_and_nothing_elsewhere(meter, clock):

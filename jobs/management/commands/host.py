@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs import bins
+from jobs import bins, verdict_words
 from jobs.bins import BinRefused, BinUnknown, InvalidBin
 from jobs.management.database import look_at_the_database
 from jobs.policies import InvalidPolicy, PolicyNotAllowed, PolicyUnknown
@@ -79,13 +79,5 @@ def _do(wish: Callable[[], _T]) -> _T:
 
 
 def _how_it_stands(line: BinLine) -> str:
-    if line.stopped_at is not None:
-        return (
-            f"{line.name}: stopped since {line.stopped_at:%Y-%m-%d %H:%M:%S%z} by {line.stopped_by}: {line.stopped_why}"
-        )
-    if line.limits.denied and line.said_by.denied is not None:
-        return f"{line.name}: denied by {line.said_by.denied.policy}"
-    if line.limits.closed_until is not None and line.said_by.denied is not None:
-        return f"{line.name}: denied by {line.said_by.denied.policy} until {line.limits.closed_until:%Y-%m-%d %H:%M:%S%z}, {line.waiting} waiting"
-    how = str(line.verdict.cause).replace("_", " ")
-    return f"{line.name}: {how}, {line.in_work} documents in work, {line.waiting} waiting"
+    counts = f"{line.in_work} documents in progress, {line.waiting} waiting"
+    return f"{line.name}: {verdict_words.brief(line.verdict)}, {counts}. {verdict_words.sentence_of_host(line, now=line.read_at)}"

@@ -6,6 +6,7 @@ from typing import Final
 
 from jobs.queries.attention.groups import failing_groups
 from jobs.queries.attention.hosts import denied_documents, stopped_hosts
+from jobs.queries.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs, missed_schedules
 from jobs.queries.attention.lines import AttentionLine, Severity
 from jobs.queries.attention.nodes import lost_nodes, no_main_manager, silent_nodes
 
@@ -16,6 +17,11 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     silent_nodes,
     lost_nodes,
     failing_groups,
+    failing_jobs,
+    failing_hosts,
+    held_jobs,
+    late_outputs,
+    missed_schedules,
     stopped_hosts,
     denied_documents,
 )

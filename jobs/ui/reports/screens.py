@@ -13,6 +13,7 @@ from typing import Any, Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from jobs import words
 from jobs.code_words import explain_code
 from jobs.lifecycle.document import Action
 from jobs.queries.reports.busiest import BusyLine, Measure
@@ -21,7 +22,6 @@ from jobs.queries.reports.document_status import DocumentStatusLine
 from jobs.queries.reports.histogram import HistogramLine
 from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine, Timeline
-from jobs.ui import words
 from jobs.ui.reports.words import STATES, STATUS_TONES, STATUSES, result_tone
 
 Cell = Mapping[str, str]

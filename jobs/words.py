@@ -96,7 +96,7 @@ def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
 def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> tuple[str, str]:
     """Where a document stands, in a word or two, and the tone that goes with it."""
     if stage == Stage.ACTIVE:
-        return _("in work"), "working"
+        return _("in progress"), "working"
     if stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}:
         return _("being removed"), "working"
     if not is_of_this_run:

@@ -1,0 +1,151 @@
+"""Jobs and hosts that fail, jobs that wait for their output or a connector, and schedules that nobody kept."""
+
+import datetime as dt
+from typing import Final
+
+from django.db import connection
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+
+from jobs.lifecycle.job import RunEnd
+from jobs.queries.attention.lines import SHOWN, AttentionLine
+from jobs.queries.job_lines import JobLine, read_first_jobs
+from jobs.queries.latest_requests import LatestRequests, read_latest_requests
+from jobs.queries.search_lag import read_search_lag
+from jobs.verdicts.causes import Cause
+from jobs.verdicts.requests import Requests
+
+# A run that failed is listed for this long, or until the job runs again.
+_LISTED: Final = dt.timedelta(days=7)
+# The search index lags by seconds while a crawl writes to it.
+_INDEX_LAG: Final = dt.timedelta(minutes=2)
+# A main manager starts jobs within a second of their windows.
+_SCHEDULE_LAG: Final = dt.timedelta(minutes=1)
+
+_OVERDUE: Final = """
+SELECT id, name, schedule_due_at FROM jobs_job
+ WHERE phase = 'inactive' AND start_method <> 'manual' AND schedule_due_at < %(before)s
+ ORDER BY schedule_due_at LIMIT %(shown)s
+"""
+
+
+def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
+    """Running jobs of which at least half of the last hundred requests failed, and jobs whose last run failed."""
+    jobs = read_first_jobs(now=now)
+    latest = read_latest_requests(now=now) if any(job.runs for job in jobs) else LatestRequests()
+    found = [line for job in jobs if (line := _of_job(job, latest.hundred_of(job.id), now=now)) is not None]
+    return found[:SHOWN]
+
+
+def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
+    """Hosts of running jobs of which at least half of the last hundred requests failed."""
+    if not any(job.runs for job in read_first_jobs(now=now)):
+        return []
+    failing = [
+        (host, requests)
+        for host, requests in read_latest_requests(now=now).hundreds.items()
+        if isinstance(host, str) and requests.is_failing
+    ]
+    failing.sort(key=lambda found: (-found[1].failed, found[0]))
+    return [
+        AttentionLine(
+            kind="host_fails",
+            key=host,
+            subject=host,
+            sentence=_("%(failures)s Check the host. Stop it, or pause its jobs, while it does not work.")
+            % {"failures": _failures(requests)},
+            since=requests.failing_since,
+            link=f"{reverse('hosts')}?{urlencode({'name': host})}",
+        )
+        for host, requests in failing[:SHOWN]
+    ]
+
+
+def held_jobs(now: dt.datetime) -> list[AttentionLine]:
+    """Jobs that a worker paused since an output refused, and jobs without their connector."""
+    return [
+        AttentionLine(
+            kind="output_refuses" if job.hold.cause == Cause.OUTPUT else "connector_missing",
+            key=str(job.id),
+            subject=job.name,
+            sentence=_("An output refused, so the job was paused: %(why)s. Repair the output, then resume the job.")
+            % {"why": job.reason.rstrip(".")}
+            if job.hold.cause == Cause.OUTPUT
+            else _("A connector of the job is not installed: %(why)s.") % {"why": job.reason.rstrip(".")},
+            since=job.hold.since,
+            link=reverse("job", args=[job.id]),
+        )
+        for job in read_first_jobs(now=now)
+        if job.hold is not None and job.hold.cause in {Cause.OUTPUT, Cause.CONNECTOR}
+    ][:SHOWN]
+
+
+def late_outputs(now: dt.datetime) -> list[AttentionLine]:
+    """The search index, if it is minutes behind what was written to it."""
+    behind_since = read_search_lag()
+    if behind_since is None or now - behind_since < _INDEX_LAG:
+        return []
+    return [
+        AttentionLine(
+            kind="output_behind",
+            key="search",
+            subject=_("Search index"),
+            sentence=_(
+                "The search index is behind: text that was written since then cannot be found. Check the workers."
+            ),
+            since=behind_since,
+            link=reverse("search"),
+        )
+    ]
+
+
+def missed_schedules(now: dt.datetime) -> list[AttentionLine]:
+    """Jobs whose schedule no main manager has looked at when it was due."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OVERDUE, {"before": now - _SCHEDULE_LAG, "shown": SHOWN})
+        rows = cursor.fetchall()
+    return [
+        AttentionLine(
+            kind="schedule_missed",
+            key=str(id_),
+            subject=name,
+            sentence=_("The schedule of job %(job)s is due, and no manager has started it. Check that a manager runs.")
+            % {"job": name},
+            since=due_at,
+            link=reverse("job", args=[id_]),
+        )
+        for id_, name, due_at in rows
+    ]
+
+
+def _of_job(job: JobLine, requests: Requests, *, now: dt.datetime) -> AttentionLine | None:
+    if job.runs:
+        if not requests.is_failing:
+            return None
+        sentence = _("%(failures)s See which hosts fail.") % {"failures": _failures(requests)}
+        since = requests.failing_since
+    elif job.ended_at is not None and now - job.ended_at < _LISTED and (job.all_failed or job.run_end == RunEnd.ERROR):
+        why = job.reason.rstrip(".") if job.run_end == RunEnd.ERROR else _("every document failed")
+        sentence = _("The last run of the job failed: %(why)s. Repair the cause, then start it again.") % {
+            "why": why or _("it ended in an error")
+        }
+        since = job.ended_at
+    else:
+        return None
+    return AttentionLine(
+        kind="job_fails",
+        key=str(job.id),
+        subject=job.name,
+        sentence=sentence,
+        since=since,
+        link=reverse("job", args=[job.id]),
+    )
+
+
+def _failures(requests: Requests) -> str:
+    return _("%(failed)s of the last %(ended)s requests failed (%(code)s).") % {
+        "failed": f"{requests.failed:,}",
+        "ended": f"{requests.ended:,}",
+        "code": requests.code,
+    }

@@ -1,0 +1,107 @@
+"""The facts about jobs, and about the nodes that may work for them, that verdicts are made of."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from django.db import connection
+
+from jobs.lifecycle.job import JobState, Pause, StopRequest, Window
+from jobs.queries.nodes_page import read_live_nodes
+from jobs.verdicts.jobs import ClusterSeen, JobSeen
+from jobs.verdicts.requests import Requests
+from nodes.lifecycle import NodeKind
+
+# Events of one job that are looked at for the one that brought it where it stands.
+_LOOKED_AT: Final = 50
+# How a worker signs what it does, such as a pause since an output refused (`jobs.loops.writing`).
+_WORKER: Final = "worker"
+
+# Seeds whose lanes are searched for the next due document.
+_SEEDS: Final = 200
+# The first lane of each seed, in the order of its index: however many wait behind it, they are not read.
+_NEXT_READY: Final = """
+SELECT min(lane.ready_at)
+  FROM (SELECT id FROM jobs_seed WHERE job_id = ANY(%(jobs)s) LIMIT %(seeds)s) AS seed
+ CROSS JOIN (VALUES (true), (false)) AS ahead(is_ahead)
+ CROSS JOIN LATERAL (SELECT ready_at FROM jobs_lanestate
+                      WHERE seed_id = seed.id AND is_ahead = ahead.is_ahead AND ready_at IS NOT NULL
+                      ORDER BY ready_at LIMIT 1) AS lane
+"""
+_CHANGES: Final = """
+SELECT job.id, change.at, change.made_by, change.kind
+  FROM unnest(%(jobs)s::bigint[]) AS job(id)
+ CROSS JOIN LATERAL (
+       SELECT at, made_by, kind
+         FROM (SELECT at, made_by, kind, id FROM jobs_jobevent WHERE job_id = job.id ORDER BY id DESC LIMIT %(looked_at)s) AS newest
+        WHERE kind = ANY(%(kinds)s) ORDER BY id DESC LIMIT 1) AS change
+"""
+# Transitions after which a job stands where an operator, a schedule or a failure brought it.
+_KINDS: Final = [
+    *("start", "start_minimal", "begin_window", "pause", "interrupt", "resume", "abort", "restart", "restart_minimal"),
+    *("wait", "unwait", "lose_connector", "fail", "give_up", "shut_down", "hold_removals", "finish", "end"),
+]
+
+
+class Change(NamedTuple):
+    """The transition that brought a job where it stands."""
+
+    at: dt.datetime
+    made_by: str
+    kind: str
+
+
+def job_seen(
+    state: JobState,
+    *,
+    reason: str,
+    change: Change | None,
+    latest: Requests,
+    opens_at: dt.datetime | None = None,
+) -> JobSeen:
+    """Return the facts of one job as a verdict takes them."""
+    return JobSeen(
+        state,
+        since=change.at if change else None,
+        by=change.made_by if change else "",
+        reason=reason,
+        opens_at=opens_at,
+        is_paused_by_output=state.pause != Pause.NO
+        and change is not None
+        and (change.kind, change.made_by) == ("pause", _WORKER),
+        latest=latest,
+    )
+
+
+def is_held(state: JobState) -> bool:
+    """True if an operator, a schedule or a failure holds the job: its page says who, and since when."""
+    return (
+        state.pause != Pause.NO
+        or state.window != Window.INSIDE
+        or state.stop_request != StopRequest.NONE
+        or not state.connectors_ready
+    )
+
+
+def read_changes(job_ids: Sequence[int]) -> Mapping[int, Change]:
+    """Read the transition that brought each of these jobs where it stands, as far as the newest events tell."""
+    if not job_ids:
+        return {}
+    facts: dict[str, Any] = {"jobs": list(job_ids), "kinds": _KINDS, "looked_at": _LOOKED_AT}
+    with connection.cursor() as cursor:
+        cursor.execute(_CHANGES, facts)
+        return {job_id: Change(*change) for job_id, *change in cursor.fetchall()}
+
+
+def read_cluster(scope: str, *, now: dt.datetime) -> ClusterSeen:
+    """Read the nodes that may work for jobs of a scope."""
+    kinds = [node.kind for node in read_live_nodes() if node.scope == scope and not node.is_silent(now=now)]
+    return ClusterSeen(managers=kinds.count(NodeKind.MANAGER), workers=kinds.count(NodeKind.WORKER))
+
+
+def read_next_ready_at(job_ids: Sequence[int]) -> dt.datetime | None:
+    """Read when the first lane of these jobs may hand something out; None if none is to."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NEXT_READY, {"jobs": list(job_ids), "seeds": _SEEDS})
+        first: dt.datetime | None = cursor.fetchone()[0]
+    return first

@@ -1,0 +1,16 @@
+"""How far the search index is behind what was written to it."""
+
+import datetime as dt
+from typing import Final
+
+from jobs.models import SearchDocument
+from jobs.queries.standing import Standing
+
+_NOT_FOUND_YET: Final = Standing(
+    lambda: SearchDocument.objects.filter(vector=None).order_by("written_at").values_list("written_at")[:1]
+)
+
+
+def read_search_lag() -> dt.datetime | None:
+    """When the oldest text was written that cannot be found yet; None when all can."""
+    return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)

@@ -1,0 +1,165 @@
+"""The verdict on a job, or on one of its documents: the job itself first, then the cluster, the document, and its host."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from jobs.lifecycle.job import Guard, JobState, Pause, Phase, StopRequest, Window
+from jobs.verdicts.causes import Cause, Verdict
+from jobs.verdicts.hosts import Known, judge_host
+from jobs.verdicts.requests import Requests
+
+_BEGINNING: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP})
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """
+    A job: its state, and since when, by whom and why it has that; `opens_at` is when its next window opens.
+
+    `is_paused_by_output`: a worker paused it, since an output refused.
+    """
+
+    state: JobState
+    since: dt.datetime | None = None
+    by: str = ""
+    reason: str = ""
+    opens_at: dt.datetime | None = None
+    is_paused_by_output: bool = False
+    # Its own requests of late.
+    latest: Requests = field(default_factory=Requests)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """The nodes that may work for a job. `database_trouble` is why crawling waits for the database; '' if it does not."""
+
+    managers: int
+    workers: int
+    database_trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSeen:
+    """
+    A document that has not ended in this run. `check_time` is when it may be tried again, None if it is due.
+
+    `gate` is the name of the shut gate that it waits behind, which was shut by a node since a moment.
+    """
+
+    is_claimed: bool = False
+    worker: str = ""
+    check_time: dt.datetime | None = None
+    gate: str = ""
+    gate_by: str = ""
+    gate_since: dt.datetime | None = None
+    budget_is_used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostOfJob:
+    """A host with the documents of one job, or of all, there. Those that `wait` are in the queue, or at workers and not begun."""
+
+    verdict: Verdict
+    waiting: int
+    in_work: int
+
+
+def judge_job(
+    job: JobSeen,
+    cluster: ClusterSeen,
+    *,
+    waiting: int,
+    in_work: int,
+    hosts: Sequence[HostOfJob],
+    next_due_at: dt.datetime | None = None,
+) -> Verdict:
+    """
+    Say what holds a job back. `hosts` are those where most of its documents wait.
+
+    Where only hosts do, it is the cause that holds most of the waiting documents. `next_due_at` is when the next document
+    is looked at again, of a job of which none waits.
+    """
+    verdict = hold_of(job, cluster)
+    if verdict is None:
+        is_queued = waiting or any(host.waiting for host in hosts)
+        verdict = most_common(hosts) if is_queued else without_a_queue(in_work=in_work, next_due_at=next_due_at)
+    return replace(verdict, failing=job.latest) if job.latest.is_failing else verdict
+
+
+def judge_document(
+    document: DocumentSeen, job: JobSeen, cluster: ClusterSeen, host: Known, *, now: dt.datetime
+) -> Verdict:
+    """Say why a document of this run has not ended."""
+    if document.is_claimed:
+        return Verdict(Cause.IN_WORK, detail=document.worker)
+    if (held := hold_of(job, cluster)) is not None:
+        return held
+    if document.gate:
+        return Verdict(Cause.GATE, since=document.gate_since, by=document.gate_by, detail=document.gate)
+    if document.budget_is_used:
+        return Verdict(Cause.BUDGET)
+    if document.check_time is not None and document.check_time > now:
+        return Verdict(Cause.RETRY, until=document.check_time)
+    # It waits there and may go on, whatever the counters have come to by now.
+    mine = replace(host, waiting=max(1, host.waiting), held=min(host.held, max(1, host.waiting) - 1))
+    return judge_host(mine, now=now)
+
+
+def hold_of(job: JobSeen, cluster: ClusterSeen) -> Verdict | None:
+    """Return what keeps the whole job from being handed out; None if nothing does."""
+    if cluster.database_trouble and job.state.phase != Phase.INACTIVE:
+        return Verdict(Cause.DATABASE, detail=cluster.database_trouble)
+    cause = _hold_by_people(job) or _hold_by_the_run(job.state, cluster)
+    if cause in {None, Cause.NO_MANAGER, Cause.NO_WORKER}:
+        return None if cause is None else Verdict(cause)
+    until = job.opens_at if cause == Cause.WINDOW else None
+    return Verdict(cause, since=job.since, until=until, by=job.by, detail=job.reason)
+
+
+def _hold_by_people(job: JobSeen) -> Cause | None:
+    """Return the cause that lasts until an operator, a schedule or an installation changes it."""
+    state = job.state
+    if state.phase == Phase.INACTIVE:
+        return Cause.GUARD if state.guard == Guard.WAITING else Cause.NOT_RUNNING
+    if state.stop_request != StopRequest.NONE:
+        return Cause.STOPPING
+    if not state.connectors_ready:
+        return Cause.CONNECTOR
+    if state.pause != Pause.NO:
+        return Cause.OUTPUT if job.is_paused_by_output else Cause.PAUSED
+    if state.window != Window.INSIDE:
+        return Cause.WINDOW
+    return None
+
+
+def _hold_by_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
+    """Return the cause of a job that may run: missing nodes, or a run that begins or ends."""
+    if not cluster.managers:
+        return Cause.NO_MANAGER
+    if not cluster.workers:
+        return Cause.NO_WORKER
+    if state.phase in _BEGINNING or state.resuming:
+        return Cause.STARTING
+    return None if state.phase == Phase.ACTIVE else Cause.ENDING
+
+
+def without_a_queue(*, in_work: int, next_due_at: dt.datetime | None) -> Verdict:
+    """Return the verdict on jobs of which no document waits."""
+    if in_work:
+        return Verdict(Cause.IN_WORK)
+    return Verdict(Cause.ENDING) if next_due_at is None else Verdict(Cause.NOT_DUE, until=next_due_at)
+
+
+def most_common(hosts: Sequence[HostOfJob]) -> Verdict:
+    """Return the verdict of the cause under which most documents wait."""
+    waiting: dict[Cause, int] = {}
+    first: dict[Cause, Verdict] = {}
+    for host in hosts:
+        cause = host.verdict.cause
+        if cause != Cause.NOTHING_WAITS and host.waiting:
+            waiting[cause] = waiting.get(cause, 0) + host.waiting
+            first.setdefault(cause, host.verdict)
+    # Documents wait, and none of the hosts that were read shows where: they are about to be offered.
+    return first[max(waiting, key=waiting.__getitem__)] if waiting else Verdict(Cause.NEXT)

@@ -1,0 +1,94 @@
+"""The latest requests to a host, or of a job, and whether they fail."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from jobs.verdicts.results import is_failure
+
+# Of fewer requests no share is told.
+_FEWEST: Final = 3
+# A host or job fails if at least this share of its latest requests failed.
+FAILING_SHARE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """
+    Requests that ended. `codes` counts those that failed by result code.
+
+    `seconds` is how long an answer took on average, None if nothing was measured. `failing_since` is when the earliest of the failed ones began.
+    `lasted` is the span that they cover.
+    """
+
+    ended: int = 0
+    failed: int = 0
+    codes: Mapping[str, int] | None = None
+    seconds: float | None = None
+    failing_since: dt.datetime | None = None
+    lasted: dt.timedelta = dt.timedelta()
+
+    @property
+    def share(self) -> float:
+        """The part of the requests that failed."""
+        return self.failed / self.ended if self.ended else 0.0
+
+    @property
+    def can_be_judged(self) -> bool:
+        return self.ended >= _FEWEST
+
+    @property
+    def is_failing(self) -> bool:
+        return self.can_be_judged and self.share >= FAILING_SHARE
+
+    @property
+    def code(self) -> str:
+        """The most frequent code of a failure; '' if there is none."""
+        return max(sorted(self.codes), key=self.codes.__getitem__) if self.codes else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Requests with one result code: how many, the seconds that they took, and when the first one began."""
+
+    code: str
+    amount: int
+    seconds: float
+    first_at: dt.datetime
+
+
+def add_up(counted: Iterable[Counted], *, lasted: dt.timedelta) -> Requests:
+    """Return what requests of several result codes come to."""
+    known = [one for one in counted if one.amount]
+    failed = [one for one in known if is_failure(one.code)]
+    ended = sum(one.amount for one in known)
+    codes: dict[str, int] = {}
+    for one in failed:
+        codes[one.code] = codes.get(one.code, 0) + one.amount
+    return Requests(
+        ended=ended,
+        failed=sum(one.amount for one in failed),
+        codes=codes,
+        seconds=sum(one.seconds for one in known) / ended if ended else None,
+        failing_since=min((one.first_at for one in failed), default=None),
+        lasted=lasted,
+    )
+
+
+def merge(several: Iterable[Requests]) -> Requests:
+    """Return what several counts of different requests come to."""
+    known = [one for one in several if one.ended]
+    ended = sum(one.ended for one in known)
+    codes: dict[str, int] = {}
+    for one in known:
+        for code, amount in (one.codes or {}).items():
+            codes[code] = codes.get(code, 0) + amount
+    return Requests(
+        ended=ended,
+        failed=sum(one.failed for one in known),
+        codes=codes,
+        seconds=sum((one.seconds or 0.0) * one.ended for one in known) / ended if ended else None,
+        failing_since=min((one.failing_since for one in known if one.failing_since), default=None),
+        lasted=max((one.lasted for one in known), default=dt.timedelta()),
+    )

@@ -1,0 +1,219 @@
+"""Pages, API and commands say of one crawl what the verdict says, and never "nothing" beside a queue."""
+
+import datetime as dt
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from jobs.lifecycle.document import Stage
+from jobs.models import Activity, BinState, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
+from jobs.queries.attention.sources import read_attention
+from jobs.ui.topics import host_topic, job_topic, read_screen
+from nodes.models import Node
+from tests.api import client_of
+from tests.cluster import register_node
+from tests.factories import count_folded, make_documents, make_lane, make_policy, make_running_job
+from tests.stepping import Manager
+
+HOST = "refuses.example"
+
+
+class Crawl:
+    """A running job with ten waiting documents at one host, in a cluster with a live worker."""
+
+    def __init__(self, connection):
+        self.manager = Manager(connection)
+        self.worker = register_node(connection, "worker", name="worker-1")
+        self.running = make_running_job(
+            self.manager.node,
+            policy=make_policy("gentle", open_requests=2, min_gap=1.0),
+            name="news",
+        )
+        self.job = self.running.job
+        self.lane = make_lane(self.running.seed, HOST)
+        make_documents(self.lane, 10)
+        self.count(10, stage=Stage.PENDING)
+        self.viewer = client_of("viewer")
+
+    def count(self, amount, *, stage=Stage.DONE, outcome=0, code=""):
+        facts = {"job_id": self.job.pk, "run_no": self.job.run_no, "measure": "stage"}
+        count_folded(lane_id=self.lane.pk, stage=stage, outcome=outcome, code=code, amount=amount, **facts)
+
+    def empty_the_queue(self):
+        Counter.objects.filter(stage=Stage.PENDING).delete()
+        JobCounter.objects.filter(stage=Stage.PENDING).delete()
+
+    def request(self, code, *, amount=1, ago=10.0, seconds=0.01, host=HOST):
+        """Let the history have requests that ended with this code."""
+        Activity.objects.bulk_create(
+            Activity(
+                started_at=timezone.now() - dt.timedelta(seconds=ago),
+                seconds=seconds,
+                job=self.job,
+                repository=self.job.repository,
+                activity="fetch",
+                entity=f"http://{host}/{number}",
+                result_code=code,
+            )
+            for number in range(amount)
+        )
+
+    def serve(self, *, in_work, open_now):
+        """Let the worker have a turn of the host with so many documents, of which some are being read."""
+        self.count(in_work, stage=Stage.ACTIVE)
+        BinState.objects.filter(bin=self.lane.bin_id).update(open_turns=1, open_requests=2)
+        Node.objects.filter(pk=self.worker.id).update(progress={"open": {str(self.lane.bin_id): open_now}})
+
+    def host(self):
+        return read_screen(host_topic(self.lane.bin_id))
+
+    def page(self):
+        return read_screen(job_topic(self.job.pk))
+
+    def story(self):
+        document = QueueItem.objects.filter(job=self.job).first()
+        return self.viewer.get(f"/documents/{self.job.pk}/{document.hash.hex}/").content.decode()
+
+
+@pytest.fixture
+def crawl(connection):
+    return Crawl(connection)
+
+
+def attention():
+    return [(line.kind, line.subject) for line in read_attention(now=timezone.now())]
+
+
+def test_a_site_that_refuses_every_connection_is_failing_everywhere(crawl):
+    crawl.request("REFUSED", amount=60)
+    crawl.serve(in_work=2, open_now=0)
+    said = "60 of the last 60 requests failed (REFUSED)."
+
+    overview, host, page = read_screen("overview"), crawl.host(), crawl.page()
+
+    assert (overview["headline"], overview["headline_tone"]) == ("Failing", "failed")
+    assert overview["headline_detail"].startswith(said)
+    assert (host["cause"], host["tone"]) == ("failing", "failed")
+    assert host["says"].startswith(said)
+    assert page["says"].startswith(said)
+    assert page["hosts"][0]["waits"].startswith(said)
+    assert said in crawl.story()
+    (listed,) = crawl.viewer.get("/api/v1/bins/").json()["results"]
+    assert listed["limited_by"]["is_failing"]
+    assert listed["limited_by"]["sentence"].startswith(said)
+    out = StringIO()
+    call_command("host", HOST, stdout=out)
+    assert said in out.getvalue()
+    assert attention() == [("job_fails", "news"), ("host_fails", HOST)]
+
+
+@pytest.mark.parametrize(("failed", "needs"), [(49, False), (50, True)])
+def test_half_of_the_last_hundred_requests_needs_attention(crawl, failed, needs):
+    crawl.request("500", amount=60, ago=300)
+    crawl.request("200", amount=100 - failed, ago=30)
+    crawl.request("503", amount=failed, ago=20)
+
+    assert (("job_fails", "news") in attention()) == needs
+
+
+def test_old_requests_and_those_of_other_hosts_say_nothing_of_a_host(crawl):
+    crawl.request("REFUSED", amount=60, ago=3600)
+    crawl.request("REFUSED", amount=60, host="another.example")
+
+    assert crawl.host()["cause"] != "failing"
+
+
+def test_a_slow_host_is_held_by_its_connections_and_says_how_busy_they_are(crawl):
+    crawl.request("200", amount=30, seconds=4.0)
+    crawl.serve(in_work=6, open_now=2)
+
+    host = crawl.host()
+
+    assert host["cause"] == "held by connections"
+    assert host["says"] == "2 of 2 connections are busy; an answer takes 4 s: policy “gentle”."
+    assert host["remedy"] == "Raise the open requests of the policy."
+    assert host["open"] == "2"
+
+
+def test_documents_that_wait_at_a_worker_are_a_queue_too(crawl):
+    crawl.empty_the_queue()
+    crawl.serve(in_work=48, open_now=1)
+
+    assert crawl.host()["cause"] == "held by policy"
+    assert crawl.page()["says"] == "At most one start every 1 s: policy “gentle”."
+    assert "held by policy: 1 host" in read_screen("overview")["headline_detail"]
+
+
+def pause(crawl, *, by="olga", reason=""):
+    Job.objects.update(pause="paused", reason=reason)
+    facts = {"job": crawl.job, "job_name": "news", "made_by": by, "message": "was asked to pause"}
+    JobEvent.objects.create(kind="pause", at=timezone.now() - dt.timedelta(minutes=5), **facts)
+    JobEvent.objects.create(kind="come_to_rest", at=timezone.now(), **(facts | {"made_by": "manager"}))
+
+
+def test_a_paused_job_says_who_paused_it_and_gives_no_time_left(crawl):
+    pause(crawl)
+
+    overview, page, host = read_screen("overview"), crawl.page(), crawl.host()
+
+    assert (overview["headline"], overview["headline_detail"]) == ("Paused", "olga paused the job 5 min ago.")
+    assert page["says"] == "olga paused the job 5 min ago."
+    assert (page["left"], page["waiting"]) == ("—", "10")
+    assert page["hosts"][0]["waits"] == "olga paused the job 5 min ago."
+    assert host["says"] == "10 documents wait, and their jobs are paused or wait for their windows."
+    assert "It waits. olga paused the job 5 min ago. Resume the job." in crawl.story()
+
+
+def test_a_job_that_its_output_refused_waits_for_that_output(crawl):
+    pause(crawl, by="worker", reason="jsonl: the disk is full")
+
+    page = crawl.page()
+
+    assert page["says"] == "The job was paused 5 min ago since an output refused: jsonl: the disk is full."
+    assert attention() == [("output_refuses", "news")]
+
+
+def test_waiting_is_one_number_on_the_overview(crawl):
+    crawl.serve(in_work=7, open_now=2)
+
+    overview = read_screen("overview")
+
+    assert overview["waiting"] == overview["jobs"][0]["waiting"] == "10"
+    assert overview["headline_detail"].startswith("10 waiting, 7 in progress.")
+
+
+def test_a_run_of_which_every_document_failed_is_red_and_needs_attention(crawl):
+    crawl.empty_the_queue()
+    crawl.count(1, outcome=Outcome.FAILED, code="ADDRESS_FORBIDDEN")
+    Job.objects.update(phase="inactive", run_end="finished", ended_at=timezone.now())
+
+    assert attention() == [("job_fails", "news")]
+    assert crawl.page()["tone"] == "failed"
+
+
+def test_a_schedule_that_no_manager_kept_needs_attention(crawl):
+    Job.objects.update(
+        phase="inactive", start_method="window_begin", schedule_due_at=timezone.now() - dt.timedelta(minutes=5)
+    )
+
+    assert attention() == [("schedule_missed", "news")]
+
+
+def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monkeypatch):
+    monkeypatch.setattr("jobs.queries.job_lines.METER.history", lambda _job: [None] * 58 + [40.0, 20.0])
+    Job.objects.update(phase="inactive", run_end="finished", ended_at=timezone.now())
+
+    overview = read_screen("overview")
+
+    assert overview["picture"] == "the last 5 minutes, at most 40"
+    assert overview["rate"] == "0"
+
+
+def test_the_headline_is_at_most_what_the_picture_says_is_the_highest(crawl, monkeypatch):
+    monkeypatch.setattr("jobs.queries.job_lines.METER.history", lambda _job: [None] * 58 + [1.0, 2.8])
+
+    overview = read_screen("overview")
+
+    assert (overview["rate"], overview["picture"]) == ("1.9", "the last 5 minutes, at most 1.9")

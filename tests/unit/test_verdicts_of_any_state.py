@@ -1,0 +1,227 @@
+"""Over random states: no document waits without a cause that is true, and stuffing agrees with it."""
+
+import datetime as dt
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from jobs.lifecycle.job import Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
+from jobs.throttling.bins import BinSeen, LaneSeen, OpenTurn, plan_turns
+from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
+from jobs.verdicts.causes import Cause
+from jobs.verdicts.hosts import Above, Known, judge_host
+from jobs.verdicts.jobs import ClusterSeen, DocumentSeen, HostOfJob, JobSeen, judge_document, judge_job
+from jobs.verdicts.requests import Requests
+from tests.cluster import NOON
+from tests.unit.test_turn_planning import WORKER
+
+moments = st.none() | st.integers(-100, 100).map(lambda seconds: NOON + dt.timedelta(seconds=seconds))
+rates = st.none() | st.floats(0, 100)
+limits = st.builds(
+    Limits,
+    requests=st.sampled_from([1, 2, 16, UNLIMITED_REQUESTS]),
+    gap=st.sampled_from([0.0, 0.01, 0.5, 1.0, 3600.0]),
+    bytes_per_second=st.none() | st.sampled_from([1_000.0, 1e6]),
+    denied=st.booleans(),
+    closed_until=moments,
+)
+parents = st.builds(
+    Above,
+    id=st.integers(1, 3),
+    limits=limits,
+    open_requests=st.integers(0, 20),
+    opens_at=moments,
+    starts_per_second=rates,
+)
+latest = st.builds(
+    lambda ended, failed, seconds: Requests(ended, min(ended, failed), {"REFUSED": failed}, seconds, NOON),
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.none() | st.floats(0, 60),
+)
+hosts = st.builds(
+    Known,
+    limits=limits,
+    is_stopped=st.booleans(),
+    open_turns=st.integers(0, 3),
+    lent=st.integers(0, 20),
+    not_before=moments,
+    back_off_until=moments,
+    back_off_level=st.integers(0, 3),
+    waiting=st.integers(0, 3),
+    ready_at=moments,
+    is_owned=st.booleans(),
+    is_served=st.booleans(),
+    starts_per_second=rates,
+    bytes_per_second=rates,
+    above=st.lists(parents, max_size=2, unique_by=lambda above: above.id),
+    held=st.integers(0, 3),
+    in_work=st.integers(0, 3),
+    is_known=st.booleans(),
+    missing_tag=st.sampled_from(["", "intranet"]),
+    group_failing_since=moments,
+    workers_are_full=st.booleans(),
+    asks_for_delay=st.booleans(),
+    open_now=st.none() | st.integers(0, 20),
+    changed_at=moments,
+    latest=latest,
+)
+states = st.builds(
+    JobState,
+    phase=st.sampled_from(Phase),
+    guard=st.sampled_from(Guard),
+    pause=st.sampled_from(Pause),
+    window=st.sampled_from(Window),
+    stop_request=st.sampled_from(StopRequest),
+    resuming=st.booleans(),
+    seeding=st.booleans(),
+    connectors_ready=st.booleans(),
+).filter(situation_of)
+jobs = st.builds(JobSeen, state=states, is_paused_by_output=st.booleans(), opens_at=moments)
+clusters = st.builds(
+    ClusterSeen,
+    managers=st.integers(0, 2),
+    workers=st.integers(0, 2),
+    database_trouble=st.sampled_from(["", "its disk is full"]),
+)
+documents = st.builds(
+    DocumentSeen,
+    is_claimed=st.booleans(),
+    check_time=moments,
+    gate=st.sampled_from(["", "a login"]),
+    budget_is_used=st.booleans(),
+)
+
+
+def is_later(moment):
+    return moment is not None and moment > NOON
+
+
+# For each cause of a host the facts that make it true, in other words than those of the verdict.
+TRUE_OF_HOSTS = {
+    Cause.STOPPED: lambda host: host.limits.denied and host.is_stopped,
+    Cause.DENIED: lambda host: host.limits.denied and not host.is_stopped,
+    Cause.CLOSED: lambda host: is_later(host.limits.closed_until),
+    Cause.BACK_OFF: lambda host: is_later(host.back_off_until),
+    Cause.JOBS_HELD: lambda host: host.held >= host.waiting,
+    Cause.NO_WORKER: lambda host: not host.is_served,
+    Cause.NO_TAG: lambda host: not host.is_served and host.missing_tag,
+    Cause.NO_OWNER: lambda host: not host.is_owned,
+    Cause.GROUP_FAILS: lambda host: host.group_failing_since is not None,
+    Cause.NOT_DUE: lambda host: not host.open_turns and (host.ready_at is None or is_later(host.ready_at)),
+    Cause.NEXT: lambda host: not host.open_turns and not is_later(host.not_before) and not is_later(host.ready_at),
+    Cause.TRIAL: lambda host: host.open_turns and host.back_off_level,
+    Cause.RAMPING: lambda host: host.open_turns and (not host.is_known or host.limits.gap > 0),
+    Cause.PARENT: lambda host: host.above,
+    Cause.GAP: lambda host: host.limits.gap > 0 and not host.asks_for_delay,
+    Cause.CRAWL_DELAY: lambda host: host.limits.gap > 0 and host.asks_for_delay,
+    Cause.BYTES: lambda host: host.limits.bytes_per_second is not None or is_later(host.not_before),
+    Cause.REQUESTS: lambda host: host.open_turns and host.limits.requests < UNLIMITED_REQUESTS,
+    Cause.WORKERS: lambda host: host.workers_are_full or host.open_turns,
+}
+TRUE_OF_JOBS = {
+    Cause.DATABASE: lambda job, cluster: cluster.database_trouble,
+    Cause.NOT_RUNNING: lambda job, _: job.state.phase == Phase.INACTIVE,
+    Cause.STOPPING: lambda job, _: job.state.stop_request != StopRequest.NONE,
+    Cause.CONNECTOR: lambda job, _: not job.state.connectors_ready,
+    Cause.PAUSED: lambda job, _: job.state.pause != Pause.NO,
+    Cause.OUTPUT: lambda job, _: job.state.pause != Pause.NO and job.is_paused_by_output,
+    Cause.WINDOW: lambda job, _: job.state.window != Window.INSIDE,
+    Cause.GUARD: lambda job, _: job.state.guard == Guard.WAITING,
+    Cause.NO_MANAGER: lambda _, cluster: not cluster.managers,
+    Cause.NO_WORKER: lambda _, cluster: not cluster.workers,
+    Cause.STARTING: lambda job, _: (
+        job.state.resuming or job.state.phase in {Phase.READY_FOR_STARTUP, Phase.STARTING_UP}
+    ),
+    Cause.ENDING: lambda job, _: job.state.phase not in {Phase.ACTIVE, Phase.INACTIVE},
+}
+TRUE_OF_DOCUMENTS = {
+    Cause.GATE: lambda document: document.gate,
+    Cause.BUDGET: lambda document: document.budget_is_used,
+    Cause.RETRY: lambda document: is_later(document.check_time),
+    Cause.IN_WORK: lambda document: document.is_claimed,
+}
+
+
+@given(host=hosts)
+def test_a_host_with_a_queue_is_held_by_a_cause_that_is_true(host):
+    assume(host.queued)
+
+    cause = judge_host(host, now=NOON).cause
+
+    assert TRUE_OF_HOSTS[cause](host), cause
+
+
+@given(document=documents, job=jobs, cluster=clusters, host=hosts)
+def test_a_waiting_document_is_held_by_a_cause_that_is_true(document, job, cluster, host):
+    cause = judge_document(document, job, cluster, host, now=NOON).cause
+
+    assert (
+        (cause in TRUE_OF_DOCUMENTS and TRUE_OF_DOCUMENTS[cause](document))
+        or (cause in TRUE_OF_JOBS and TRUE_OF_JOBS[cause](job, cluster))
+        or (cause in TRUE_OF_HOSTS and TRUE_OF_HOSTS[cause](host))
+    ), cause
+    assert cause not in {Cause.NOTHING_WAITS, Cause.JOBS_HELD}
+
+
+@given(job=jobs, cluster=clusters, host=hosts, waiting=st.integers(0, 3), in_work=st.integers(0, 3))
+def test_a_job_with_a_queue_never_has_nothing_to_say(job, cluster, host, waiting, in_work):
+    hosts_of_job = [HostOfJob(judge_host(host, now=NOON), host.waiting, host.in_work)]
+
+    verdict = judge_job(job, cluster, waiting=waiting, in_work=in_work, hosts=hosts_of_job)
+
+    if waiting:
+        assert verdict.cause not in {Cause.NOTHING_WAITS, Cause.IN_WORK}
+    if job.state.may_be_stuffed and cluster == ClusterSeen(1, 1) and waiting:
+        assert verdict.cause in {judge_host(host, now=NOON).cause, Cause.NEXT}
+
+
+@given(
+    bounds=limits,
+    not_before=moments,
+    back_off_until=moments,
+    back_off_level=st.integers(0, 2),
+    turns=st.integers(0, 2),
+    lent=st.integers(0, 20),
+    is_known=st.booleans(),
+)
+def test_what_stuffing_gives_no_turn_is_held_by_a_limit(
+    bounds, not_before, back_off_until, back_off_level, turns, lent, is_known
+):
+    """A lane that is ready: where the plan has no turn for it, the verdict names a limit; where it has, none that is shut."""
+    seen = BinSeen(
+        id=1,
+        limits=bounds,
+        not_before=not_before,
+        back_off_until=back_off_until,
+        closed_at=None,
+        is_known=is_known,
+        open_requests=lent if turns else 0,
+        turns=[OpenTurn(number, WORKER, has_follower=True) for number in range(turns)],
+        back_off_level=back_off_level,
+    )
+    lane = LaneSeen(id=1, bin_id=1, job_id=1, priority=5, served_at=None)
+    host = Known(
+        limits=bounds,
+        is_stopped=False,
+        open_turns=turns,
+        lent=seen.open_requests,
+        not_before=not_before,
+        back_off_until=back_off_until,
+        back_off_level=back_off_level,
+        waiting=1,
+        ready_at=NOON,
+        is_owned=True,
+        is_served=True,
+        is_known=is_known,
+        starts_per_second=None,
+        bytes_per_second=None,
+    )
+
+    given_turns, _ = plan_turns(bins=[seen], lanes=[lane], workers=1, now=NOON)
+
+    cause = judge_host(host, now=NOON).cause
+    if not given_turns:
+        assert cause not in {Cause.NEXT, Cause.NOTHING_WAITS}
+    elif not bounds.denied:
+        assert cause not in {Cause.CLOSED, Cause.BACK_OFF, Cause.STOPPED, Cause.DENIED}
