@@ -1,17 +1,19 @@
 """
 Every operator's verb about connections, once: admin pages and the REST API translate and call these.
 
-What a connection says counts for all jobs that use it. So it is changed only while none of them runs,
-and their next runs read and index everything anew.
+What a connection says counts for all jobs that use it. Workers take up an edit at once, also of jobs that run or are
+paused, and the next run of each job reads and indexes everything anew.
 """
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from django.db import connection as database
 from django.db import transaction
 from django.db.models import F
 
+from jobs import channels
 from jobs.changes import record_change
 from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
@@ -38,11 +40,11 @@ class ConnectionUnknown(Exception):
 
 
 class ConnectionInUse(Exception):
-    """Jobs need the connection as it is; `jobs` are their names."""
+    """Jobs use the connection, so it cannot be deleted; `jobs` are their names."""
 
-    def __init__(self, connection: Connection, jobs: Sequence[str], wish: str) -> None:
+    def __init__(self, connection: Connection, jobs: Sequence[str]) -> None:
         self.connection_id, self.jobs = connection.pk, list(jobs)
-        super().__init__(f"{connection.name} cannot be {wish} while it is used by: {', '.join(self.jobs)}.")
+        super().__init__(f"{connection.name} cannot be deleted while it is used by: {', '.join(self.jobs)}.")
 
 
 def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str, Any], made_by: str = "") -> Connection:
@@ -74,7 +76,6 @@ def change(
 
     Raises:
         InvalidConnection: the connector refuses the configuration, or the name is taken.
-        ConnectionInUse: its configuration is to change, and a job that uses it is not at rest.
         ConnectionUnknown: there is no such connection.
     """
     with transaction.atomic():
@@ -121,7 +122,7 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
             raise ConnectionUnknown(connection_id)
         users = list(connection.jobs.order_by("name").values_list("name", flat=True))
         if users:
-            raise ConnectionInUse(connection, users, "deleted")
+            raise ConnectionInUse(connection, users)
         _journal(connection, before=_facts(connection), after={}, made_by=made_by)
         connection.delete()
 
@@ -169,16 +170,21 @@ def _mark(output_id: int, **facts: object) -> OutputConnection:
     return OutputConnection.objects.get(pk=output_id)
 
 
-def _distrust_versions(connection: Connection) -> None:
-    """Make the next run of each job that uses it unconditional, since its versions say nothing about what is now."""
-    users = connection.jobs.values_list("pk", flat=True)
+def _distrust_versions(changed: Connection) -> None:
+    """
+    Give each job that uses it a new version of its specification: no older version says anything about what is now.
+
+    A job that runs goes on with it: its workers are told, and what this run reads from now on has the new version.
+    """
+    users = changed.jobs.values_list("pk", flat=True)
     jobs = list(Job.objects.select_for_update(no_key=True).filter(pk__in=list(users)).order_by("pk"))
-    running = [job.name for job in jobs if job.phase != Phase.INACTIVE]
-    if running:
-        raise ConnectionInUse(connection, running, "changed")
     Job.objects.filter(pk__in=[job.pk for job in jobs]).update(
         specification_version=F("specification_version") + 1, from_the_beginning=True
     )
+    with database.cursor() as cursor:
+        for job in jobs:
+            if job.phase != Phase.INACTIVE:
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))
 
 
 def _facts(connection: Connection) -> dict[str, Any]:

@@ -6,6 +6,7 @@ form page. Who sends it with the right password gets a session. Everything is no
 """
 
 import threading
+import time
 import uuid
 from contextlib import contextmanager
 from http.cookies import SimpleCookie
@@ -18,7 +19,8 @@ PASSWORD = "open, sesame & more"
 
 class GuardedSite:
     """
-    `logins` are what was sent to the form, `pages` those that were shown, `told` the headers Cookie of all requests.
+    `logins` are what was sent to the form, `pages` those that were shown, `told` the headers Cookie of all requests, and
+    `agents` their User-Agents with the moment of each.
 
     After `ends_after` pages it forgets its sessions. `forbidden` pages lead everybody to the form; while it is
     `is_closed`, the form is answered 503. It answers a form only once `answers` is set, as it is in the beginning.
@@ -27,7 +29,7 @@ class GuardedSite:
     def __init__(self):
         self.lock = threading.Lock()
         self.sessions, self.tokens = set(), {}
-        self.logins, self.pages, self.told = [], [], []
+        self.logins, self.pages, self.told, self.agents = [], [], [], []
         self.ends_after = None
         self.forbidden, self.is_closed = frozenset(), False
         self.answers = threading.Event()
@@ -68,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         site = self.guarded
         site.told.append((self.path, self.headers.get("Cookie")))
+        site.agents.append((time.monotonic(), self.headers["User-Agent"]))
         if self.path == "/index":
             self.reply("".join(f"<a href=/page/{n}>{n}</a>" for n in range(PAGES)))
         elif self.path.startswith("/page/"):

@@ -58,8 +58,6 @@ class ConnectionForm(DrawnForm):
                 self.store()
         except InvalidConnection as invalid:
             self.add_problems(invalid.problems)
-        except ConnectionInUse as used:
-            self.add_error(None, str(used))
         return values
 
     def store(self, *, made_by: str = "") -> connections.Connection:

@@ -96,8 +96,8 @@ class JobOutputs(OutputWriter):
     """
     Writes to the outputs of whatever jobs the documents belong to.
 
-    Connections are read when they are first needed, and anew when a job has another version of its
-    specification: a connection changes only between runs, and then all of its jobs get one.
+    Connections are read when they are first needed, and anew when a job has a newer version of its specification: when a
+    connection changes, all of its jobs get one.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class JobOutputs(OutputWriter):
         Raises:
             OutputError: an output did not take them; the transaction must be rolled back.
         """
-        self._notice_changes(result.claimed for result in results)
+        self._notice_changes((result.claimed, result.job) for result in results)
         added: dict[Key, Entry] = {}
         leaving: list[_Leaving] = []
         for result in results:
@@ -139,7 +139,7 @@ class JobOutputs(OutputWriter):
         Raises:
             OutputError: an output did not let go of them; the transaction must be rolled back.
         """
-        self._notice_changes(claims)
+        self._notice_changes((claim, jobs[claim.job_id]) for claim in claims)
         leaving = [
             _Leaving(claim.document.hash, claim.document.identifier, jobs[claim.job_id], claim.lane_id)
             for claim in claims
@@ -177,11 +177,16 @@ class JobOutputs(OutputWriter):
             if (output, key) in gone
         ]
 
-    def _notice_changes(self, claims: Iterable[Claimed]) -> None:
-        versions = {claim.job_id: claim.specification_version for claim in claims}
-        if any(self._versions.get(job) != version for job, version in versions.items()):
+    def _notice_changes(self, claims: Iterable[tuple[Claimed, JobFacts]]) -> None:
+        newer: dict[int, int] = {}
+        for claim, job in claims:
+            # A document that was claimed before an edit may come back after it.
+            version = max(claim.specification_version, job.specification_version)
+            if version > max(self._versions.get(job.id, -1), newer.get(job.id, -1)):
+                newer[job.id] = version
+        if newer:
             self._opened.clear()
-            self._versions.update(versions)
+            self._versions.update(newer)
 
     def _open(self, cursor: psycopg.Cursor[Any], ids: set[int]) -> None:
         unknown = sorted(ids - self._opened.keys())

@@ -50,7 +50,7 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
 
 @dataclass(frozen=True, slots=True)
 class JobAtWork:
-    """A job as of one version of its specification."""
+    """A job as of one version of its specification and one of its seeds."""
 
     facts: JobFacts
     # The name of its repository connection.
@@ -58,9 +58,13 @@ class JobAtWork:
     bins: BinKind
     runtime: Runtime
     connector: RepositoryConnector
-    configuration: str
+    seeds_version: int
     # When its run began, on this process' own clock: what the source said of itself before is not believed.
     began_at: float
+
+    @property
+    def configuration(self) -> str:
+        return self.facts.configuration
 
 
 JobRow = Any
@@ -74,21 +78,25 @@ def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | No
 
 class JobTable:
     """
-    The jobs of this worker by (job, run, version of the specification, version of the seeds); bounded, the oldest go first.
+    The jobs of this worker as they are newest known, by (job, run); bounded, the oldest go first.
 
-    With them what the jobs of one kind of source share. Made and closed inside the running event loop.
+    An edit of a job's connection or seeds holds for its documents that this worker has already claimed. With the jobs
+    goes what those of one kind of source share. Made and closed inside the running event loop.
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[int, int, int, int], JobAtWork] = {}
+        self._jobs: dict[tuple[int, int], JobAtWork] = {}
         self._runtimes: dict[str, Runtime] = {}
 
     def find(self, claimed: Claimed) -> JobAtWork | None:
-        key = (claimed.job_id, claimed.run_no, claimed.specification_version, claimed.seeds_version)
-        return self._jobs.get(key)
+        """Return the job of a claim; None if it is unknown here, or only as it was before the document was claimed."""
+        job = self._jobs.get((claimed.job_id, claimed.run_no))
+        if job is None or job.facts.specification_version < claimed.specification_version:
+            return None
+        return job if job.seeds_version >= claimed.seeds_version else None
 
     def knows(self, job_id: int) -> bool:
-        return any(known == job_id for known, *_ in self._jobs)
+        return any(known == job_id for known, _ in self._jobs)
 
     def add(self, row: JobRow) -> None:
         """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
@@ -107,7 +115,7 @@ class JobTable:
             logger.error("job %d cannot be worked on here: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
             runtime = MissingRuntime()
             connector = runtime.open(asked)
-        self._jobs[row.id, row.run_no, row.specification_version, row.seeds_version] = JobAtWork(
+        self._jobs[row.id, row.run_no] = JobAtWork(
             facts=JobFacts(
                 id=row.id,
                 run_no=row.run_no,
@@ -119,14 +127,14 @@ class JobTable:
                 hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
                 is_full_scan=row.scan == Scan.FULL,
                 intervals=None if row.intervals is None else Intervals(*row.intervals),
-                configuration=str(row.specification_version),
+                specification_version=row.specification_version,
                 admits=connector.admits if isinstance(connector, Selective) else None,
             ),
             connection=row.connection,
             bins=bins,
             runtime=runtime,
             connector=connector,
-            configuration=str(row.specification_version),
+            seeds_version=row.seeds_version,
             began_at=time.monotonic() - row.running_for,
         )
         while len(self._jobs) > _MOST_JOBS:

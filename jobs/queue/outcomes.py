@@ -38,9 +38,14 @@ class JobFacts:
     is_full_scan: bool = True
     # Of a continuous job: when its documents are looked at again. None: once a run.
     intervals: Intervals | None = None
-    # What versions made under the job's present rules begin with, and what these rules say of an identifier; None: no rules.
-    configuration: str = ""
+    specification_version: int = 0
+    # What the job's rules of that version say of an identifier; None: it has no rules.
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
+
+    @property
+    def configuration(self) -> str:
+        """Return the beginning of document versions that are made under the job's present specification."""
+        return str(self.specification_version)
 
     @property
     def loses_documents(self) -> bool:

@@ -1,5 +1,7 @@
 """A login form protects a hundred pages: ManifoldCF's SessionTester, with two workers."""
 
+import time
+
 import pytest
 
 from jobs import connections, control
@@ -22,7 +24,7 @@ def daemons(cluster):
     return cluster
 
 
-def make_job(cluster, site, *, password=PASSWORD):
+def make_job(cluster, site, *, password=PASSWORD, **limits):
     fields = [{"name": "user", "value": "ali"}, {"name": "password", "secret": password}]
     connection = connections.create(
         RepositoryConnection,
@@ -34,7 +36,7 @@ def make_job(cluster, site, *, password=PASSWORD):
         name="treasure",
         repository=connection,
         outputs=[make_output(cluster.output)],
-        seeds=[SeedWanted((site.url("/index"),), make_policy(open_requests=4))],
+        seeds=[SeedWanted((site.url("/index"),), make_policy(**({"open_requests": 4} | limits)))],
         specification={},
         made_by="a test",
         now=NOON,
@@ -104,3 +106,35 @@ def test_a_wrong_password_pauses_the_job_after_one_attempt_and_says_why(daemons,
         lambda: len(site.logins) == 2 and Job.objects.get(pk=job.pk).pause == "paused", saying="it was tried once more"
     )
     assert daemons.database.documents() == {(2, "200"): 1, (0, ""): PAGES}
+
+
+def test_a_password_that_is_corrected_while_the_job_is_paused_lets_it_finish(daemons, site):
+    job = make_job(daemons, site, password="hunter2")
+    daemons.start_job(job)
+    wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
+
+    correct(job, logins=[site.login])
+    control.resume(job.pk, made_by="a test", now=NOON)
+
+    assert daemons.wait_for_end(job) == "finished"
+    assert held_by(daemons.output) == all_of(site)
+    assert [sent["password"] for sent in site.logins] == ["hunter2", PASSWORD]
+
+
+def test_workers_of_a_running_job_take_up_an_edit_of_its_connection_within_five_seconds(daemons, site):
+    job = make_job(daemons, site, open_requests=1, min_gap=0.2)
+    daemons.start_job(job)
+    wait_for(lambda: len(site.pages) >= 5, saying="the job is in its middle")
+
+    correct(job, user_agent="edited/1")
+    edited_at = time.monotonic()
+
+    wait_for(lambda: site.agents[-1][0] > edited_at + 6, saying="six seconds of requests have passed")
+    assert {agent for at, agent in site.agents if at > edited_at + 5} == {"edited/1"}
+    assert Job.objects.get(pk=job.pk).manifoldcf_status == "ACTIVE"
+
+
+def correct(job, **configuration):
+    """Edit the job's connection as an administrator would."""
+    stored = RepositoryConnection.objects.get(pk=job.repository_id)
+    connections.change(RepositoryConnection, stored.pk, configuration={**stored.configuration, **configuration})

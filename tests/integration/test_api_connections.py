@@ -3,7 +3,7 @@
 import pytest
 
 from crawlctl.roles import ADMINISTRATOR
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, OutputConnection, RepositoryConnection, Session
 from tests.api import NOON, assert_problem, client_of, make_world, set_phase
 
@@ -122,15 +122,20 @@ def test_a_new_name_changes_nothing_of_what_is_crawled(administrator):
     assert Job.objects.get().specification_version == world.job.specification_version
 
 
-def test_a_configuration_does_not_change_under_a_running_job(administrator):
+@pytest.mark.parametrize(
+    "state", [{"phase": Phase.ACTIVE}, {"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, {"phase": Phase.STARTING_UP}]
+)
+def test_a_configuration_changes_under_a_job_that_runs_or_is_paused(administrator, state):
     world = make_world()
-    set_phase(world.job, phase=Phase.ACTIVE)
+    before = world.job.specification_version
+    set_phase(world.job, **state)
 
     response = administrator.patch(f"{REPOSITORIES}{world.repository.pk}/", {"configuration": {"user_agent": "us/1"}})
 
-    assert_problem(response, 409, "in_use")
+    assert response.status_code == 200, response.content
     world.repository.refresh_from_db()
-    assert world.repository.configuration == {}
+    assert world.repository.configuration == {"user_agent": "us/1"}
+    assert Job.objects.get().specification_version == before + 1
 
 
 def test_a_secret_is_given_back_sealed_and_may_be_sent_back_as_it_is(administrator):

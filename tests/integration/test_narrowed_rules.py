@@ -51,7 +51,7 @@ def pending(crawl):
 
 @pytest.mark.parametrize("version", ["1:text", ""], ids=["indexed before", "never indexed"])
 def test_a_page_that_fails_names_only_what_the_rules_admit(crawl, version):
-    rules = {"configuration": "2", "admits": refuses("private")}
+    rules = {"specification_version": 2, "admits": refuses("private")}
 
     crawl.flush(crawl.claim()["page"], facts=rules, version=version, **FAILED)
 
@@ -59,7 +59,7 @@ def test_a_page_that_fails_names_only_what_the_rules_admit(crawl, version):
 
 
 def test_what_the_rules_refuse_stays_with_its_older_run_to_be_cleaned(crawl):
-    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": refuses("private")}, **FAILED)
+    crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
 
     refused = QueueItem.objects.get(hash=hash_of("private"))
     assert (refused.run_no, refused.stage, refused.indexed_before) == (crawl.job.run_no - 1, Stage.DONE, True)
@@ -68,23 +68,23 @@ def test_what_the_rules_refuse_stays_with_its_older_run_to_be_cleaned(crawl):
 def test_the_target_of_a_redirect_that_fails_passes_the_rules_too(crawl):
     OutLinks.objects.filter(hash=hash_of("page")).update(targets=[hash_of("private")], is_redirect=True)
 
-    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": refuses("private")}, **FAILED)
+    crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
 
     assert pending(crawl) == set()
 
 
 def test_rules_that_are_widened_again_admit_the_stored_links_again(crawl):
-    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": refuses("private")}, **FAILED)
+    crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
     crawl.begin_the_next_run()
     QueueItem.objects.filter(hash=hash_of("page")).update(stage=Stage.PENDING, seq=1, run_no=crawl.job.run_no)
 
-    crawl.flush(crawl.claim()["page"], facts={"configuration": "3", "admits": refuses()}, **FAILED)
+    crawl.flush(crawl.claim()["page"], facts={"specification_version": 3, "admits": refuses()}, **FAILED)
 
     assert pending(crawl) == {"kept", "private"}
 
 
 def test_a_connector_without_rules_names_all_stored_links(crawl):
-    crawl.flush(crawl.claim()["page"], facts={"configuration": "2", "admits": None}, **FAILED)
+    crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": None}, **FAILED)
 
     assert pending(crawl) == {"kept", "private"}
 
@@ -98,7 +98,7 @@ def test_a_connector_without_rules_names_all_stored_links(crawl):
     ],
 )
 def test_only_links_read_under_older_rules_cost_a_statement(crawl, outcome, statements):
-    facts = facts_of(crawl.job, configuration="1", admits=refuses("private"))
+    facts = facts_of(crawl.job, specification_version=1, admits=refuses("private"))
     result = make_result(crawl.claim()["page"], facts, **outcome)
 
     with CountingCursor(crawl.connection, row_factory=namedtuple_row) as cursor:

@@ -565,6 +565,19 @@ def test_a_connection_that_changed_between_runs_is_read_anew(lines, connection, 
     assert actions(lines) == [("add", PAGE)]
 
 
+def test_what_was_claimed_before_an_edit_goes_where_the_connection_points_now(lines, connection, worker, tmp_path):
+    job, outputs = JobWithOutputs("job", lines), JobOutputs()
+    early = job.indexed(PAGE)
+    connections.change(OutputConnection, lines.pk, configuration={"path": str(tmp_path / "elsewhere.jsonl")})
+    job.row.refresh_from_db()
+    flush(connection, worker=worker, results=[job.indexed(OTHER_PAGE)], outputs=outputs, now=NOON)
+
+    flush(connection, worker=worker, results=[early], outputs=outputs, now=NOON)
+
+    lines.refresh_from_db()
+    assert actions(lines) == [("add", OTHER_PAGE), ("add", PAGE)]
+
+
 @pytest.mark.parametrize("configuration", [{}, {"path": "relative"}, {"path": "/x", "mode": "w"}])
 def test_a_connection_that_cannot_be_is_refused_with_a_sentence(configuration, flushed):
     broken = OutputConnection.objects.create(name="broken", connector="jsonl", configuration=configuration)
