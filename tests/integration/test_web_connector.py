@@ -140,6 +140,13 @@ async def test_a_plain_text_is_ingested(fetcher):
         pytest.param(answer(b"<meta name=robots content=noindex>"), Ending.EXCLUDED, "NOINDEX", id="meta noindex"),
         pytest.param(answer(PAGE, headers=("X-Robots-Tag: noindex",)), Ending.EXCLUDED, "NOINDEX", id="header noindex"),
         pytest.param(answer(PAGE, headers=("X-Robots-Tag: otherbot: noindex",)), Ending.INDEXED, "200", id="not us"),
+        pytest.param(drip(b"HTTP/1.1 404 No\r\n\r\n", b"x", every=0.05), Ending.FAILED, "404", id="404 that drips"),
+        pytest.param(answer(b"x" * 300_000, status="410 Gone"), Ending.FAILED, "410", id="410 too large"),
+        pytest.param(answer(b"no gzip", status="404 No", headers=("Content-Encoding: gzip",)), Ending.FAILED, "404", id="404 broken"),
+        pytest.param(b"HTTP/1.1 404 No\r\nContent-Length: 9\r\n\r\nx", Ending.FAILED, "404", id="404 cut"),
+        pytest.param(
+            drip(b"HTTP/1.1 302 No\r\nLocation: /b\r\n\r\n", b"x", every=0.05), Ending.EXCLUDED, "REDIRECT", id="302 that drips"
+        ),
         pytest.param(b"", Ending.RETRY, "RESET", id="closed"),
         pytest.param(reset_after(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), Ending.RETRY, "INCOMPLETE", id="cut"),
         pytest.param(b"nonsense\r\n\r\n", Ending.RETRY, "PROTOCOL", id="nonsense"),

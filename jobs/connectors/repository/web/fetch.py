@@ -37,13 +37,15 @@ logger = logging.getLogger(__name__)
 
 # So much is looked at before a body is found to be of use, as WHATWG's sniffing does (1,445 is its most).
 SNIFFED_BYTES: Final = 1445
-# What is read of a body that is of no use, to keep the connection; a longer one closes it.
+# Bytes and seconds for which a body that is of no use is read, to keep the connection. A longer one closes it.
 _DISCARDED_BYTES: Final = 64 * 1024
+_DISCARDED_SECONDS: Final = 1.0
 
 # Long enough for a burst of connections to one host, short enough to follow a change.
 _NAME_KEPT_SECONDS: Final = 30
 
-# Asked once, with status, headers and the first bytes of a body, whether to read the rest of it.
+# True if the rest of a body should be read, by status, headers and the first bytes of the body. It is also asked by the
+# status alone, without headers and bytes, before a body is read.
 IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
 
 
@@ -245,6 +247,10 @@ class _Body:
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
         """The decoded body, or its beginning, and whether it is whole."""
         answer = self._answer
+        if not is_wanted(answer.status, {}, b""):
+            # Whatever becomes of this body, the status has said it all.
+            await self._discard()
+            return b"", False
         decoder = decoding.decoder_for(_codings_of(answer.headers))
         pieces: list[bytes] = []
         size, judged = 0, False
@@ -283,10 +289,17 @@ class _Body:
         self._timer.reschedule(min(self._deadline, too_slow_at))
 
     async def _discard(self) -> None:
-        """Read what little is left, so that the connection can be used again."""
+        """Read what little is left, so that the connection can be used again. What goes wrong there harms nothing."""
+        if self._answer.content.at_eof():
+            return
         left = _DISCARDED_BYTES
-        while left > 0 and (raw := await self._next_piece()):
-            left -= len(raw)
+        # This has an end of its own.
+        self._timer.reschedule(None)
+        with contextlib.suppress(TimeoutError, aiohttp.ClientError, HttpProcessingError, OSError):
+            async with asyncio.timeout(_DISCARDED_SECONDS):
+                while left > 0 and (raw := await self._answer.content.readany()):
+                    self.wire += len(raw)
+                    left -= len(raw)
 
 
 def _codings_of(headers: Mapping[str, str]) -> str:
