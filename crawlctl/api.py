@@ -30,8 +30,9 @@ from jobs.api.reports.views import (
     QueueStatusView,
 )
 from jobs.api.search import SearchView
+from jobs.api.seeds import SeedView
 from jobs.api.settings import SettingsVersionView, SettingsView
-from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView, SeedView
+from jobs.api.views import JobEventView, JobView, OutputView, RepositoryView
 from nodes.api.views import NodeEventView, NodeView
 
 

@@ -46,6 +46,8 @@ CSRF_TRUSTED_ORIGINS = [*_given[table.TRUSTED_ORIGINS]]
 _TLS = _given[table.TLS]
 # Each rule on the page of a throttle policy has some twenty fields.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
+# A job with a hundred thousand addresses.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
 SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _TLS else None

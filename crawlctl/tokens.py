@@ -33,6 +33,8 @@ class TokenView(APIView):
     """Get a token, and give it back."""
 
     authentication_classes = (TokenAuthentication,)
+    # Nobody is known yet here.
+    most_bytes = 64 * 1024
 
     def get_permissions(self) -> list[BasePermission]:
         return [AllowAny() if self.request.method == "POST" else IsAuthenticated()]

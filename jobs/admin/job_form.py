@@ -29,6 +29,7 @@ from jobs.queries.clock import read_clock
 
 # Seeds that a form has room for.
 _MOST_SEEDS: Final = 50
+_MOST_ADDRESSES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,11 @@ def _runs(job: Job) -> bool:
 
 
 def keeps_its_seeds(job: Job | None) -> bool:
-    """Whether a job has more seeds than a form can show: those stay as they are."""
+    """True if a job has more seeds, or addresses, than a form can show: those stay as they are."""
     if job is None or not job.pk:
         return False
-    return len(job.seeds.filter(removed_at=None).values_list("pk")[: _MOST_SEEDS + 1]) > _MOST_SEEDS
+    lengths = job.seeds.filter(removed_at=None).values_list("urls__len", flat=True)[: _MOST_SEEDS + 1]
+    return len(lengths) > _MOST_SEEDS or sum(length or 0 for length in lengths) > _MOST_ADDRESSES
 
 
 def _rehearse(job: Job, *, seeds: list[SeedWanted] | None) -> None:

@@ -37,6 +37,7 @@ from jobs.invalid import Invalid
 from jobs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
+from jobs.seed_lists import SeedUnknown
 from nodes.api.etags import PreconditionFailed
 from nodes.assignment.names import NoSuchStrategy
 from nodes.assignment.pools import StrategyRefused
@@ -153,7 +154,15 @@ def _problem_of(error: Exception) -> Problem | None:
             )
         case PolicyNotAllowed():
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error))
-        case JobUnknown() | ConnectionUnknown() | PolicyUnknown() | GroupUnknown() | NodeUnknown() | BinUnknown():
+        case (
+            JobUnknown()
+            | SeedUnknown()
+            | ConnectionUnknown()
+            | PolicyUnknown()
+            | GroupUnknown()
+            | NodeUnknown()
+            | BinUnknown()
+        ):
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case DistributedJobUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))

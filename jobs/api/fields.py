@@ -12,6 +12,7 @@ from rest_framework import serializers
 from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.models import OutputConnection
 from jobs.terms import LONGEST
+from nodes.identity import TAG
 
 # What JSON numbers hold exactly everywhere, and far more than anything that we count.
 _HIGHEST: Final = 2**53
@@ -31,6 +32,14 @@ class AddressField(serializers.CharField):
 
     def to_representation(self, value: str) -> str:
         return typed_without_userinfo(super().to_representation(value))
+
+
+@extend_schema_field({"type": "string", "pattern": f"^({TAG})?$", "default": ""})
+class TagField(serializers.RegexField):
+    """A tag of workers, or none."""
+
+    def __init__(self, *, help_text: str) -> None:
+        super().__init__(rf"^({TAG})?\Z", default="", allow_blank=True, help_text=help_text)
 
 
 @extend_schema_field(OpenApiTypes.DOUBLE)

@@ -8,15 +8,15 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from jobs import connections
-from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField
+from jobs.api.fields import HIGHEST_ID, MOST_OUTPUTS, MOST_SEEDS, AddressField, ObjectField, OutputsField, TagField
 from jobs.api.terms import TERMS, TermsFields
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queue.counters import RunCounts
+from jobs.seed_lists import LONGEST_ADDRESS, MOST_ADDRESSES
 from nodes.api.strict import NamedQuery, NewestQuery, PageQuery, StrictSerializer
-from nodes.identity import TAG
 
 
 class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer[Any]):
@@ -32,14 +32,14 @@ class SeedSerializer(StrictModelSerializer):
         required=False,
         help_text="The seed of this job that is changed. Without it, a seed is added. A new job ignores it.",
     )
-    urls = serializers.ListField(child=AddressField(max_length=10_000), min_length=1, max_length=MOST_SEEDS)
+    urls = serializers.ListField(
+        child=AddressField(max_length=LONGEST_ADDRESS), min_length=1, max_length=MOST_ADDRESSES
+    )
     policy = serializers.IntegerField(
         source="policy_id", min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Its id."
     )
 
-    tag = serializers.RegexField(
-        rf"^({TAG})?\Z", default="", allow_blank=True, help_text="Only workers with this tag read it. Empty: any."
-    )
+    tag = TagField(help_text="Only workers with this tag read it. Empty: any.")
 
     class Meta:
         model = Seed
@@ -70,6 +70,15 @@ class SeedInListSerializer(FirstSeedSerializer):
 
     job = serializers.IntegerField(source="job_id")
     policy = serializers.IntegerField(source="policy_id", allow_null=True, help_text="Its id.")
+
+
+class AddressesSavedSerializer(serializers.Serializer[Any]):
+    """A seed whose addresses were changed."""
+
+    id = serializers.IntegerField()
+    job = serializers.IntegerField()
+    urls_in_all = serializers.IntegerField()
+    warnings = serializers.ListField(child=serializers.CharField())
 
 
 class JobSerializer(TermsFields, StrictModelSerializer):

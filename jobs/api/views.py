@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, Prefetch, QuerySet
+from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -12,7 +12,6 @@ from rest_framework import mixins, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
 
 from jobs import connections, control
 from jobs.api.removals import RemovalsSerializer
@@ -26,9 +25,6 @@ from jobs.api.serializers import (
     JobSerializer,
     OutputSerializer,
     RepositorySerializer,
-    SeedInListSerializer,
-    SeedOfJobSerializer,
-    SeedQuery,
     SendBackSerializer,
     SentBackSerializer,
 )
@@ -43,8 +39,6 @@ from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing
 
 _ID = "[0-9]{1,19}"
-# Of each seed in a list over jobs; there may be a thousand.
-_ADDRESSES_SHOWN = 20
 _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
 
 
@@ -260,28 +254,6 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def _shown(self, saved: control.JobSaved) -> dict[str, Any]:
         job = self.get_queryset().get(pk=saved.job.pk)
         return {**JobSerializer(job).data, "warnings": saved.warnings}
-
-
-@extend_schema_view(
-    list=extend_schema(
-        description="The seeds of all jobs, each with the first of its addresses; they are changed with their job."
-    ),
-    retrieve=extend_schema(description="One seed, with all of its addresses."),
-)
-class SeedView(mixins.RetrieveModelMixin, ListingView):
-    http_method_names = ["get", "head", "options"]
-    permissions_needed = {"list": "jobs.view_seed", "retrieve": "jobs.view_seed"}
-    query_class = SeedQuery
-    lookup_value_regex = _ID
-
-    def get_queryset(self) -> QuerySet[Seed]:
-        seeds = Seed.objects.filter(removed_at=None)
-        if self.action != "list":
-            return seeds
-        return seeds.defer("urls").annotate(first_urls=F(f"urls__0_{_ADDRESSES_SHOWN}"), urls_in_all=F("urls__len"))
-
-    def get_serializer_class(self) -> type[BaseSerializer[Any]]:
-        return SeedInListSerializer if self.action == "list" else SeedOfJobSerializer
 
 
 @extend_schema_view(list=extend_schema(description="What happened to jobs, newest first."))

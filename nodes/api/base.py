@@ -76,9 +76,8 @@ class ContractView(APIView):
 
     def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:
         """Return the ETag of an answer that shows the thing itself, else None."""
-        if self.tagged_by is None or "id" not in shown:
-            return None
-        return tag_of(changeable_part(self.tagged_by(), shown))
+        part = None if self.tagged_by is None else changeable_part(self.tagged_by(), shown)
+        return None if part is None else tag_of(part)
 
     def lock_and_read_tag(self) -> str | None:
         """Return the present ETag of the thing that the request names. Its row stays locked until the answer is made."""

@@ -27,9 +27,14 @@ class PreconditionFailed(exceptions.APIException):
         )
 
 
-def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a representation that clients may set. The others change by themselves while a job runs."""
-    return {name: shown[name] for name, field in serializer.fields.items() if not field.read_only and name in shown}
+def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str, Any]) -> dict[str, Any] | None:
+    """
+    Return the fields of a representation that clients may set. The others change by themselves while a job runs.
+
+    None: it does not show all of them.
+    """
+    names = [name for name, field in serializer.fields.items() if not field.read_only]
+    return {name: shown[name] for name in names} if all(name in shown for name in names) else None
 
 
 def tag_of(representation: object) -> str:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, NoReturn, cast
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError
 
@@ -20,7 +22,37 @@ class JSONParser(parsers.JSONParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        return cast("dict[str, Any]", read_json(stream.read()))
+        return cast("dict[str, Any]", read_json(read_bounded(stream, parser_context)))
+
+
+class TextParser(parsers.BaseParser):
+    """Read a body of text in UTF-8."""
+
+    media_type = "text/plain"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:  # noqa: ANN401 (the framework expects data of forms)
+        body = read_bounded(stream, parser_context)
+        try:
+            return body.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = body.count(b"\n", 0, error.start) + 1
+            raise ParseError(f"The body is not UTF-8, at line {line}.") from None
+
+
+def read_bounded(stream: IO[bytes], parser_context: Mapping[str, Any] | None) -> bytes:
+    """
+    Return a body, as far as its view takes one: `most_bytes`, or else what the settings say.
+
+    Raises:
+        RequestDataTooBig: it is longer. Django looks at that only where somebody asks for the body as a whole.
+    """
+    most = getattr((parser_context or {}).get("view"), "most_bytes", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    body = stream.read(most + 1)
+    if len(body) > most:
+        raise RequestDataTooBig
+    return body
 
 
 def read_json(body: bytes) -> object:

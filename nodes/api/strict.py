@@ -132,8 +132,8 @@ class SearchField(serializers.CharField):
         help_text = "Words of the name, or how they begin; all must be in it."
         super().__init__(max_length=200, required=False, help_text=help_text)
 
-    def to_internal_value(self, data: str) -> list[str]:  # type: ignore[override]
-        words = words_in(super().to_internal_value(data))
+    def run_validation(self, data: object = serializers.empty) -> list[str]:
+        words = words_in(super().run_validation(data))
         if not words:
             raise serializers.ValidationError("A search needs a letter or a digit.")
         return words

@@ -57,7 +57,7 @@ def test_a_body_that_is_no_object_is_refused(administrator, body):
 
 
 def test_a_body_above_the_limit_is_refused(administrator):
-    body = json.dumps({"name": "x" * 3_000_000})
+    body = json.dumps({"name": "x" * 17_000_000})
 
     assert_problem(send(administrator, body), 413, "too_large")
 
