@@ -326,6 +326,40 @@ async def test_a_page_that_the_rules_refuse_by_now_is_not_requested(fetcher, rul
     assert (outcome.requested, outcome.references) == (False, [])
 
 
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [
+        ({"content_types": ("text/html",)}, "200"),
+        ({"content_types": ("TEXT/*",)}, "200"),
+        ({"content_types": ("text/plain", "application/*")}, "EXCLUDED_TYPE"),
+        ({"max_bytes": len(PAGE)}, "200"),
+        ({"max_bytes": len(PAGE) - 1}, "EXCLUDED_LENGTH"),
+        ({"exclude_text": ("words",)}, "200"),
+        ({"exclude_text": ("nothing", "(?i)words")}, "EXCLUDED_TEXT"),
+        ({"exclude_text": ("^A page$",)}, "EXCLUDED_TEXT"),
+    ],
+)
+async def test_a_page_that_the_job_does_not_index_leaves_the_outputs_and_its_links_count(fetcher, rules, code):
+    outcome = await outcome_of(fetcher, answer(PAGE), known={"version": "7:old"}, **rules)
+
+    assert (outcome.code, outcome.removes, named(outcome)) == (code, code != "200", ["b"])
+
+
+@pytest.mark.parametrize(
+    ("rules", "field", "says"),
+    [
+        ({"content_types": ["html"]}, "content_types", "'html' is no content type; write text/html or text/*"),
+        ({"max_bytes": 0}, "max_bytes", "max_bytes"),
+        ({"exclude_text": ["("]}, "exclude_text", "pattern '(', position 0"),
+    ],
+)
+def test_rules_for_what_is_indexed_that_cannot_be_are_refused_by_field(rules, field, says):
+    checked = WEB.check(Asked(specification=rules, seeds=["http://a.example/"]))
+
+    assert list(checked.problems) == [field]
+    assert says in checked.problems[field][0]
+
+
 async def test_robots_txt_forbids(fetcher):
     routes = {"/robots.txt": answer(b"User-agent: *\nDisallow: /a\nAllow: /a/b\n", content_type="text/plain")}
     async with HostileSite.serve(routes) as site:

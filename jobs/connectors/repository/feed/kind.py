@@ -14,6 +14,7 @@ from jobs.connectors.repository.web.specification import (
     ALLOW_PRIVATE_NETWORKS,
     EXCLUDE,
     INCLUDE,
+    INDEX_RULES,
     ROBOTS_NAME,
     ROBOTS_WAIT,
     USER_AGENT,
@@ -33,7 +34,9 @@ _NO_ENTRIES_LIKE: Final = replace(
     label=_("No entries like"),
     help=_("Regular expressions (RE2), one per line, for addresses of entries. Feeds are always read."),
 )
-SCHEMA: Final = Schema((_ENTRIES_LIKE, _NO_ENTRIES_LIKE, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS))
+SCHEMA: Final = Schema(
+    (_ENTRIES_LIKE, _NO_ENTRIES_LIKE, *INDEX_RULES, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
+)
 
 
 class FeedKind(AddressKind):

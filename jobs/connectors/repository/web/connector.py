@@ -8,6 +8,7 @@ The web as a source: one document is one address, and every answer of a server i
     2xx with anything else, 204, 205       NOT_TEXT (a body of no bytes is an empty text)
     206, which was not asked for           INCOMPLETE
     2xx that asks not to be indexed        NOINDEX; its links count unless it says nofollow
+    2xx that the job does not index        EXCLUDED_TYPE, EXCLUDED_LENGTH, EXCLUDED_TEXT; its links count
     304                                    304 if we asked conditionally, else PROTOCOL
     301, 302, 303, 307, 308                REDIRECT and a reference, REDIRECT_LOOP to itself, BAD_REDIRECT,
                                            OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status.
@@ -82,6 +83,7 @@ class WebConnector:
         self._robots = robots
         self._limits = limits
         self._scope = specification.scope_around_seeds()
+        self._index_rules = specification.index_rules()
         self._links = LinkTable(admits=self.admits, is_near=self._scope.is_near, limits=limits)
         self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
         self._robots_name = specification.robots_name_asked
@@ -400,6 +402,9 @@ class WebConnector:
             )
         if wishes.noindex:
             activity.no_document(code="NOINDEX")
+            return
+        if (refused := self._index_rules.why_not(content, length=len(response.body))) is not None:
+            activity.no_document(code=refused)
             return
         version = activity.version_of(content.fingerprint)
         validators = validators_of(response)

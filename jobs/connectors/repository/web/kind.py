@@ -52,7 +52,9 @@ class AddressKind:
         if problems:
             return Checked({"seeds": problems})
         try:
-            scope = self.wanted(asked).scope_around_seeds()
+            wanted = self.wanted(asked)
+            wanted.index_rules()
+            scope = wanted.scope_around_seeds()
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
         except BadPattern as error:

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from django.utils.translation import gettext_lazy as _
 
+from jobs.connectors.repository.web.index_rules import IndexRules
 from jobs.connectors.repository.web.login import LOGINS, Login
 from jobs.connectors.repository.web.robots_rules import is_name, name_of
 from jobs.connectors.repository.web.scope import Scope, ScopeKind
@@ -39,6 +40,27 @@ EXCLUDE: Final = Field(
     label=_("No addresses like"),
     help=_("Regular expressions (RE2), one per line. They hold for seeds too."),
 )
+CONTENT_TYPES: Final = Field(
+    name="content_types",
+    kind=FieldKind.LINES,
+    label=_("Index only these content types"),
+    help=_("Such as text/html or text/*, one per line. Links of other pages still count. Empty: all texts."),
+)
+MAX_BYTES: Final = Field(
+    name="max_bytes",
+    kind=FieldKind.WHOLE,
+    label=_("Index only pages of at most (bytes)"),
+    help=_("Links of longer pages still count. Empty: no limit."),
+    least=1,
+    most=2**31 - 1,
+)
+EXCLUDE_TEXT: Final = Field(
+    name="exclude_text",
+    kind=FieldKind.LINES,
+    label=_("Index no pages with text like"),
+    help=_("Regular expressions (RE2) for title and text, one per line. Links of these pages still count."),
+)
+INDEX_RULES: Final = (CONTENT_TYPES, MAX_BYTES, EXCLUDE_TEXT)
 MAX_DEPTH: Final = Field(
     name="max_depth",
     kind=FieldKind.WHOLE,
@@ -74,7 +96,7 @@ ALLOW_PRIVATE_NETWORKS: Final = Field(
     help=_("Also connect to addresses that are not of the public internet, such as 127.0.0.1 or 10.0.0.1."),
 )
 SCHEMA: Final = Schema(
-    (SCOPE, INCLUDE, EXCLUDE, MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
+    (SCOPE, INCLUDE, EXCLUDE, *INDEX_RULES, MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
 )
 # Who one is at a site is said once, for all jobs of a connection.
 CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
@@ -91,6 +113,9 @@ class WebSpecification:
     scope: ScopeKind = ScopeKind.HOST
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    content_types: tuple[str, ...] = ()
+    max_bytes: int | None = None
+    exclude_text: tuple[str, ...] = ()
     max_depth: int | None = None
     user_agent: str = DEFAULT_USER_AGENT
     robots_name: str = ""
@@ -125,6 +150,13 @@ class WebSpecification:
     def robots_name_asked(self) -> str:
         """The name that robots rules are read for."""
         return self.robots_name or name_of(self.user_agent)
+
+    def index_rules(self) -> IndexRules:
+        """
+        Raises:
+            BadSpecification: something that is no content type, or no pattern.
+        """
+        return IndexRules(types=self.content_types, max_bytes=self.max_bytes, exclude_text=self.exclude_text)
 
     def scope_around_seeds(self) -> Scope:
         """
