@@ -141,6 +141,9 @@ async def test_a_header_that_would_break_out_of_its_line_is_never_sent(value):
         (["zstd"], zstd.compress(b"hel") + zstd.compress(b"lo")),
         (["gzip", "br"], brotli.compress(gzip.compress(b"hello", mtime=0))),
         (["identity"], b"hello"),
+        (["UTF-8"], b"hello"),
+        (["none"], b"hello"),
+        (["iso-8859-1", "gzip"], gzip.compress(b"hello", mtime=0)),
     ],
 )
 async def test_codings_are_undone(codings, body):

@@ -25,8 +25,11 @@ _MOST_CODINGS: Final = 2
 _MOST_MEMBERS: Final = 1000
 # RFC 9659: a window of 8 MiB is the largest that a client of HTTP has to read.
 _ZSTD_OPTIONS: Final[Mapping[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
-# Written by servers that mean no coding at all.
-_NO_CODING: Final = frozenset({"", "identity", "none", "utf-8"})
+# The codings that IANA knows, but for "identity". Servers also write charsets and other words here, as if there were
+# none: like browsers, we take such words for no coding.
+_CODINGS: Final = frozenset({
+    "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "pack200-gzip", "x-compress", "x-gzip", "zstd",
+})  # fmt: skip
 
 
 class UnknownCoding(Exception):
@@ -72,7 +75,7 @@ def decoder_for(content_encoding: str) -> Decoder | None:
         UnknownCoding
     """
     names = [name.strip().lower() for name in content_encoding.split(",")]
-    names = [name for name in names if name not in _NO_CODING]
+    names = [name for name in names if name in _CODINGS]
     if not names:
         return None
     if len(names) > _MOST_CODINGS:
