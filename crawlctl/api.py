@@ -19,6 +19,7 @@ from jobs.api.documents import DocumentView
 from jobs.api.downloads import DownloadKindConverter
 from jobs.api.errors import NothingHere
 from jobs.api.policies import PolicyView
+from jobs.api.removals import DeletedJobView
 from jobs.api.reports.views import (
     BandwidthView,
     BusyView,
@@ -53,6 +54,7 @@ register_converter(DownloadKindConverter, "download")
 
 _router = SimpleRouter()
 _router.register("jobs", JobView, basename="job")
+_router.register("deleted-jobs", DeletedJobView, basename="deleted-job")
 _router.register("seeds", SeedView, basename="seed")
 _router.register("job-events", JobEventView, basename="job-event")
 _router.register("policies", PolicyView, basename="policy")

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from jobs import channels, journal
+from jobs.deleted_jobs import bury
 from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_possible, situation_of
 from jobs.lifecycle.table import Owner
@@ -95,6 +96,7 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
     with transaction.atomic():
         job = _hold(job_id, "go", term=term)
         _tell(job, "go", reason="", code="", made_by=made_by, now=now)
+        bury(job, now=now)
         job.delete()
 
 

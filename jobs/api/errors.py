@@ -32,11 +32,13 @@ from jobs.control import (
     RequestRefused,
     TransitionRefused,
 )
+from jobs.deleted_jobs import CannotComeBack
 from jobs.distributed_jobs import DistributedJobUnknown
 from jobs.invalid import Invalid
 from jobs.policies import PolicyInUse, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.reports.asking import BadPattern, BadPosition, ReportTooSlow
 from jobs.queries.search import SearchTooSlow
+from jobs.restoring import NothingToRestore
 from jobs.seed_lists import SeedUnknown
 from nodes.api.etags import PreconditionFailed
 from nodes.assignment.names import NoSuchStrategy
@@ -138,7 +140,7 @@ def _problem_of(error: Exception) -> Problem | None:
             return _invalid({"repository": [str(error)]})
         case TransitionRefused():
             return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
-        case RequestRefused() | BinRefused() | StrategyRefused():
+        case RequestRefused() | BinRefused() | StrategyRefused() | NothingToRestore() | CannotComeBack():
             return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
         case CoordinationError():
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "coordination_unavailable", sentence(error))

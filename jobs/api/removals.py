@@ -1,8 +1,18 @@
-"""How removals that wait for approval are shown."""
+"""Removals: those that wait for approval, and those that can be brought back; deleted jobs."""
 
 from typing import Any
 
-from rest_framework import serializers
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import restoring
+from jobs.models import DeletedJob, Restoration
+from jobs.queries.clock import read_clock
+from nodes.api.paging import ListingView
+from nodes.api.strict import Nothing, StrictSerializer
 
 
 class _HostSerializer(serializers.Serializer[Any]):
@@ -35,7 +45,70 @@ class QuestionSerializer(serializers.Serializer[Any]):
     examples = serializers.ListField(child=serializers.CharField(), help_text="Some documents that would be removed.")
 
 
+class _RunSerializer(serializers.Serializer[Any]):
+    run_no = serializers.IntegerField()
+    documents = serializers.IntegerField(help_text="Documents that can be brought back, counted up to 10,000.")
+    last_at = serializers.DateTimeField(help_text="When the last of them was removed.")
+
+
+class RestorationSerializer(serializers.ModelSerializer[Restoration]):
+    """
+    A wish to bring back what a run removed. Workers fulfil it; `ended_at` is null until then.
+
+    `restored` documents are back. The texts of `unread` ones are known nowhere: the next run reads them again.
+    `refused` says what is in the way.
+    """
+
+    job = serializers.IntegerField(source="job_id")
+
+    class Meta:
+        model = Restoration
+        fields = ("id", "job", "run_no", "since", "asked_at", "asked_by", "ended_at", "restored", "unread", "refused")
+        read_only_fields = fields
+
+
 class RemovalsSerializer(serializers.Serializer[Any]):
     """The removals of a job."""
 
     question = QuestionSerializer(allow_null=True, help_text="Null: no removal waits for approval.")
+    runs = _RunSerializer(many=True, help_text="Runs whose removals can be brought back, the newest first.")
+    restorations = RestorationSerializer(many=True, help_text="The last restorations, the newest first.")
+
+
+class RestoreSerializer(StrictSerializer):
+    """Which removals to undo: those of one run."""
+
+    run_no = serializers.IntegerField(
+        required=False, min_value=1, max_value=2**31 - 1, help_text="Without it: the newest run that removed something."
+    )
+    since = serializers.DateTimeField(required=False, help_text="Only what was removed at this moment or later.")
+
+
+class DeletedJobSerializer(serializers.ModelSerializer[DeletedJob]):
+    """A job that was deleted and can be brought back."""
+
+    class Meta:
+        model = DeletedJob
+        fields = ("id", "name", "run_no", "deleted_at")
+        read_only_fields = fields
+
+
+@extend_schema_view(list=extend_schema(description="Jobs that were deleted and can be brought back, the newest first."))
+class DeletedJobView(ListingView):
+    permissions_needed = {"list": "jobs.view_job", "restore": "jobs.delete_job"}
+    queryset = DeletedJob.objects.defer("rows")
+    serializer_class = DeletedJobSerializer
+    lookup_value_regex = "[0-9]{1,19}"
+    keyset = ("-id",)
+
+    @extend_schema(
+        operation_id="deleted_jobs_restore",
+        description="Bring back a deleted job, with what its deletion removed from outputs. Workers do it behind this request.",
+        request=Nothing,
+        responses={202: RestorationSerializer},
+    )
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, pk: str) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        wanted = restoring.restore_deleted(int(pk), made_by=request.user.get_username(), now=read_clock())
+        return Response(RestorationSerializer(wanted).data, status=status.HTTP_202_ACCEPTED)

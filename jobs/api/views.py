@@ -13,8 +13,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import connections, control
-from jobs.api.removals import RemovalsSerializer
+from jobs import connections, control, restoring
+from jobs.api.removals import RemovalsSerializer, RestorationSerializer, RestoreSerializer
 from jobs.api.serializers import (
     CountsSerializer,
     JobEventQuery,
@@ -66,6 +66,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         "restart_minimal": "jobs.control_job",
         "reset_seeding": "jobs.control_job",
         "removals": "jobs.view_job",
+        "restore": "jobs.control_job",
         "allow_removals": "jobs.control_job",
         "refuse_removals": "jobs.control_job",
         "send_back": "jobs.control_job",
@@ -180,6 +181,21 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         if found is None:
             raise JobUnknown(int(pk))
         return Response(RemovalsSerializer(found).data)
+
+    @extend_schema(
+        operation_id="jobs_restore",
+        description="Bring back what a run removed into every output, without a request to the source. Workers do it behind this request.",
+        request=RestoreSerializer,
+        responses={202: RestorationSerializer},
+    )
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, pk: str) -> Response:
+        wanted = RestoreSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        asked = restoring.restore(
+            int(pk), **wanted.validated_data, made_by=request.user.get_username(), now=read_clock()
+        )
+        return Response(RestorationSerializer(asked).data, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
         operation_id="jobs_allow_removals",

@@ -1,4 +1,4 @@
-"""A worker takes out of outputs what an operator wants to be rid of, or what no job keeps there, beside its crawl."""
+"""Beside its crawl, a worker clears outputs, removes from them what no job keeps, and brings back what was removed."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from jobs.connectors.output.registry import open_output
 from jobs.loops.database import DatabaseThread
 from jobs.queue.clear_output import clear_some
 from jobs.queue.orphans import drop_orphans
+from jobs.queue.restore import restore_some
 
 logger = logging.getLogger(__name__)
 
@@ -34,3 +35,16 @@ async def clear_outputs(
                 if done.refused:
                     logger.warning("output %d cannot be cleared now: %s", done.output, done.refused)
                     refused |= {done.output}
+        await _restore(database, may_begin=may_begin)
+
+
+async def _restore(database: DatabaseThread, *, may_begin: Callable[[], bool]) -> None:
+    """Bring back what operators want back, chunk by chunk; what refuses is left for the next time."""
+    refused: frozenset[int] = frozenset()
+    while may_begin():
+        done = await database.run(partial(restore_some, opens=open_output, apart_from=refused))
+        if done.restoration is None:
+            return
+        if done.refused:
+            logger.warning("restoration %d cannot go on now: %s", done.restoration, done.refused)
+            refused |= {done.restoration}

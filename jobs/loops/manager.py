@@ -48,6 +48,7 @@ from jobs.duties.sources import AskAside
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, sweep
 from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
+from jobs.duties.tombstones import keep_tombstones
 from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.loops.database import DatabaseClock, Ear, WorkConnection
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
@@ -118,6 +119,7 @@ MAIN_DUTIES: Final = duties(
     (raise_the_floor, 2.0, ALWAYS),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),
+    (keep_tombstones, 600.0, ALWAYS),
     (clear_histories, 2.0, f"EXISTS ({HISTORIES_TO_CLEAR})"),
     (check_invariants, 15.0, f"%(scope)s = '{CLUSTER_SCOPE}'"),
     (forget_old_answers, 60.0, f"EXISTS ({OLD_ANSWERS})"),

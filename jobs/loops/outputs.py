@@ -22,10 +22,13 @@ from jobs.connectors.output.base import Entry, Output, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.schema import BadSpecification
+from jobs.queue import tombstones
 from jobs.queue.flush import OutputWriter
 from jobs.queue.history import Departure
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_REMOVED
 
 # An output, and the hash of a document in it.
 Key = tuple[int, str]
@@ -161,6 +164,7 @@ class JobOutputs(OutputWriter):
             free = candidates - self._kept(cursor, candidates, leaving)
             gone = free & held
             corrected = self._perhaps_logged(cursor, free - held, leaving)
+            self._bury(cursor, leaving, held=held & candidates, gone=gone, now=now)
         if added:
             facts = _columns(added)
             versions = [added[key].version for key in sorted(added)]
@@ -176,6 +180,23 @@ class JobOutputs(OutputWriter):
             for output, key in document.keys
             if (output, key) in gone
         ]
+
+    def _bury(
+        self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime
+    ) -> None:
+        """Keep what leaves for the days of the setting, also of a document that another job keeps in the output."""
+        if not held or not current()[KEEP_REMOVED]:
+            return
+        tombstones.bury(
+            cursor,
+            [
+                tombstones.Removed(document.job.id, document.job.run_no, key[0], key[1], key in gone)
+                for document in leaving
+                for key in document.keys
+                if key in held
+            ],
+            now=now,
+        )
 
     def _notice_changes(self, claims: Iterable[tuple[Claimed, JobFacts]]) -> None:
         newer: dict[int, int] = {}

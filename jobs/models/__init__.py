@@ -17,7 +17,7 @@ from jobs.models.journal import JobEvent
 from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
-from jobs.models.removals import RemovalQuestion
+from jobs.models.removals import DeletedJob, RemovalQuestion, Restoration
 from jobs.models.schedule import ScheduleWindow
 from jobs.models.search import SearchDocument
 from jobs.models.session import Session
@@ -32,6 +32,7 @@ __all__ = [
     "CarryDown",
     "Counter",
     "CounterDelta",
+    "DeletedJob",
     "Floor",
     "Gate",
     "GatedDocument",
@@ -51,6 +52,7 @@ __all__ = [
     "QueueItem",
     "RemovalQuestion",
     "RepositoryConnection",
+    "Restoration",
     "Robots",
     "ScheduleWindow",
     "SearchDocument",

@@ -1,4 +1,4 @@
-"""Removals: the question of the delete guard whether they may be made."""
+"""Removals: the question of the delete guard, restorations, and deleted jobs."""
 
 from django.db import models
 
@@ -21,3 +21,37 @@ class RemovalQuestion(models.Model):
     parents = models.JSONField(default=list)
     seeds = models.JSONField(default=list)
     examples = models.JSONField(default=list)
+
+
+class Restoration(models.Model):
+    """
+    An operator's wish to bring back what a run of a job removed (`jobs.queue.tombstones`).
+
+    `since` and `cause` narrow it: only what was removed since then, only what was removed for this cause. Documents that
+    were brought back count as `restored`. The text of `unread` documents is known nowhere: the next run reads them again.
+    `refused` is what an output said when it did not take a document.
+    """
+
+    job_id = models.BigIntegerField(db_index=True)
+    run_no = models.PositiveIntegerField()
+    since = models.DateTimeField(null=True)
+    cause = models.CharField(max_length=20, blank=True)
+    asked_at = models.DateTimeField()
+    asked_by = models.CharField(max_length=150)
+    ended_at = models.DateTimeField(null=True)
+    restored = models.PositiveBigIntegerField(default=0)
+    unread = models.PositiveBigIntegerField(default=0)
+    refused = models.TextField(blank=True)
+
+    class Meta:
+        indexes = (models.Index(fields=["id"], name="restoration_is_open", condition=models.Q(ended_at__isnull=True)),)
+
+
+class DeletedJob(models.Model):
+    """A job that was deleted: `rows` are its row, its seeds, windows and private policies, as Django serializes them."""
+
+    id = models.BigIntegerField(primary_key=True)
+    name = models.CharField(max_length=200)
+    run_no = models.PositiveIntegerField()
+    deleted_at = models.DateTimeField(db_index=True)
+    rows = models.JSONField()

@@ -2,19 +2,27 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import connection
 
 from jobs.lifecycle.job import Guard
-from jobs.models import Job, RemovalQuestion
+from jobs.models import Job, RemovalQuestion, Restoration
+
+# Documents of a run that are counted, at most.
+COUNTED_AT_MOST: Final = 10_000
+_RESTORATIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """A job's removals. `question` is None where none waits for approval."""
+    """A job's removals. `question` is None where none waits for approval; `restorations` begin with the newest."""
 
     job: Job
     question: "Question | None"
+    runs: "Sequence[RunRemovals]" = ()
+    restorations: Sequence[Restoration] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,10 @@ class Question:
 def read_removals(job_id: int) -> Removals | None:
     """Return what a job would remove; None if there is no such job."""
     job = Job.objects.filter(pk=job_id).first()
-    return None if job is None else Removals(job, _question_of(job))
+    if job is None:
+        return None
+    restorations = Restoration.objects.filter(job_id=job_id).order_by("-pk")[:_RESTORATIONS]
+    return Removals(job, _question_of(job), read_runs(job_id), list(restorations))
 
 
 def _question_of(job: Job) -> Question | None:
@@ -53,3 +64,38 @@ def _question_of(job: Job) -> Question | None:
         seeds=row.seeds,
         examples=row.examples,
     )
+
+
+# The runs with tombstones, by one step of the index each.
+_RUNS: Final = """
+WITH RECURSIVE run AS (
+    (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s ORDER BY run_no DESC LIMIT 1)
+     UNION ALL
+    SELECT (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s AND run_no < run.run_no ORDER BY run_no DESC LIMIT 1)
+      FROM run WHERE run.run_no IS NOT NULL
+)
+SELECT run.run_no, counted.documents, counted.last_at
+  FROM run
+ CROSS JOIN LATERAL (SELECT count(DISTINCT hash) AS documents, max(removed_at) AS last_at
+                       FROM (SELECT hash, removed_at FROM jobs_tombstone
+                              WHERE job_id = %(job)s AND run_no = run.run_no LIMIT %(most)s) AS first_ones) AS counted
+ WHERE run.run_no IS NOT NULL
+ ORDER BY run.run_no DESC
+ LIMIT 20
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRemovals:
+    """Removals of a run that can be undone: its documents, counted up to 10,000, and the moment of the last removal."""
+
+    run_no: int
+    documents: int
+    last_at: dt.datetime
+
+
+def read_runs(job_id: int) -> list[RunRemovals]:
+    """Return the newest runs of a job that removed something that is kept."""
+    with connection.cursor() as cursor:
+        cursor.execute(_RUNS, {"job": job_id, "most": COUNTED_AT_MOST})
+        return [RunRemovals(*row) for row in cursor.fetchall()]

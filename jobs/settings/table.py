@@ -195,6 +195,14 @@ KEEP_HISTORY: Final = Setting(
     meaning="Days for which the history is kept; 0 writes none. A hundred bytes and more for each request.",
     applies=Applies.AT_ONCE,
 )
+KEEP_REMOVED: Final = Setting(
+    path="crawl.keep_removed",
+    environment="CRAWLCTL_KEEP_REMOVED",
+    kind=WholeNumber(most=3_650, unit="days"),
+    default=7,
+    meaning="Days for which removed documents can be restored, with the text that outputs held; 0 keeps none.",
+    applies=Applies.AT_ONCE,
+)
 CONNECTORS: Final = Setting(
     path="crawl.connectors",
     environment="CRAWLCTL_CONNECTORS",
@@ -376,6 +384,7 @@ TABLE: Final = Table(
         USER_AGENT,
         ROBOTS_NAME,
         KEEP_HISTORY,
+        KEEP_REMOVED,
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,

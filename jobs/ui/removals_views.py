@@ -1,18 +1,29 @@
-"""The page of a job's removals: what waits for approval, and why."""
+"""The page of a job's removals: what waits for approval, and what can be brought back; deleted jobs."""
 
 from typing import Final
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from jobs import words
+from jobs import restoring, words
+from jobs.deleted_jobs import CannotComeBack
+from jobs.models import DeletedJob, Restoration
 from jobs.queries.clock import read_clock
-from jobs.queries.removals import Question, read_removals
-from jobs.ui.pages import page
+from jobs.queries.removals import COUNTED_AT_MOST, Question, RunRemovals, read_removals
+from jobs.restoring import NothingToRestore
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_REMOVED
+from jobs.transitions import JobUnknown
+from jobs.ui.pages import name_of_who_may, page
+
+# Digits of a run's number, and deleted jobs on a page.
+_LONGEST: Final = 10
+_SHOWN: Final = 200
 
 _STATES: Final = {
     "gone": gettext_lazy("is gone"),
@@ -33,8 +44,79 @@ def removals(request: HttpRequest, job_id: int) -> HttpResponse:
         "question": found.question,
         "asked": _asked(found.question) if found.question else {},
         "next": reverse("job", args=[job_id]),
+        "days": current()[KEEP_REMOVED],
+        "runs": [_run_row(run) for run in found.runs],
+        "restorations": [_restoration_in_words(one) for one in found.restorations],
     }
     return render(request, "ui/removals.html", context)
+
+
+@page
+@require_POST
+def restore(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Bring back what a run removed."""
+    name = name_of_who_may(request, "jobs.control_job")
+    run = request.POST.get("run", "")
+    try:
+        wanted = restoring.restore(
+            job_id, run_no=int(run) if run.isdecimal() and len(run) < _LONGEST else None, made_by=name, now=read_clock()
+        )
+    except JobUnknown as unknown:
+        raise Http404(str(unknown)) from None
+    except NothingToRestore as refused:
+        messages.warning(request, str(refused))
+    else:
+        messages.success(request, _("What run %(run)d removed comes back.") % {"run": wanted.run_no})
+    return redirect("job-removals", job_id)
+
+
+@page
+@require_safe
+def deleted_jobs(request: HttpRequest) -> HttpResponse:
+    now = read_clock()
+    found = DeletedJob.objects.defer("rows").order_by("-deleted_at")[:_SHOWN]
+    rows = [{"id": one.pk, "name": one.name, "at": words.moment(one.deleted_at, now=now)} for one in found]
+    return render(request, "ui/deleted_jobs.html", {"jobs": rows, "days": current()[KEEP_REMOVED]})
+
+
+@page
+@require_POST
+def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Bring back a job that was deleted."""
+    name = name_of_who_may(request, "jobs.delete_job")
+    try:
+        restoring.restore_deleted(job_id, made_by=name, now=read_clock())
+    except CannotComeBack as refused:
+        messages.warning(request, str(refused))
+        return redirect("deleted-jobs")
+    messages.success(request, _("The job is back. Its documents follow."))
+    return redirect("job", job_id)
+
+
+def _run_row(run: RunRemovals) -> dict[str, object]:
+    counted = words.number(run.documents)
+    return {
+        "run_no": run.run_no,
+        "documents": _("at least %(n)s") % {"n": counted} if run.documents >= COUNTED_AT_MOST else counted,
+        "at": words.moment(run.last_at, now=read_clock()),
+    }
+
+
+def _restoration_in_words(one: Restoration) -> str:
+    facts = {
+        "who": one.asked_by,
+        "run": one.run_no,
+        "at": words.moment(one.asked_at, now=read_clock()),
+        "n": words.number(one.restored),
+        "unread": words.number(one.unread),
+        "why": one.refused,
+    }
+    said = _("%(at)s, %(who)s restored run %(run)d: %(n)s documents are back.") % facts
+    if one.unread:
+        said += " " + _("The texts of %(unread)s more are known nowhere: the next run reads them again.") % facts
+    if one.refused:
+        return said + " " + _("An output refuses: %(why)s") % facts
+    return said if one.ended_at else said + " " + _("It goes on.")
 
 
 def _asked(question: Question) -> dict[str, object]:

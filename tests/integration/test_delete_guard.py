@@ -6,6 +6,7 @@ from crawlctl.roles import OPERATOR
 from jobs import control
 from jobs.lifecycle.job import Guard, RunEnd
 from jobs.models import JobEvent, RemovalQuestion
+from jobs.queries.attention.sources import read_attention
 from tests.api import client_of
 from tests.guarded_site import GuardedSite
 
@@ -176,4 +177,16 @@ def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
 
     assert (answer.status_code, answer.json()["guard"]) == (200, "no")
     assert client.post(f"/api/v1/jobs/{site.job_id}/allow-removals/").status_code == 409
-    assert client.get(f"/api/v1/jobs/{site.job_id}/removals/").json() == {"question": None}
+    assert client.get(f"/api/v1/jobs/{site.job_id}/removals/").json()["question"] is None
+
+
+def test_a_question_of_the_guard_needs_attention_until_it_is_answered(site):
+    site.world.remove("root")
+    site.run()
+
+    (line,) = [line for line in read_attention(now=site.cluster.clock.at) if line.kind == "removals_wait"]
+
+    assert (line.subject, line.link) == ("site", f"/jobs/{site.job_id}/removals/")
+    assert "30 of 30 documents would be removed" in line.sentence
+    site.ask("refuse-removals")
+    assert not [line for line in read_attention(now=site.cluster.clock.at) if line.kind == "removals_wait"]

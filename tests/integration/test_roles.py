@@ -53,6 +53,9 @@ LEAST_ROLE = {
     "jobs_allow_removals": OPERATOR,
     "jobs_refuse_removals": OPERATOR,
     "jobs_removals": VIEWER,
+    "jobs_restore": OPERATOR,
+    "deleted_jobs_list": VIEWER,
+    "deleted_jobs_restore": ADMINISTRATOR,
     "jobs_reset_seeding": OPERATOR,
     "jobs_restart": OPERATOR,
     "jobs_restart_minimal": OPERATOR,
@@ -132,6 +135,8 @@ def address(path, world):
     kind = path.removeprefix("/api/v1/").partition("/")[0]
     ids = {
         "jobs": world.job.pk,
+        # There is none: who may ask for one is told so.
+        "deleted-jobs": 1,
         "documents": document_id(world.document),
         "nodes": world.node.pk,
         "groups": world.group.pk,

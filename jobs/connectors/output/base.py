@@ -9,9 +9,9 @@ document is then processed again and written anew, so what was written last is w
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import psycopg
 
@@ -89,3 +89,16 @@ class Output(Protocol):
 
     def job_complete(self) -> None:
         """A run of a job that writes here has finished."""
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """An output that knows the texts of documents that were removed from it, such as a log."""
+
+    def recall(self, urls: Mapping[str, str]) -> Sequence[Entry]:
+        """
+        Return the last text of these documents (their URLs by hash), as far as it is known here.
+
+        Raises:
+            OutputError: it cannot be read.
+        """

@@ -16,7 +16,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any, Final
 import psycopg
 from django.utils.translation import gettext_lazy as _
 
+from jobs.connectors.output import jsonl_recall
 from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
@@ -110,6 +111,18 @@ class JsonLinesOutput:
 
     def remove(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
         self._append(cursor, [_line("delete", entry) for entry in entries])
+
+    def recall(self, urls: Mapping[str, str]) -> Sequence[Entry]:
+        with self._explained():
+            try:
+                descriptor = self._open()
+            except FileNotFoundError:
+                # On another machine, or moved away.
+                return []
+            try:
+                return jsonl_recall.recall(self._path, descriptor, urls)
+            finally:
+                os.close(descriptor)
 
     def job_complete(self) -> None:
         return

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jobs.queries.attention.groups import failing_groups
+from jobs.queries.attention.guard import removals_that_wait
 from jobs.queries.attention.hosts import denied_documents, stopped_hosts
 from jobs.queries.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs, missed_schedules
 from jobs.queries.attention.lines import AttentionLine, Severity
@@ -24,6 +25,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     missed_schedules,
     stopped_hosts,
     denied_documents,
+    removals_that_wait,
 )
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}

@@ -1,0 +1,77 @@
+"""
+The texts of documents that were removed from a JSON lines file: their last `add` lines are still in it.
+
+The file is read once, and then on from where it was read to. Where each URL's last line begins is kept for one file.
+"""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from jobs.connectors.output.base import Entry
+from jobs.connectors.repository.base import Content
+
+_ADD: Final = b'{"action":"add","url":'
+
+
+class _Lines:
+    """Where the last `add` line of each URL begins in one file, as far as it was read."""
+
+    def __init__(self, identity: tuple[str, int, int]) -> None:
+        self.identity = identity
+        self._read_to = 0
+        self._begins: dict[bytes, int] = {}
+
+    def read_on(self, descriptor: int) -> None:
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            file.seek(self._read_to)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                if line.startswith(_ADD):
+                    self._begins[_key(json.loads(line)["url"])] = self._read_to
+                self._read_to += len(line)
+
+    def read(self, descriptor: int, url: str) -> dict[str, Any] | None:
+        begin = self._begins.get(_key(url))
+        if begin is None:
+            return None
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            file.seek(begin)
+            facts: dict[str, Any] = json.loads(file.readline())
+        return facts
+
+
+_last: _Lines | None = None
+
+
+def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
+    """Return the last text of each of these URLs (by hash) that the open file has."""
+    global _last  # noqa: PLW0603 (one file at a time: what was read of it serves the next chunk)
+    status = os.fstat(descriptor)
+    identity = (str(path), status.st_dev, status.st_ino)
+    if _last is None or _last.identity != identity:
+        _last = _Lines(identity)
+    _last.read_on(descriptor)
+    found = ((hash_, url, _last.read(descriptor, url)) for hash_, url in urls.items())
+    return [_entry(hash_, url, facts) for hash_, url, facts in found if facts is not None]
+
+
+def _key(url: str) -> bytes:
+    return blake2b(url.encode(errors="replace"), digest_size=12).digest()
+
+
+def _entry(hash_: str, url: str, facts: Mapping[str, Any]) -> Entry:
+    content = Content(
+        url=url,
+        title=facts["title"],
+        description=facts["description"],
+        text=facts["text"],
+        content_type=facts["content_type"],
+        language=facts["language"],
+    )
+    return Entry(hash_, url, content, facts["version"], dt.datetime.fromisoformat(facts["fetched_at"]))

@@ -1,0 +1,108 @@
+"""
+Jobs that were deleted: their rows are kept as long as their documents are, so that a deletion can be taken back.
+
+A job comes back under its old number, at rest, with its seeds, windows and private policies as they were.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.core import serializers
+from django.db import transaction
+
+from jobs.lifecycle.job import JobState
+from jobs.models import DeletedJob, Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy, ThrottleRule
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_REMOVED
+from nodes.lifecycle import CLUSTER_SCOPE
+
+# Facts about a run that is over, and about nodes of that time.
+_AT_REST: Final[dict[str, Any]] = {
+    "node_scope": CLUSTER_SCOPE,
+    "run_end": "",
+    "reason": "",
+    "failures": 0,
+    "failing_since": None,
+    "retry_at": None,
+    "reseed_at": None,
+    "window_ends_at": None,
+    "schedule_due_at": None,
+    # What was known of its source beside the documents is gone.
+    "from_the_beginning": True,
+    "strays": 1,
+    "unread": 1,
+}
+
+
+class CannotComeBack(Exception):
+    """A deleted job cannot be brought back; the sentence says why, and what to do."""
+
+
+def bury(job: Job, *, now: dt.datetime) -> None:
+    """Keep the rows of a job that is about to be deleted."""
+    if not current()[KEEP_REMOVED]:
+        return
+    policies = list(ThrottlePolicy.objects.filter(private_to=job))
+    rows = [
+        job,
+        *policies,
+        *ThrottleRule.objects.filter(policy__in=policies),
+        *job.seeds.order_by("pk"),
+        *job.windows.order_by("pk"),
+    ]
+    DeletedJob.objects.update_or_create(
+        pk=job.pk,
+        defaults={
+            "name": job.name,
+            "run_no": job.run_no,
+            "deleted_at": now,
+            "rows": json.loads(serializers.serialize("json", rows)),
+        },
+    )
+
+
+def dig_out(job_id: int, *, now: dt.datetime) -> Job:
+    """
+    Bring back a deleted job, at rest and without its documents.
+
+    Raises:
+        CannotComeBack: it is not kept any more, its name is taken, or something that it needs is gone.
+    """
+    with transaction.atomic():
+        kept = DeletedJob.objects.select_for_update().filter(pk=job_id).first()
+        if kept is None:
+            raise CannotComeBack(f"There is no deleted job {job_id}: it was never there, or its days are over.")
+        if Job.objects.filter(name=kept.name).exists():
+            raise CannotComeBack(
+                f"There is a job named {kept.name} already: rename it, then bring the deleted one back."
+            )
+        for found in serializers.deserialize("json", json.dumps(kept.rows), ignorenonexistent=True):
+            row: Any = found.object
+            if isinstance(row, Job):
+                _check(row, outputs=(found.m2m_data or {}).get("outputs", ()))
+                for name, value in {**_facts_of(JobState()), **_AT_REST, "schedule_checked_at": now}.items():
+                    setattr(row, name, value)
+            if isinstance(row, Seed):
+                row.group_id = None
+                if row.policy_id and not ThrottlePolicy.objects.filter(pk=row.policy_id).exists():
+                    raise CannotComeBack(
+                        f"Job {kept.name} cannot come back: its throttle policy {row.policy_id} is gone."
+                    )
+            found.save()
+        kept.delete()
+        return Job.objects.get(pk=job_id)
+
+
+def _facts_of(state: JobState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in JobState.__dataclass_fields__}
+
+
+def _check(job: Job, *, outputs: Iterable[Any]) -> None:
+    if not RepositoryConnection.objects.filter(pk=job.repository_id).exists():
+        raise CannotComeBack(f"Job {job.name} cannot come back: its repository connection {job.repository_id} is gone.")
+    wanted: set[int] = {int(getattr(output, "pk", output)) for output in outputs}
+    there = set(OutputConnection.objects.filter(pk__in=wanted).values_list("pk", flat=True))
+    if wanted - there:
+        raise CannotComeBack(f"Job {job.name} cannot come back: its output {min(wanted - there)} is gone.")

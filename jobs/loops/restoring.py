@@ -1,0 +1,24 @@
+"""A command brings back what was removed in its own process, where no worker may be running."""
+
+from collections.abc import Callable
+
+import psycopg
+
+from jobs.connectors.output.registry import open_output
+from jobs.loops.database import database_dsn
+from jobs.models import Restoration
+from jobs.queue.restore import restore_some
+
+
+def work_off(restoration: Restoration, *, said: Callable[[int], None] = lambda _done: None) -> Restoration:
+    """Do the work of restorations until this one has ended, or is refused; `said` hears how many documents are back."""
+    refused: frozenset[int] = frozenset()
+    with psycopg.connect(database_dsn(), autocommit=True) as connection:
+        while True:
+            done = restore_some(connection, opens=open_output, apart_from=refused)
+            restoration.refresh_from_db()
+            said(restoration.restored)
+            if restoration.ended_at is not None or done.restoration is None:
+                return restoration
+            if done.refused:
+                refused |= {done.restoration}

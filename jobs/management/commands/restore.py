@@ -1,0 +1,62 @@
+"""`manage.py restore NAME`: bring back what a run removed, or a job that was deleted."""
+
+import argparse
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.dateparse import parse_datetime
+
+from jobs import restoring
+from jobs.loops.restoring import work_off
+from jobs.management.database import look_at_the_database
+from jobs.models import Job, Restoration
+from jobs.queries.clock import read_clock
+from jobs.restoring import CannotComeBack, NothingToRestore
+
+
+class Command(BaseCommand):
+    # Standard output is the answer's: checks and warnings would stand in its way.
+    requires_system_checks: list[str] = []
+    help = "Bring back the documents that a run of a job removed, without a request; or a job that was deleted."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", help="the job's name")
+        parser.add_argument(
+            "--run", type=int, metavar="N", help="the run that removed them (the newest that removed any)"
+        )
+        parser.add_argument(
+            "--since", metavar="TIME", help="only what was removed since then, as 2030-01-31T12:00+00:00"
+        )
+        parser.add_argument(
+            "--deleted", action="store_true", help="bring back the job of this name that was deleted last"
+        )
+
+    def handle(self, *_args: Any, name: str, **given: Any) -> None:
+        look_at_the_database()
+        try:
+            wanted = self._ask_for_the_deleted(name) if given["deleted"] else self._ask(name, given)
+        except (NothingToRestore, CannotComeBack) as refused:
+            raise CommandError(str(refused), returncode=1) from refused
+        done = work_off(wanted)
+        self.stdout.write(f"{name}: {done.restored:,} documents are back.")
+        if done.unread:
+            self.stdout.write(f"The texts of {done.unread:,} more are known nowhere: the next run reads them again.")
+        if done.refused:
+            raise CommandError(done.refused, returncode=1)
+
+    def _ask(self, name: str, given: dict[str, Any]) -> Restoration:
+        job = Job.objects.filter(name=name).first()
+        if job is None:
+            raise CommandError(f"There is no job named {name!r}. For a deleted one: --deleted.", returncode=2)
+        since = parse_datetime(given["since"]) if given["since"] else None
+        if given["since"] and (since is None or since.tzinfo is None):
+            message = f"--since is {given['since']!r}: write a moment with its zone, as 2030-01-31T12:00+00:00."
+            raise CommandError(message, returncode=2)
+        return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
+
+    def _ask_for_the_deleted(self, name: str) -> Restoration:
+        deleted = restoring.find_deleted(name)
+        if deleted is None:
+            raise CommandError(f"There is no deleted job named {name!r}, or its days are over.", returncode=2)
+        return restoring.restore_deleted(deleted.pk, made_by=getpass.getuser(), now=read_clock())
