@@ -1,4 +1,4 @@
-"""Encodings: which one a page is in, by what is said about it and by its bytes."""
+"""The encoding of a page is found by its declarations and by its bytes."""
 
 import time
 
@@ -20,7 +20,7 @@ def page(text, head=""):
 
 
 def coded(html, label):
-    """The bytes of a page, and the page as those bytes have it: what they lack is written as a reference."""
+    """Return the bytes of a page, and the page that they hold. A letter that the encoding lacks is written as a reference."""
     body = html.encode(label, "xmlcharrefreplace")
     return body, body.decode(label)
 
@@ -92,7 +92,7 @@ def test_utf8_under_a_wrong_header_is_read_as_utf8(label, text, head):
     ],
 )
 def test_declarations_are_found_where_browsers_find_them(head):
-    # In KOI8-R these are words; a guess from so few bytes would be another encoding.
+    # Four letters are too few for a right guess, so only the declaration gives them.
     body, html = coded(page("ом", head), "koi8-r")
 
     assert decoded(body, "text/html") == html

@@ -248,7 +248,7 @@ class _Body:
         """The decoded body, or its beginning, and whether it is whole."""
         answer = self._answer
         if not is_wanted(answer.status, {}, b""):
-            # Whatever becomes of this body, the status has said it all.
+            # The status alone decides, so errors in this body do not count.
             await self._discard()
             return b"", False
         decoder = decoding.decoder_for(_codings_of(answer.headers))
@@ -289,7 +289,7 @@ class _Body:
         self._timer.reschedule(min(self._deadline, too_slow_at))
 
     async def _discard(self) -> None:
-        """Read what little is left, so that the connection can be used again. What goes wrong there harms nothing."""
+        """Read the short rest of a body, so that the connection can be used again. Errors there do not count."""
         if self._answer.content.at_eof():
             return
         left = _DISCARDED_BYTES
