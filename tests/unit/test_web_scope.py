@@ -85,6 +85,22 @@ def test_patterns_narrow_the_scope():
     assert scope.why_not("http://b.example/en/x") == "outside of the scope 'host' of every seed"
 
 
+def test_a_stored_link_may_lead_to_a_host_that_a_seed_may_have_redirected_to():
+    scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example.org/"], exclude=["private"])
+
+    assert scope.may_admit("http://a.example.org/page")
+    assert scope.may_admit("http://www.example.org/page")
+    assert not scope.may_admit("http://www.example.org/private")
+    assert not scope.may_admit("http://www.another.net/page")
+
+
+def test_a_stored_link_leads_to_no_other_directory_of_a_seeds_own_host():
+    scope = Scope(kind=ScopeKind.PREFIX, seeds=["http://a.example.org/docs/"])
+
+    assert scope.may_admit("http://a.example.org/docs/page")
+    assert not scope.may_admit("http://a.example.org/blog/page")
+
+
 def test_patterns_hold_for_seeds_too():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/"], exclude=["example"])
 

@@ -133,7 +133,7 @@ class Selective(Protocol):
     """A connector whose job has rules about which documents belong to it."""
 
     def admits(self, identifier: str) -> bool:
-        """True if the job's present rules let a document name this one. Any thread may ask."""
+        """True if the job's present rules let a stored link name this document. Any thread may ask."""
 
 
 class Database(Protocol):

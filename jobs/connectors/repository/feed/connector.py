@@ -99,7 +99,7 @@ class FeedConnector(WebConnector):
                 url = canonical(link, document.identifier, limits=self._limits)
             except BadUrl:
                 continue
-            if url != document.identifier and self.admits(url):
+            if url != document.identifier and self._scope.admits(url):
                 carry = None if date is None else {_PUBLISHED: [date.isoformat()]}
                 activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), carry=carry)
         _look_again_after(feed.interval, activity)

@@ -84,7 +84,7 @@ class WebConnector:
         self._limits = limits
         self._scope = specification.scope_around_seeds()
         self._index_rules = specification.index_rules()
-        self._links = LinkTable(admits=self.admits, is_near=self._scope.is_near, limits=limits)
+        self._links = LinkTable(admits=self._scope.admits, is_near=self._scope.is_near, limits=limits)
         self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
         self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
@@ -100,8 +100,8 @@ class WebConnector:
         return self._robots.crawl_delay(origin_of(identifier), name=self._robots_name)
 
     def admits(self, identifier: str) -> bool:
-        """True if the job's rules let a page name this address."""
-        return self._scope.admits(identifier)
+        """True if the job's rules let a stored link name this address."""
+        return self._scope.may_admit(identifier)
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         await self._know_scope_of(document, activity)
@@ -130,7 +130,7 @@ class WebConnector:
 
     def _belongs(self, document: Document) -> bool:
         """False for a document that the job's rules refuse: they may have changed since it was named."""
-        return self.admits(document.identifier)
+        return self._scope.admits(document.identifier)
 
     async def _know_scope_of(self, document: Document, activity: Activity) -> None:
         """Learn how the document's host came into the scope, if that was by redirects that other workers met."""

@@ -117,6 +117,15 @@ class Scope:
         """Whether this canonical address belongs to the job."""
         return self.why_not(url) is None
 
+    def may_admit(self, url: str) -> bool:
+        """
+        True if this address belongs to the job, or lies on a host that a seed may have redirected to.
+
+        Whether a seed did is known in the database, not always here: the address is judged again before it is requested.
+        """
+        is_held = self._is_around_a_seed(url) or (bin_of(url) not in self._hosts and self.is_near(url))
+        return is_held and self._why_patterns_refuse(url) is None
+
     def why_not(self, url: str) -> str | None:
         """The reason why this canonical address does not belong to the job, or None if it does."""
         if not self._is_around_a_seed(url):
