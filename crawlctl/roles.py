@@ -43,7 +43,7 @@ _READS: Final = frozenset(
         "nodes.view_settingsversion",
     }
 )
-_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job"}
+_STARTS_AND_STOPS: Final = _READS | {"jobs.control_job", "jobs.stop_bin"}
 _CHANGES: Final = (
     _STARTS_AND_STOPS
     | {"drill.view_drill", "jobs.limit_everywhere", "nodes.add_settingsversion", "nodes.control_cluster"}

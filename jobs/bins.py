@@ -1,33 +1,34 @@
 """
 Every operator's verb about bins, once: pages, the REST API and commands translate and call these.
 
-Stopping and denying hold for the whole cluster, from the moment at which they are stored: running workers are told at once,
-close what they have open, and look for themselves with each beat. Documents of such a bin end as DENIED in the runs
-that come to them, and outputs keep what they hold of it. The end of a back-off is as quick: what waits for it is due at once,
-and managers and workers are told.
+The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator lets the host go on. A
+*denial* (`jobs.deny_list`) ends them as DENIED. Both need a reason, hold for every port of a host that is named without
+one, and ask back where no known host is meant. Both hold for the whole cluster from the moment at which they are stored:
+workers close their open requests, and outputs keep what they hold. The end of a back-off is as quick.
 """
 
 import datetime as dt
-from dataclasses import dataclass
+import re
 from typing import Final
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Collate
 
-from jobs import channels, policies
+from jobs import channels
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.invalid import Invalid
-from jobs.models import Bin, BinState, ThrottlePolicy, ThrottleRule
-from jobs.models.policy import MOST_REQUESTS
-from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
+from jobs.models import Bin, BinState
 from jobs.queue.end_back_off import go_on_without_back_off
+from jobs.queue.wake import wake_bin
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
 
-# Patterns that are denied here become rules of this policy; others that hold everywhere may deny, too.
-DENY_LIST: Final = "Deny list"
+# Permission to stop and deny hosts, and to let them go on.
+MAY_STOP: Final = "jobs.stop_bin"
+_PORT: Final = re.compile(r":\d+$")
 _LONGEST_REASON: Final = 500
 
 
@@ -46,76 +47,98 @@ class BinUnknown(Exception):
         super().__init__(f"There is no host {bin_id}.")
 
 
+class HostsUnknown(Exception):
+    """A name or pattern means no host that a crawl has come to: perhaps it is misspelled. Nothing was changed."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        super().__init__(f"No crawl has come to a host {pattern}, so nothing would change now. Check the name.")
+
+
 class BinRefused(Exception):
     """It is not in the state in which this can be done; the sentence says which it is in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """A rule of a policy that holds everywhere by which nothing is fetched from the bins of a pattern."""
-
-    policy_id: int
-    policy: str
-    rule: int
-    pattern: str
-    is_always: bool
-
-
 def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
-    Ask nothing more of a bin, over all jobs and nodes, until `go_on`.
+    Ask nothing more of a bin, over all jobs and nodes, until `go_on`; a host without a port stands for every port of it.
 
     Raises:
         BinUnknown: there is none of this id.
         BinRefused: it is stopped already.
         InvalidBin: no reason is given.
     """
-    _check_reason(reason)
+    check_reason(reason)
     with transaction.atomic():
-        facts = {"stopped_at": now, "stopped_by": made_by, "stopped_why": reason.strip()}
-        changed = _of_connectors(bin_id).filter(stopped_at=None).update(**facts)
-        found = _read(bin_id)
-        if not changed:
-            raise BinRefused(f"{found} is stopped already, by {found.stopped_by}: {found.stopped_why}")
-        _tell(found, f"{made_by} stopped {found}: {found.stopped_why}", made_by=made_by)
-    return found
+        return _stop(_read(bin_id), reason=reason, made_by=made_by, now=now)
 
 
-def stop_named(typed: str, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
+def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> Bin:
     """
-    The same for a web host by its name, or an address there, whether a crawl has come to it or not.
+    The same for a web host by its name, or an address there.
 
     Raises:
+        HostsUnknown: no crawl has come to such a host, and that is not confirmed.
         BinRefused: it is stopped already.
         InvalidBin: no host has such a name, or no reason is given.
     """
     name = name_meant(typed)
-    _check_reason(reason)
+    check_reason(reason)
+    if not confirm and not known_hosts(name).exists():
+        raise HostsUnknown(name)
     usual = {"is_known": False, "usual_requests": HOSTS.requests, "usual_gap": HOSTS.gap}
     with transaction.atomic():
         found, is_new = Bin.objects.get_or_create(namespace=HOSTS.namespace, name=name, defaults=usual)
         if is_new:
             BinState.objects.create(bin=found)
-        return stop(found.pk, reason=reason, made_by=made_by, now=now)
+        return _stop(found, reason=reason, made_by=made_by, now=now)
 
 
-def go_on(bin_id: int, *, made_by: str) -> Bin:
+def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
+    facts = {"stopped_at": now, "stopped_by": made_by, "stopped_why": reason.strip()}
+    names_every_port = not _PORT.search(found.name)
+    if names_every_port:
+        Bin.objects.filter(pk=found.pk).update(stops_every_port=True)
+    meant = known_hosts(found.name) if names_every_port else Bin.objects.filter(pk=found.pk)
+    if not meant.filter(stopped_at=None).update(**facts):
+        raise BinRefused(f"{found} is stopped already, by {found.stopped_by}: {found.stopped_why}")
+    found.refresh_from_db()
+    _tell(found, f"{made_by} stopped {found}: {reason.strip()}", made_by=made_by)
+    return found
+
+
+def known_hosts(name: str) -> QuerySet[Bin]:
+    """The bins of a web host: the one of this name, and where it has no port also those with a port."""
+    of_web = Bin.objects.filter(namespace=HOSTS.namespace)
+    if _PORT.search(name):
+        return of_web.filter(name=name)
+    # As the index has it; `;` comes behind `:`.
+    with_port = of_web.alias(key=Collate("name", "C")).filter(key__gt=f"{name}:", key__lt=f"{name};")
+    return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
+
+
+def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    Let a bin that was stopped be asked again, at its pace. What ended as DENIED meanwhile can be sent back.
+    Let a bin that was stopped be asked again, at its pace, with all ports that were stopped together with it.
 
     Raises:
         BinUnknown: there is none of this id.
         BinRefused: it is not stopped.
     """
     with transaction.atomic():
-        changed = (
-            _of_connectors(bin_id)
-            .filter(stopped_at__isnull=False)
-            .update(stopped_at=None, stopped_by="", stopped_why="")
-        )
         found = _read(bin_id)
-        if not changed:
+        if found.stopped_at is None:
             raise BinRefused(f"{found} is not stopped.")
+        meant = Bin.objects.filter(pk=found.pk)
+        if found.stops_every_port:
+            meant |= known_hosts(found.name).filter(stopped_at=found.stopped_at)
+        released = list(meant.values_list("pk", flat=True))
+        Bin.objects.filter(pk__in=released).update(
+            stopped_at=None, stopped_by="", stopped_why="", stops_every_port=False
+        )
+        for each in released:
+            wake_bin(connection.connection, bin_id=each, now=now)
+        found.refresh_from_db()
         _tell(found, f"{made_by} let {found} go on", made_by=made_by)
     return found
 
@@ -175,113 +198,11 @@ def name_meant(typed: str) -> str:
         raise InvalidBin("name", f"{bad}; write the name of a host, such as www.example.com.") from None
 
 
-def denials() -> list[Denial]:
-    """All rules that deny in policies that hold everywhere, by policy and place."""
-    rules = (
-        ThrottleRule.objects.filter(denies=True, policy__holds_everywhere=True)
-        .select_related("policy")
-        .order_by("policy__name", "position")
-    )
-    return [
-        Denial(rule.policy_id, rule.policy.name, rule.position + 1, rule.pattern, _as_wanted(rule).is_always_open)
-        for rule in rules
-    ]
-
-
-def deny(pattern: str, *, made_by: str, everywhere: bool) -> None:
+def check_reason(reason: str) -> None:
     """
-    Fetch nothing more from the hosts of a pattern (`*.example.com`), whatever job names them.
-
     Raises:
-        InvalidPolicy, PolicyNotAllowed: as `jobs.policies` does.
-        InvalidBin: the pattern is every host: jobs are paused for that.
-        BinRefused: it is denied already, or there is a policy in the place of the list.
+        InvalidBin: it is blank or too long.
     """
-    pattern = pattern_meant(pattern)
-    with transaction.atomic():
-        # The full lock: two who deny at once must not each write a list without the other's.
-        listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, holds_everywhere=True).first()
-        wanted = [RuleWanted(pattern=pattern, denies=True)]
-        if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
-            raise BinRefused(
-                f"A policy named {DENY_LIST} is no list of what is denied, since it does not hold everywhere: rename it first."
-            )
-        if listed is None:
-            facts: policies.PolicyFacts = {
-                "name": DENY_LIST,
-                "holds_everywhere": True,
-                "open_requests": MOST_REQUESTS,
-                "min_gap": 0.0,
-            }
-            policies.create(rules=wanted, unlimited=True, everywhere=everywhere, made_by=made_by, **facts)
-        else:
-            rules = policies.rules_of(listed)
-            if any(rule.denies and rule.is_always_open and _is_same(rule.pattern, pattern) for rule in rules):
-                raise BinRefused(f"{DENY_LIST} denies {pattern} already.")
-            policies.change(listed.pk, rules=[*rules, *wanted], everywhere=everywhere, made_by=made_by)
-        _journal(f"{made_by} denied {pattern}", made_by=made_by)
-
-
-def pattern_meant(typed: str) -> str:
-    """
-    The pattern of hosts that a person means, if they may be denied together.
-
-    Raises:
-        InvalidBin: it is no pattern, or means every host.
-    """
-    pattern = as_kept(typed)
-    if not pattern:
-        raise InvalidBin("pattern", "This is every host; to fetch nothing at all, pause the jobs.")
-    why = why_no_pattern(pattern)
-    if why or "/" in pattern:
-        raise InvalidBin("pattern", why or f"{pattern!r} names files; write a pattern of hosts like *.example.com.")
-    return pattern
-
-
-def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> None:
-    """
-    Take the rules that deny a pattern out of a policy that holds everywhere.
-
-    Raises:
-        PolicyUnknown, PolicyNotAllowed: as `jobs.policies` does.
-        BinRefused: it has no such rule.
-    """
-    with transaction.atomic():
-        policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id, holds_everywhere=True).first()
-        if policy is None:
-            raise policies.PolicyUnknown(policy_id)
-        rules = policies.rules_of(policy)
-        kept = [rule for rule in rules if not (rule.denies and _is_same(rule.pattern, pattern))]
-        if len(kept) == len(rules):
-            raise BinRefused(f"{policy.name} does not deny {pattern}.")
-        policies.change(policy_id, rules=kept, unlimited=True, everywhere=everywhere, made_by=made_by)
-        _journal(f"{made_by} denies {pattern} no longer", made_by=made_by)
-
-
-def allow_everywhere(pattern: str, *, made_by: str) -> None:
-    """
-    Take the rules that deny a pattern out of all policies that hold everywhere.
-
-    Raises:
-        BinRefused: none has such a rule.
-    """
-    with transaction.atomic():
-        denying = sorted({denial.policy_id for denial in denials() if _is_same(denial.pattern, pattern)})
-        if not denying:
-            raise BinRefused(f"Nothing denies {pattern}.")
-        for policy_id in denying:
-            allow(policy_id, pattern=pattern, made_by=made_by, everywhere=True)
-
-
-def _is_same(pattern: str, typed: str) -> bool:
-    return as_kept(pattern).lower() == as_kept(typed).lower()
-
-
-def _as_wanted(rule: ThrottleRule) -> RuleWanted:
-    return RuleWanted(days=tuple(rule.days), from_time=rule.from_time, to_time=rule.to_time)
-
-
-def _check_reason(reason: str) -> None:
     if not reason.strip() or len(reason) > _LONGEST_REASON:
         raise InvalidBin("reason", f"Say why, in 1 to {_LONGEST_REASON} characters: others will want to know.")
 
@@ -299,12 +220,12 @@ def _read(bin_id: int) -> Bin:
 
 def _tell(changed: Bin, message: str, *, made_by: str) -> None:
     """Let running workers look, when this is committed."""
-    _journal(message, made_by=made_by, bin=changed.pk)
+    record_request(message, made_by=made_by, bin=changed.pk)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", (channels.CONTROL,))
 
 
-def _journal(message: str, *, made_by: str, **detail: object) -> None:
+def record_request(message: str, *, made_by: str, **detail: object) -> None:
     NodeEvent.objects.create(
         scope=CLUSTER_SCOPE, kind=NodeEvent.Kind.ASKED, message=message, detail={"by": made_by, **detail}
     )

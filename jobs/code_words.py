@@ -12,7 +12,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "OK_UNCHANGED": gettext_lazy("The source said that nothing changed, or what it sent is the same as before."),
     "ROBOTS": gettext_lazy("The host's robots.txt does not allow it."),
     "ROBOTS_UNREACHABLE": gettext_lazy("The host's robots.txt could not be read, so nothing may be fetched there."),
-    "DENIED": gettext_lazy("Nothing may be fetched from its host: an administrator stopped it, or a policy denies it."),
+    "DENIED": gettext_lazy("An operator or a policy denies its host, so no request was made."),
     "NOINDEX": gettext_lazy("The page asks not to be indexed."),
     "EXCLUDED_TYPE": gettext_lazy("The job does not index this content type."),
     "EXCLUDED_LENGTH": gettext_lazy("The page is longer than the job indexes."),

@@ -12,9 +12,10 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import bins, verdict_words
+from jobs import bins, deny_list, verdict_words
 from jobs.api.policies import LimitsSerializer
-from jobs.bins import BinUnknown, Denial
+from jobs.bins import MAY_STOP, BinUnknown
+from jobs.deny_list import Denial
 from jobs.models import Bin, Turn
 from jobs.policies import EVERYWHERE
 from jobs.queries.bin_lines import BinLine, LimitLines, ParentLine, SourceLine, read_bin_lines, said_by_of
@@ -198,13 +199,22 @@ class BinQuery(PageQuery):
 class ReasonSerializer(StrictSerializer):
     """Why a bin is stopped."""
 
-    reason = serializers.CharField()
+    reason = serializers.CharField(help_text="Shown with the stop or the denial.")
 
 
-class StopByNameSerializer(ReasonSerializer):
-    """A host to be stopped, whether a crawl has come to it or not."""
+class _ConfirmedSerializer(ReasonSerializer):
+    confirm = serializers.BooleanField(
+        default=False,
+        help_text="Do it even if no crawl has come to such a host. Without it the answer is then 409, `unknown_hosts`.",
+    )
 
-    name = serializers.CharField(help_text="Of a web host, with a port that is not the usual one; or an address there.")
+
+class StopByNameSerializer(_ConfirmedSerializer):
+    """A host to be stopped."""
+
+    name = serializers.CharField(
+        help_text="Of a web host, or an address there. Without a port it means every port of the host."
+    )
 
 
 class BinView(ListingView):
@@ -212,9 +222,9 @@ class BinView(ListingView):
     permissions_needed = {
         "list": "jobs.view_bin",
         "retrieve": "jobs.view_bin",
-        "stop": EVERYWHERE,
-        "stop_by_name": EVERYWHERE,
-        "go_on": EVERYWHERE,
+        "stop": MAY_STOP,
+        "stop_by_name": MAY_STOP,
+        "go_on": MAY_STOP,
         "end_back_off": EVERYWHERE,
     }
     queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
@@ -250,8 +260,8 @@ class BinView(ListingView):
 
     @extend_schema(
         operation_id="bins_stop",
-        description="Ask nothing more of a bin, on all nodes, within 5 seconds; open requests are closed. Its documents end as "
-        "DENIED in the runs that come to them; outputs keep what they hold.",
+        description="Ask nothing more of a bin, on all nodes, within 5 seconds; open requests are closed. Its documents wait "
+        "until it goes on; outputs keep what they hold. A host without a port stands for every port of it.",
         request=ReasonSerializer,
         responses=BinPageSerializer,
     )
@@ -264,7 +274,7 @@ class BinView(ListingView):
 
     @extend_schema(
         operation_id="bins_stop_by_name",
-        description="The same for a web host by its name, whether a crawl has come to it or not.",
+        description="The same for a web host by its name; for one that no crawl has come to, with `confirm`.",
         request=StopByNameSerializer,
         responses=BinPageSerializer,
     )
@@ -272,8 +282,8 @@ class BinView(ListingView):
     def stop_by_name(self, request: Request) -> Response:
         wanted = StopByNameSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        name, reason = wanted.validated_data["name"], wanted.validated_data["reason"]
-        stopped = bins.stop_named(name, reason=reason, made_by=_name(request), now=read_clock())
+        facts = dict(wanted.validated_data)
+        stopped = bins.stop_named(facts.pop("name"), **facts, made_by=_name(request), now=read_clock())
         return self.retrieve(request, str(stopped.pk))
 
     @extend_schema(
@@ -285,7 +295,7 @@ class BinView(ListingView):
     @action(detail=True, methods=["post"], url_path="go-on")
     def go_on(self, request: Request, pk: str) -> Response:
         Nothing(data=request.data).is_valid(raise_exception=True)
-        bins.go_on(int(pk), made_by=_name(request))
+        bins.go_on(int(pk), made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
 
     @extend_schema(
@@ -313,26 +323,33 @@ class DenialSerializer(serializers.Serializer[Denial]):
     policy_name = serializers.CharField(source="policy")
     rule = serializers.IntegerField(help_text="From 1.")
     is_always = serializers.BooleanField(help_text="Else at the times of the rule.")
+    reason = serializers.CharField(help_text="Empty for a rule that a form of policies made.")
+    denied_by = serializers.CharField()
+    denied_at = serializers.DateTimeField(allow_null=True)
 
 
 class DenyListSerializer(serializers.Serializer[Any]):
     denials = DenialSerializer(many=True)
 
 
-class DenySerializer(StrictSerializer):
+_PATTERN: Final = "`www.example.com`, `*.example.com` (not example.com itself). Without a port: every port."
+
+
+class DenySerializer(_ConfirmedSerializer):
     """Hosts to be denied."""
 
-    pattern = serializers.CharField(help_text="`www.example.com`, `*.example.com` (not example.com itself).")
+    pattern = serializers.CharField(help_text=_PATTERN)
 
 
-class AllowSerializer(DenySerializer):
+class AllowSerializer(StrictSerializer):
     """A denial to be taken back."""
 
+    pattern = serializers.CharField(help_text=_PATTERN)
     policy = serializers.IntegerField(help_text="The policy that denies them.")
 
 
 class DenyListView(ContractView):
-    permissions_needed = {"get": "jobs.view_throttlepolicy", "post": EVERYWHERE}
+    permissions_needed = {"get": "jobs.view_throttlepolicy", "post": MAY_STOP}
     http_method_names = ["get", "head", "options", "post"]
 
     @extend_schema(
@@ -345,21 +362,21 @@ class DenyListView(ContractView):
 
     @extend_schema(
         operation_id="deny_list_add",
-        description="Deny more hosts, whatever job names them; the answer is the whole list.",
+        description="Deny more hosts, whatever job names them; the answer is the whole list. Their documents end as DENIED in "
+        "the runs that come to them; outputs keep what they hold.",
         request=DenySerializer,
         responses={201: DenyListSerializer},
     )
     def post(self, request: Request) -> Response:
         wanted = DenySerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        bins.deny(
-            wanted.validated_data["pattern"], made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE)
-        )
+        facts = dict(wanted.validated_data)
+        deny_list.deny(facts.pop("pattern"), **facts, made_by=_name(request), now=read_clock())
         return created(_deny_list().data, at=reverse("api:deny-list"), request=request)
 
 
 class AllowView(ContractView):
-    permissions_needed = {"post": EVERYWHERE}
+    permissions_needed = {"post": MAY_STOP}
 
     @extend_schema(
         operation_id="deny_list_remove",
@@ -371,12 +388,12 @@ class AllowView(ContractView):
         wanted = AllowSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         policy, pattern = wanted.validated_data["policy"], wanted.validated_data["pattern"]
-        bins.allow(policy, pattern=pattern, made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE))
+        deny_list.allow(policy, pattern=pattern, made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE))
         return _deny_list()
 
 
 def _deny_list() -> Response:
-    return Response(DenyListSerializer({"denials": bins.denials()}).data)
+    return Response(DenyListSerializer({"denials": deny_list.denials()}).data)
 
 
 def _name(request: Request) -> str:

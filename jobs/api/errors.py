@@ -21,7 +21,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
-from jobs.bins import BinRefused, BinUnknown
+from jobs.bins import BinRefused, BinUnknown, HostsUnknown
 from jobs.connections import ConnectionInUse, ConnectionUnknown
 from jobs.connectors.repository.registry import UnknownConnector
 from jobs.control import (
@@ -140,6 +140,10 @@ def _problem_of(error: Exception) -> Problem | None:
             return _invalid({"repository": [str(error)]})
         case TransitionRefused():
             return Problem(status.HTTP_409_CONFLICT, "transition_refused", str(error), allowed=error.allowed)
+        case HostsUnknown():
+            return Problem(
+                status.HTTP_409_CONFLICT, "unknown_hosts", f'{error} To do it all the same, send "confirm": true.'
+            )
         case RequestRefused() | BinRefused() | StrategyRefused() | NothingToRestore() | CannotComeBack():
             return Problem(status.HTTP_409_CONFLICT, "refused", str(error))
         case CoordinationError():

@@ -600,7 +600,7 @@ class Worker:
                 self._given_back.append(claimed)
                 continue
             activity = Activity(claimed.document, configuration=job.configuration)
-            activity.failed(code="DENIED")
+            activity.out_of_reach(code="DENIED")
             assert activity.outcome is not None
             self._ended.append(Ended(claimed, job, activity.outcome))
             crawl.DENIED.add()

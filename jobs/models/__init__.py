@@ -6,6 +6,7 @@ from jobs.models.bin import Bin, BinLimit, BinState, Lane, LaneState, Robots
 from jobs.models.carrying import CarryDown
 from jobs.models.connection import OutputConnection, RepositoryConnection
 from jobs.models.counter import Counter, CounterDelta, JobCounter
+from jobs.models.denial import DenialReason
 from jobs.models.document import IndexedDocument, Outcome, OutLinks, QueueItem
 from jobs.models.floor import Floor
 from jobs.models.gate import Gate, GatedDocument
@@ -33,6 +34,7 @@ __all__ = [
     "Counter",
     "CounterDelta",
     "DeletedJob",
+    "DenialReason",
     "Floor",
     "Gate",
     "GatedDocument",

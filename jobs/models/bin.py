@@ -10,7 +10,8 @@ class Bin(models.Model):
     bins of a policy.
 
     `back_off_until` is what the host itself asked for, and `back_off_level` how often in a row; `interval` its
-    robots.txt's crawl-delay (seconds). A bin that was stopped is asked for nothing until somebody lets it go on.
+    robots.txt's crawl-delay (seconds). A stopped bin is asked for nothing, and its
+    documents wait, until an operator lets it go on.
     What each turn changes is its state.
     """
 
@@ -37,8 +38,11 @@ class Bin(models.Model):
     stopped_at = models.DateTimeField(null=True)
     stopped_by = models.CharField(max_length=150, default="", db_default="")
     stopped_why = models.TextField(default="", db_default="")
+    # The stop holds for all ports of this host, those that no crawl has come to yet included.
+    stops_every_port = models.BooleanField(default=False, db_default=False)
 
     class Meta:
+        permissions = (("stop_bin", "Can stop and deny hosts, and let them go on"),)
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
         indexes = (
             # Of connectors: of what stands above their bins there may be as many, and all addresses come before.

@@ -367,7 +367,7 @@ def _line(
 
 
 def _next_start(row: Any, waiting: Mapping[str, Any], limits: Limits, *, now: dt.datetime) -> dt.datetime | None:
-    if row.open_turns or limits.denied or not waiting["waiting"] or waiting["ready_at"] is None:
+    if row.open_turns or limits.denied or row.stopped_at or not waiting["waiting"] or waiting["ready_at"] is None:
         return None
     ready_at: dt.datetime = waiting["ready_at"]
     return max(now, ready_at, _opens_at(row, limits) or now)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.db import connection
 
+from jobs.deny_list import patterns_of
 from jobs.models import Bin
 from jobs.queries.policy_preview import LOOKED_AT, Counted
 from jobs.queue.floor import LOWEST_TURN
@@ -99,9 +100,9 @@ def _ids(query: str, values: dict[str, Any]) -> list[int]:
 
 def find_denied(pattern: str) -> Counted:
     """How many of the known bins a pattern matches, and the first of their names; a bounded number is looked at."""
-    found = Counted()
+    found, patterns = Counted(), patterns_of(pattern)
     looked_at = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY]).order_by("pk")
     for name in looked_at.values_list("name", flat=True)[:LOOKED_AT]:
-        if matches(pattern, name):
+        if any(matches(each, name) for each in patterns):
             found.add(name)
     return found

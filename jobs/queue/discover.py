@@ -32,8 +32,17 @@ from nodes.incarnation import remembered
 # Locks: the rows that it inserts, by name and by (seed, bin).
 _OPEN_BINS: Final[LiteralString] = """
 WITH made AS (
-    INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap)
-    SELECT DISTINCT %(namespace)s, name, 0, %(known)s, %(requests)s, %(gap)s::float FROM unnest(%(names)s::text[]) AS named(name) ORDER BY name
+    INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap, stopped_at, stopped_by, stopped_why)
+    SELECT DISTINCT %(namespace)s, named.name, 0, %(known)s, %(requests)s, %(gap)s::float,
+           -- A stop of every port holds for a port that no crawl has come to before.
+           stop.stopped_at, coalesce(stop.stopped_by, ''), coalesce(stop.stopped_why, '')
+      FROM unnest(%(names)s::text[]) AS named(name)
+      LEFT JOIN LATERAL (
+           SELECT stopped_at, stopped_by, stopped_why FROM jobs_bin
+            WHERE named.name ~ ':[0-9]+$' AND namespace = %(namespace)s AND name = regexp_replace(named.name, ':[0-9]+$', '')
+              AND stops_every_port
+            LIMIT 1) AS stop ON true
+     ORDER BY named.name
     ON CONFLICT (namespace, name) DO NOTHING
     RETURNING id
 )

@@ -18,7 +18,7 @@ from jobs.queue.policies import read_policies
 from jobs.queue.rows import named_rows
 from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
-from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, strictest
+from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, strictest
 from jobs.throttling.policies import PolicyTerms
 from jobs.throttling.sources import Origin, Source
 
@@ -110,7 +110,8 @@ class Terms:
         held, usual = self._held(row)
         limits = strictest([*(terms.for_bin(row.name, self._now) for terms in held), *([usual] if usual else [])])
         assert limits is not None
-        return replace(limits, gap=max(limits.gap, row.interval), denied=limits.denied or row.stopped_at is not None)
+        closed_until = UNTIL_GO_ON if row.stopped_at else limits.closed_until
+        return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
 
     def sources_of(self, row: Any) -> list[Source]:
         """What each that limits a bin says of it now: `of_bin` is the strictest of that."""

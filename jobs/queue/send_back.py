@@ -1,6 +1,8 @@
 """
 Sending back: documents that failed in the run of a job are to be read again, all or those of some codes.
 
+A denied document has not failed: it is sent back only where its code is named.
+
 They are due at once where the job is active, and else in its next run that rechecks what is known or
 looks for changes. Chunk by chunk, each in a transaction of its own.
 """
@@ -33,8 +35,9 @@ WITH failed AS (
     SELECT hash, job_id, lane_id, run_no, outcome, result_code FROM jobs_queueitem
      WHERE lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
                         WHERE seed.job_id = %(job)s)
-       AND run_no = %(run)s AND stage = {Stage.DONE:d} AND outcome = {Outcome.FAILED:d}
-       AND (%(every)s OR result_code = ANY(%(codes)s))
+       AND run_no = %(run)s AND stage = {Stage.DONE:d}
+       AND (outcome = {Outcome.FAILED:d} AND (%(every)s OR result_code = ANY(%(codes)s))
+            OR outcome = {Outcome.EXCLUDED:d} AND result_code = 'DENIED' AND 'DENIED' = ANY(%(codes)s))
      ORDER BY hash, job_id LIMIT %(most)s
        FOR NO KEY UPDATE SKIP LOCKED
 ), sent AS (

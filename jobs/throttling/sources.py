@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
+from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
 from jobs.throttling.policies import PolicyTerms
 
 
@@ -71,7 +71,7 @@ def of_robots(interval: float) -> Source:
 
 def of_stop(since: dt.datetime) -> Source:
     """That somebody stopped the bin."""
-    return Source(Origin.STOP, Limits(UNLIMITED_REQUESTS, 0.0, denied=True), since=since)
+    return Source(Origin.STOP, Limits(UNLIMITED_REQUESTS, 0.0, closed_until=UNTIL_GO_ON), since=since)
 
 
 def decisive(sources: Sequence[Source]) -> Decisive:

@@ -1,4 +1,4 @@
-"""The pages of hosts, and what an administrator does to them: each says what will come of it before it is done."""
+"""The pages of hosts, and the verbs of operators about them: each page says first what a verb does."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs import bins
-from jobs.bins import BinRefused, BinUnknown, InvalidBin
-from jobs.policies import EVERYWHERE, InvalidPolicy, PolicyUnknown
+from jobs import bins, deny_list
+from jobs.bins import MAY_STOP, BinRefused, BinUnknown, HostsUnknown, InvalidBin
+from jobs.policies import EVERYWHERE, InvalidPolicy, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bin_page import BinPage, read_bin_page
-from jobs.queries.bins import find_bins, find_busiest, find_denied
+from jobs.queries.bins import BinFilter, find_bins, find_busiest, find_denied
 from jobs.queries.clock import read_clock
 from jobs.ui.bins_screen import host_screen, hosts_screen
 from jobs.ui.forms import HostFilterForm
@@ -29,7 +29,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     form = HostFilterForm(request.GET)
     wanted = form.as_filter() if form.is_valid() else None
-    context: dict[str, Any] = {"form": form, "may_stop": request.user.has_perm(EVERYWHERE)}
+    context: dict[str, Any] = {"form": form, "may_stop": request.user.has_perm(MAY_STOP)}
     if wanted is None or form.is_of_the_busiest:
         ids = find_busiest()
         context["topic"] = "hosts"
@@ -51,7 +51,8 @@ def host(request: HttpRequest, bin_id: int) -> HttpResponse:
     context = {
         "screen": host_screen(found, now=now),
         "host": found.bin,
-        "may_stop": request.user.has_perm(EVERYWHERE),
+        "may_stop": request.user.has_perm(MAY_STOP),
+        "may_end_back_off": request.user.has_perm(EVERYWHERE),
         "topic": host_topic(bin_id),
     }
     return render(request, "ui/host.html", context)
@@ -61,7 +62,7 @@ def host(request: HttpRequest, bin_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
     """Say what comes of it; posted with a reason, ask nothing more of a host."""
-    name = name_of_who_may(request, EVERYWHERE)
+    name = name_of_who_may(request, MAY_STOP)
     found = _find(bin_id)
     asked = {"reason": request.POST.get("reason", "")}
     problems: dict[str, list[str]] = {}
@@ -80,33 +81,12 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
 
 
 @page
-@require_http_methods(["GET", "HEAD", "POST"])
-def stop_by_name(request: HttpRequest) -> HttpResponse:
-    """The same for a host by its name, also for one that no crawl has come to."""
-    name = name_of_who_may(request, EVERYWHERE)
-    asked = {"name": request.POST.get("name", ""), "reason": request.POST.get("reason", "")}
-    problems: dict[str, list[str]] = {}
-    if request.method == "POST":
-        try:
-            stopped = bins.stop_named(asked["name"], reason=asked["reason"], made_by=name, now=read_clock())
-        except BinRefused as refused:
-            messages.warning(request, str(refused))
-            return redirect("hosts")
-        except InvalidBin as invalid:
-            problems = invalid.problems
-        else:
-            messages.success(request, _("%(host)s is stopped.") % {"host": stopped.name})
-            return redirect("host", stopped.pk)
-    return render(request, "ui/host_stop.html", {"asked": asked, "problems": problems})
-
-
-@page
 @require_POST
 def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
     """Let a host that was stopped be asked again."""
-    name = name_of_who_may(request, EVERYWHERE)
+    name = name_of_who_may(request, MAY_STOP)
     try:
-        found = bins.go_on(bin_id, made_by=name)
+        found = bins.go_on(bin_id, made_by=name, now=read_clock())
     except BinUnknown as unknown:
         raise Http404(str(unknown)) from None
     except BinRefused as refused:
@@ -140,25 +120,39 @@ def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def denied(request: HttpRequest) -> HttpResponse:
-    """The deny list. Posted: show whom a pattern means; or with `deny`, `allow` do it."""
-    context: dict[str, Any] = {"may_deny": request.user.has_perm(EVERYWHERE)}
+    """Stopped and denied hosts. Posted: show which hosts a pattern means; or with `stop`, `deny`, `allow` do it."""
+    now = read_clock()
+    context: dict[str, Any] = {"may_stop": request.user.has_perm(MAY_STOP)}
     if request.method == "POST":
-        name = name_of_who_may(request, EVERYWHERE)
-        pattern = request.POST.get("pattern", "").strip()
-        context["pattern"] = pattern
+        name = name_of_who_may(request, MAY_STOP)
+        pattern, reason = request.POST.get("pattern", "").strip(), request.POST.get("reason", "")
+        confirm = "confirm" in request.POST
+        context.update(pattern=pattern, reason=reason)
         try:
             if "allow" in request.POST:
-                bins.allow(_number(request, "policy"), pattern=pattern, made_by=name, everywhere=True)
+                everywhere = request.user.has_perm(EVERYWHERE)
+                deny_list.allow(_number(request, "policy"), pattern=pattern, made_by=name, everywhere=everywhere)
                 messages.success(request, _("%(pattern)s is denied no longer.") % {"pattern": pattern})
                 return redirect("hosts-denied")
             if "deny" in request.POST:
-                bins.deny(pattern, made_by=name, everywhere=True)
+                deny_list.deny(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
                 messages.success(request, _("%(pattern)s is denied.") % {"pattern": pattern})
                 return redirect("hosts-denied")
-            context["meant"] = find_denied(bins.pattern_meant(pattern))
-        except (InvalidBin, InvalidPolicy, BinRefused, PolicyUnknown) as refused:
+            if "stop" in request.POST:
+                stopped = bins.stop_named(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
+                messages.success(request, _("%(host)s is stopped.") % {"host": stopped.name})
+                return redirect("host", stopped.pk)
+            context["meant"] = find_denied(deny_list.pattern_meant(pattern))
+        except HostsUnknown as unknown:
+            context.update(problem=str(unknown), asks_back=True)
+        except (InvalidBin, InvalidPolicy, BinRefused, PolicyNotAllowed, PolicyUnknown) as refused:
             context["problem"] = str(refused)
-    return render(request, "ui/hosts_denied.html", {**context, "denials": bins.denials()})
+    stopped_hosts = read_bin_lines(list(find_bins(BinFilter(state="stopped")).ids), now=now)
+    return render(
+        request,
+        "ui/hosts_denied.html",
+        {**context, "denials": deny_list.denials(), "stopped": hosts_screen(stopped_hosts, now=now)["hosts"]},
+    )
 
 
 def _find(bin_id: int) -> BinPage:

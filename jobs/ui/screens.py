@@ -92,6 +92,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         "hosts_in_all": _known_hosts(page),
         "hosts_hidden": _hidden_hosts(page),
         "failing": [_code_row(job, code) for code in failing],
+        "may_send_back": any(code.outcome == Outcome.FAILED or code.code == "DENIED" for code in page.codes),
         "others": [_code_row(job, code) for code in others],
         "hosts": [_host_row(job, host, now=now) for host in page.hosts],
         "events": [_event_row(event, now=now) for event in page.events],

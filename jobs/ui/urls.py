@@ -43,7 +43,6 @@ urlpatterns = [
     path("documents/", views.documents, name="documents"),
     path("documents/<int:job_id>/<document_key:document_hash>/", views.document, name="document"),
     path("hosts/", bins_views.hosts, name="hosts"),
-    path("hosts/stop/", bins_views.stop_by_name, name="hosts-stop"),
     path("hosts/denied/", bins_views.denied, name="hosts-denied"),
     path("hosts/<int:bin_id>/", bins_views.host, name="host"),
     path("hosts/<int:bin_id>/stop/", bins_views.stop, name="host-stop"),

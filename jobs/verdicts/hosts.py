@@ -94,7 +94,9 @@ def judge_host(known: Known, *, now: dt.datetime) -> Verdict:
 
 def _cause(known: Known, *, now: dt.datetime) -> Verdict:
     if known.limits.denied:
-        return Verdict(Cause.STOPPED if known.is_stopped else Cause.DENIED)
+        return Verdict(Cause.DENIED)
+    if known.is_stopped:
+        return Verdict(Cause.STOPPED)
     if known.limits.closed_until is not None and known.limits.closed_until > now:
         return Verdict(Cause.CLOSED, until=known.limits.closed_until)
     if known.back_off_until is not None and known.back_off_until > now:

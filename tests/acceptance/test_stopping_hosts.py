@@ -4,11 +4,13 @@ import datetime as dt
 import signal
 import time
 
+from django.db.models import F
 from django.utils import timezone
 
 from crawlctl.demo.log import read_log
-from jobs import bins, policies
-from jobs.models import Batch, Bin, BinState
+from jobs import bins, deny_list, policies
+from jobs.lifecycle.document import Stage
+from jobs.models import Batch, Bin, BinState, QueueItem
 from jobs.policy_checks import RuleWanted
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.verdicts.causes import Cause
@@ -27,8 +29,16 @@ def host_of(site):
     return site.plan.origins[0].removeprefix("http://")
 
 
+def deny_host(site):
+    deny_list.deny(host_of(site), reason="they called", made_by="ada", now=timezone.now())
+
+
 def stop_host(site):
     return bins.stop_named(host_of(site), reason="they called", made_by="ada", now=timezone.now())
+
+
+def waiting(job):
+    return QueueItem.objects.filter(job=job, stage=Stage.PENDING, run_no=F("job__run_no")).count()
 
 
 def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_more(cluster, serve, tmp_path):
@@ -50,6 +60,9 @@ def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_
 
     stopped_at = time.monotonic()
     stop_host(site)
+    wait_for(lambda: not open_now(), saying="open requests are closed")
+    assert not [code for (_, code), amount in cluster.counted(job).items() if code == "DENIED" and amount]
+    deny_host(site)
     reason = cluster.wait_for_end(job)
 
     seen = fetches(read_log(starts), read_log(ends))
@@ -62,20 +75,24 @@ def test_workers_close_what_they_have_open_of_a_stopped_host_and_ask_it_nothing_
     assert other.count_requests() > 20
 
 
-def test_outputs_keep_what_they_hold_of_a_stopped_host_and_it_is_read_again_when_it_goes_on(cluster, serve):
+def test_outputs_keep_what_a_host_held_while_it_is_denied_and_stopped(cluster, serve):
     site = serve(pages=30, traps=0)
     cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, min_gap=0.0)
     assert cluster.run(job) == "finished"
     asked = site.lines
 
-    stopped = stop_host(site)
+    deny_host(site)
     assert cluster.run(job) == "finished"
     assert site.requests(since=asked) == []
     assert held_by(cluster.output) == site.documents
 
-    bins.go_on(stopped.pk, made_by="ada")
-    assert cluster.run(job) == "finished"
+    stopped = stop_host(site)
+    deny_list.allow_everywhere(host_of(site), made_by="ada")
+    cluster.start_job(job)
+    wait_for(lambda: waiting(job) > 0, saying="its seed waits for the host")
+    bins.go_on(stopped.pk, made_by="ada", now=timezone.now())
+    assert cluster.wait_for_end(job) == "finished"
     assert len(site.requests(since=asked)) >= 30
     assert held_by(cluster.output) == site.documents
 

@@ -88,7 +88,7 @@ def test_a_host_is_stopped_with_a_reason_and_goes_on(busy):
 
     assert stopped["limited_by"]["cause"] == "stopped"
     assert (stopped["stopped"]["by"], stopped["stopped"]["reason"]) == ("a administrator", "they called")
-    assert stopped["limits"]["denied"]
+    assert (stopped["limits"]["denied"], stopped["limits"]["closed_until"]) == (False, "9999-01-01T00:00:00Z")
     again = client.post(f"/api/v1/bins/{busy.pk}/stop/", {"reason": "they called"}, format="json")
     assert_problem(again, 409, "refused")
     assert client.post(f"/api/v1/bins/{busy.pk}/go-on/").json()["stopped"] is None
@@ -107,9 +107,12 @@ def test_a_back_off_is_ended_whatever_its_host_asked_for(busy):
 
 
 def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db):
-    client = client_of("administrator")
+    client = client_of("operator")
+    wish = {"name": "New.example", "reason": "never"}
+    assert_problem(client.post("/api/v1/bins/stop/", wish, format="json"), 409, "unknown_hosts")
+    assert not Bin.objects.exists()
 
-    stopped = client.post("/api/v1/bins/stop/", {"name": "New.example", "reason": "never"}, format="json").json()
+    stopped = client.post("/api/v1/bins/stop/", {**wish, "confirm": True}, format="json").json()
 
     assert (stopped["name"], stopped["stopped"]["reason"]) == ("new.example", "never")
 
@@ -139,16 +142,26 @@ def test_bad_wishes_about_hosts_change_nothing(busy):
 
 
 def test_the_deny_list_is_read_lengthened_and_shortened(busy):
-    client = client_of("administrator")
+    client = client_of("operator")
+    assert_problem(
+        client.post("/api/v1/deny-list/", {"pattern": "*.example"}, format="json"), 400, "invalid", fields=["reason"]
+    )
+    unknown = {"pattern": "*.exmaple", "reason": "they called"}
+    assert_problem(client.post("/api/v1/deny-list/", unknown, format="json"), 409, "unknown_hosts")
 
-    (denial,) = client.post("/api/v1/deny-list/", {"pattern": "*.example"}, format="json").json()["denials"]
+    wish = {"pattern": "*.example", "reason": "they called"}
+    (denial,) = client.post("/api/v1/deny-list/", wish, format="json").json()["denials"]
 
     assert (denial["pattern"], denial["policy_name"], denial["rule"]) == ("*.example", "Deny list", 1)
+    assert (denial["reason"], denial["denied_by"]) == ("they called", "a operator")
     assert client.get(f"/api/v1/bins/{busy.pk}/").json()["limited_by"]["cause"] == "denied"
     taken_back = {"pattern": "*.example", "policy": denial["policy"]}
     assert client.post("/api/v1/deny-list/remove/", taken_back, format="json").json() == {"denials": []}
     assert_problem(client.post("/api/v1/deny-list/remove/", taken_back, format="json"), 409, "refused")
     assert_problem(
-        client.post("/api/v1/deny-list/", {"pattern": "*"}, format="json"), 400, "invalid", fields=["pattern"]
+        client.post("/api/v1/deny-list/", {"pattern": "*", "reason": "no"}, format="json"),
+        400,
+        "invalid",
+        fields=["pattern"],
     )
     assert ThrottlePolicy.objects.get(name="Deny list").rules.count() == 0

@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from jobs import bins
+from jobs import deny_list
 from jobs.models import Bin
 from nodes.models import NodeEvent
 from tests.factories import make_bin
@@ -32,6 +32,7 @@ def refused(*arguments):
 
 
 def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
+    make_bin(HOST)
     told = said(capsys, HOST, "stop", "--reason", "its owner has asked us")
 
     assert told == f"{HOST}: stopped, {NONE}. vera stopped it just now: its owner has asked us."
@@ -39,6 +40,7 @@ def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
 
 
 def test_a_host_that_was_stopped_goes_on(capsys):
+    make_bin(HOST)
     said(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
 
     assert said(capsys, HOST, "go-on") == f"{HOST}: nothing waits, {NONE}. No document waits for it."
@@ -56,6 +58,7 @@ def test_a_back_off_is_ended_under_the_users_name(capsys):
 
 
 def test_what_is_not_possible_now_says_why_and_ends_with_1():
+    make_bin(HOST)
     call_command("host", HOST, "stop", "--reason", "its owner has asked us")
     assert refused(HOST, "stop", "--reason", "again") == (
         1,
@@ -75,9 +78,12 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
         ((HOST, "stop"), "Say why"),
         ((HOST, "stop", "--reason", " "), "Say why"),
         (("no host", "stop", "--reason", "why"), "write the name of a host"),
-        (("*", "deny"), "This is every host"),
-        (("a b", "deny"), "cannot be the name of a host"),
-        ((HOST, "go-on", "--reason", "why"), "--reason says why a host is stopped"),
+        (("*", "deny", "--reason", "why"), "This is every host"),
+        (("a b", "deny", "--reason", "why"), "cannot be the name of a host"),
+        ((HOST, "deny"), "Say why"),
+        ((HOST, "stop", "--reason", "why"), f"No crawl has come to a host {HOST}"),
+        (("*.exmaple.com", "deny", "--reason", "why"), "To do it all the same, add --confirm."),
+        ((HOST, "go-on", "--reason", "why"), "--reason and --confirm are for stop and deny"),
     ],
 )
 def test_bad_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):
@@ -86,20 +92,20 @@ def test_bad_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence)
     assert returncode == 2
     assert sentence in told
     assert not Bin.objects.filter(stopped_at__isnull=False).exists()
-    assert not bins.denials()
+    assert not deny_list.denials()
 
 
 def test_a_pattern_is_denied_and_allowed_again(capsys):
-    assert said(capsys, "*.example.com", "deny") == "Denied:\n  *.example.com (Deny list, rule 1)"
+    told = said(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
+    assert told == "Denied:\n  *.example.com (Deny list, rule 1): they asked, says vera"
 
     assert said(capsys, "*.example.com", "allow") == "Nothing is denied."
 
 
 def test_a_host_that_is_denied_says_by_what(capsys):
-    said(capsys, HOST, "stop", "--reason", "why")
-    said(capsys, HOST, "go-on")
+    make_bin(HOST)
 
-    said(capsys, "*.example.com", "deny")
+    said(capsys, "*.example.com", "deny", "--reason", "they asked")
 
     assert (
         said(capsys, HOST)

@@ -237,7 +237,11 @@ def test_a_host_is_not_stopped_without_a_reason(busy):
     ],
 )
 def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name):
-    visitor("administrator").post("/hosts/stop/", {"name": typed, "reason": "never"})
+    client, wish = visitor("operator"), {"pattern": typed, "reason": "never", "stop": ""}
+    assert "Do it all the same" in text_of(client.post("/hosts/denied/", wish))
+    assert not Bin.objects.exists()
+
+    client.post("/hosts/denied/", {**wish, "confirm": "on"})
 
     stopped = Bin.objects.get()
     assert (stopped.namespace, stopped.name, stopped.stopped_why, stopped.is_known) == ("web", name, "never", False)
@@ -245,7 +249,7 @@ def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name
 
 @pytest.mark.parametrize("typed", ["", "a b", "ftp://a.example/", "http://", "a.example:99999"])
 def test_what_names_no_host_is_refused(db, typed):
-    answer = visitor("administrator").post("/hosts/stop/", {"name": typed, "reason": "never"})
+    answer = visitor("administrator").post("/hosts/denied/", {"pattern": typed, "reason": "never", "stop": ""})
 
     assert "write the name of a host" in text_of(answer)
     assert not Bin.objects.exists()
@@ -261,11 +265,11 @@ def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
     )
     assert not ThrottlePolicy.objects.filter(holds_everywhere=True).exists()
 
-    client.post("/hosts/denied/", {"pattern": "*.example", "deny": ""})
-    client.post("/hosts/denied/", {"pattern": "*.test", "deny": ""})
+    client.post("/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""})
+    client.post("/hosts/denied/", {"pattern": "*.test", "reason": "they asked", "confirm": "on", "deny": ""})
 
     listed = ThrottlePolicy.objects.get(name="Deny list")
-    assert [rule.pattern for rule in listed.rules.all()] == ["*.example", "*.test"]
+    assert [rule.pattern for rule in listed.rules.all()] == ["*.example", "*.example:*", "*.test", "*.test:*"]
     assert screen(busy)["says"] == "Nothing is fetched from it: rule 1 of policy “Deny list” denies it."
     client.post("/hosts/denied/", {"pattern": "*.example", "policy": listed.pk, "allow": ""})
     client.post("/hosts/denied/", {"pattern": "*.test", "policy": listed.pk, "allow": ""})
@@ -279,7 +283,7 @@ def test_a_host_is_denied_and_allowed_by_the_name_that_people_read(connection):
         client.post("/hosts/denied/", {"pattern": "*.bücher.example", "look": ""})
     )
 
-    client.post("/hosts/denied/", {"pattern": "*.BÜCHER.example", "deny": ""})
+    client.post("/hosts/denied/", {"pattern": "*.BÜCHER.example", "reason": "they asked", "confirm": "on", "deny": ""})
     assert screen(host)["cause"] == "denied"
 
     listed = ThrottlePolicy.objects.get(name="Deny list")
@@ -300,7 +304,9 @@ def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection
 
 @pytest.mark.parametrize("pattern", ["", "*", "**", "a b", "http://a.example/", "/srv/files:1", "bü*.example"])
 def test_what_is_no_pattern_or_every_host_is_not_denied(db, pattern):
-    answer = visitor("administrator").post("/hosts/denied/", {"pattern": pattern, "deny": ""})
+    answer = visitor("administrator").post(
+        "/hosts/denied/", {"pattern": pattern, "reason": "they asked", "confirm": "on", "deny": ""}
+    )
 
     assert 'class="message warning"' in answer.content.decode()
     assert not ThrottlePolicy.objects.exists()
@@ -308,37 +314,55 @@ def test_what_is_no_pattern_or_every_host_is_not_denied(db, pattern):
 
 def test_what_is_denied_already_is_refused_with_the_reason(db):
     client = visitor("administrator")
-    client.post("/hosts/denied/", {"pattern": "*.example", "deny": ""})
+    client.post("/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""})
 
-    answer = client.post("/hosts/denied/", {"pattern": "*.Example", "deny": ""})
+    answer = client.post(
+        "/hosts/denied/", {"pattern": "*.Example", "reason": "they asked", "confirm": "on", "deny": ""}
+    )
 
     assert "Deny list denies *.Example already." in text_of(answer)
-    assert ThrottlePolicy.objects.get().rules.count() == 1
+    assert ThrottlePolicy.objects.get().rules.count() == 2
 
 
 def test_who_took_the_name_of_the_list_is_told_of(db):
     make_policy("Deny list", open_requests=1)
 
-    answer = visitor("administrator").post("/hosts/denied/", {"pattern": "*.example", "deny": ""})
+    answer = visitor("administrator").post(
+        "/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""}
+    )
 
     assert "A policy named Deny list is no list of what is denied" in text_of(answer)
     assert not ThrottlePolicy.objects.get().rules.exists()
 
 
-@pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_only_administrators_stop_and_deny(busy, role):
-    client = visitor(role)
-    facts = {"reason": "no", "name": "a.example", "pattern": "a.example", "deny": ""}
-
+def test_viewers_neither_stop_nor_deny(busy):
+    client = visitor("viewer")
+    facts = {"reason": "no", "pattern": "a.example", "deny": ""}
     Bin.objects.update(back_off_level=1)
 
     of_it = [f"/hosts/{busy.pk}/{verb}/" for verb in ("stop", "go-on", "end-back-off")]
-    for address in (*of_it, "/hosts/stop/", "/hosts/denied/"):
+    for address in (*of_it, "/hosts/denied/"):
         assert client.post(address, facts).status_code == 403
     for address in ("/hosts/", f"/hosts/{busy.pk}/", "/hosts/denied/"):
         shown = text_of(client.get(address))
-        assert not any(offer in shown for offer in ("Stop it", "Stop a host", "Deny more", "Let it go on", "back-off"))
+        assert not any(offer in shown for offer in ("Stop it", "Stop or deny", "Let it go on", "End its back-off"))
     assert Bin.objects.filter(stopped_at=None, back_off_level=1).count() == 1
+
+
+def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
+    client = visitor("operator")
+    rule = make_rule(make_policy("house rules", holds_everywhere=True), "*.internal", denies=True)
+
+    client.post(f"/hosts/{busy.pk}/stop/", {"reason": "they called"})
+    assert screen(busy)["cause"] == "stopped"
+    client.post(f"/hosts/{busy.pk}/go-on/")
+    client.post("/hosts/denied/", {"pattern": busy.name, "reason": "they called", "deny": ""})
+    assert screen(busy)["cause"] == "denied"
+    shown = text_of(client.get("/hosts/denied/"))
+    assert "they called" in shown
+    client.post("/hosts/denied/", {"pattern": "*.internal", "policy": rule.policy_id, "allow": ""})
+    assert rule.policy.rules.count() == 1
+    assert client.post(f"/hosts/{busy.pk}/end-back-off/").status_code == 403
 
 
 # --- The same elsewhere -------------------------------------------------------------------------------

@@ -75,3 +75,13 @@ def test_operators_ask_through_the_api_and_viewers_may_not(crawl):
     assert_problem(operator.post(address, {"codes": "500"}), 400, "invalid")
     assert operator.post(address, {"codes": ["500"]}).json() == {"documents": 1, "has_more": False}
     assert pending() == {"broken"}
+
+
+def test_denied_documents_have_not_failed_and_are_sent_back_by_their_code(crawl):
+    make_documents(crawl.lane, ["denied"], stage=Stage.DONE, outcome=Outcome.EXCLUDED, result_code="DENIED")
+
+    send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)
+    assert "denied" not in pending()
+
+    send_back(crawl.connection, job_id=crawl.job.pk, codes=["DENIED"], now=NOON)
+    assert "denied" in pending()

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
+from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Counted, Requests, add_up, merge
@@ -51,7 +51,8 @@ def refusing(failed=60, ended=60):
 @pytest.mark.parametrize(
     ("cause", "seen"),
     [
-        (Cause.STOPPED, make_host(limits=Limits(2, 1.0, denied=True), is_stopped=True)),
+        (Cause.STOPPED, make_host(limits=Limits(2, 1.0, closed_until=UNTIL_GO_ON), is_stopped=True)),
+        (Cause.DENIED, make_host(limits=Limits(2, 1.0, denied=True, closed_until=UNTIL_GO_ON), is_stopped=True)),
         (Cause.CLOSED, make_host(limits=Limits(2, 1.0, closed_until=LATER), back_off_until=SOON)),
         (Cause.DENIED, make_host(limits=Limits(2, 1.0, denied=True), back_off_until=SOON)),
         (Cause.BACK_OFF, make_host(back_off_until=SOON, back_off_level=2)),

@@ -99,8 +99,8 @@ def is_later(moment):
 
 # For each cause of a host the facts that make it true, in other words than those of the verdict.
 TRUE_OF_HOSTS = {
-    Cause.STOPPED: lambda host: host.limits.denied and host.is_stopped,
-    Cause.DENIED: lambda host: host.limits.denied and not host.is_stopped,
+    Cause.STOPPED: lambda host: host.is_stopped and not host.limits.denied,
+    Cause.DENIED: lambda host: host.limits.denied,
     Cause.CLOSED: lambda host: is_later(host.limits.closed_until),
     Cause.BACK_OFF: lambda host: is_later(host.back_off_until),
     Cause.JOBS_HELD: lambda host: host.held >= host.waiting,

@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs import bins, verdict_words
-from jobs.bins import BinRefused, BinUnknown, InvalidBin
+from jobs import bins, deny_list, verdict_words
+from jobs.bins import BinRefused, BinUnknown, HostsUnknown, InvalidBin
 from jobs.management.database import look_at_the_database
 from jobs.policies import InvalidPolicy, PolicyNotAllowed, PolicyUnknown
 from jobs.queries.bin_lines import BinLine, read_bin_lines
@@ -17,37 +17,46 @@ from jobs.queries.clock import read_clock
 _T = TypeVar("_T")
 
 _ARE_PATTERNS: Final = ("deny", "allow")
+_NEED_A_REASON: Final = ("stop", "deny")
 
 
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
-    help = "Show how a host stands; stop it or let it go on; end its back-off; deny the hosts of a pattern or allow them again."
+    help = (
+        "Show how a host stands. stop: no request is made, and its documents wait until go-on. deny: its documents end as "
+        "DENIED until allow. end-back-off: it is asked again at once."
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "name", help="of the host, or an address there; a pattern such as *.example.com for deny and allow"
+            "name",
+            help="of the host, or an address there, without a port for every port; a pattern such as *.example.com for "
+            "deny and allow",
         )
         parser.add_argument(
             "verb", nargs="?", choices=("stop", "go-on", "end-back-off", *_ARE_PATTERNS), help="what is asked"
         )
-        parser.add_argument("--reason", help="why it is stopped: others will want to know")
+        parser.add_argument("--reason", help="why it is stopped or denied; shown with it")
+        parser.add_argument("--confirm", action="store_true", help="stop or deny a host that no crawl has come to")
 
-    def handle(self, *_args: Any, name: str, verb: str | None, reason: str | None, **_options: Any) -> None:
+    def handle(
+        self, *_args: Any, name: str, verb: str | None, reason: str | None, confirm: bool, **_options: Any
+    ) -> None:
         look_at_the_database()
-        if reason is not None and verb != "stop":
-            raise CommandError("--reason says why a host is stopped; nothing else takes one.", returncode=2)
+        if (reason is not None or confirm) and verb not in _NEED_A_REASON:
+            raise CommandError("--reason and --confirm are for stop and deny.", returncode=2)
         made_by = getpass.getuser()
         if verb == "stop":
-            _do(lambda: bins.stop_named(name, reason=reason or "", made_by=made_by, now=read_clock()))
+            _do(lambda: bins.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
         elif verb == "go-on":
-            _do(lambda: bins.go_on(bins.find_named(name).pk, made_by=made_by))
+            _do(lambda: bins.go_on(bins.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "end-back-off":
             _do(lambda: bins.end_back_off(bins.find_named(name).pk, made_by=made_by, now=read_clock()))
         elif verb == "deny":
-            _do(lambda: bins.deny(name, made_by=made_by, everywhere=True))
+            _do(lambda: deny_list.deny(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
         elif verb == "allow":
-            _do(lambda: bins.allow_everywhere(name, made_by=made_by))
+            _do(lambda: deny_list.allow_everywhere(name, made_by=made_by))
         if verb in _ARE_PATTERNS:
             self._tell_what_is_denied()
         else:
@@ -56,11 +65,12 @@ class Command(BaseCommand):
                 self.stdout.write(_how_it_stands(line))
 
     def _tell_what_is_denied(self) -> None:
-        denials = bins.denials()
+        denials = deny_list.denials()
         self.stdout.write("Denied:" if denials else "Nothing is denied.")
         for denial in denials:
             at_times = "" if denial.is_always else ", at times"
-            self.stdout.write(f"  {denial.pattern} ({denial.policy}, rule {denial.rule}{at_times})")
+            why = f": {denial.reason}, says {denial.denied_by}" if denial.reason else ""
+            self.stdout.write(f"  {denial.pattern} ({denial.policy}, rule {denial.rule}{at_times}){why}")
 
 
 def _do(wish: Callable[[], _T]) -> _T:
@@ -72,6 +82,8 @@ def _do(wish: Callable[[], _T]) -> _T:
     """
     try:
         return wish()
+    except HostsUnknown as unknown:
+        raise CommandError(f"{unknown} To do it all the same, add --confirm.", returncode=2) from unknown
     except (BinUnknown, InvalidBin, InvalidPolicy) as wrong:
         raise CommandError(str(wrong), returncode=2) from wrong
     except (BinRefused, PolicyNotAllowed, PolicyUnknown) as refused:

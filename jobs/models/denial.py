@@ -1,0 +1,19 @@
+"""Why hosts are denied: the rules themselves are those of a policy."""
+
+from django.db import models
+
+
+class DenialReason(models.Model):
+    """The reason for which a pattern stands on the deny list, and who gave it when."""
+
+    policy = models.ForeignKey("jobs.ThrottlePolicy", on_delete=models.CASCADE, db_index=False, related_name="+")
+    pattern = models.CharField(max_length=300)
+    reason = models.TextField()
+    denied_by = models.CharField(max_length=150)
+    denied_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["policy", "pattern"], name="one_reason_a_denial"),)
+
+    def __str__(self) -> str:
+        return f"{self.pattern}: {self.reason}"
