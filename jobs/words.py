@@ -6,6 +6,7 @@ from django.utils.translation import gettext as _
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
+from jobs.verdicts.results import ResultClass, class_of
 
 # What cannot be said yet.
 UNKNOWN = "—"
@@ -93,7 +94,7 @@ def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
     return at.strftime("%H:%M:%S" if at.date() == now.astimezone(dt.UTC).date() else "%Y-%m-%d %H:%M")
 
 
-def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> tuple[str, str]:
+def document_state(*, stage: Stage, outcome: Outcome, code: str, is_of_this_run: bool) -> tuple[str, str]:
     """Where a document stands, in a word or two, and the tone that goes with it."""
     if stage == Stage.ACTIVE:
         return _("in progress"), "working"
@@ -105,9 +106,11 @@ def document_state(*, stage: Stage, outcome: Outcome, is_of_this_run: bool) -> t
         return _("waiting"), "waiting"
     if stage == Stage.HOPCOUNT_REMOVED:
         return _("too far away"), "excluded"
-    return {
-        Outcome.INDEXED: (_("indexed"), "indexed"),
-        Outcome.UNCHANGED: (_("unchanged"), "unchanged"),
-        Outcome.FAILED: (_("failed"), "failed"),
-        Outcome.EXCLUDED: (_("excluded"), "excluded"),
-    }.get(outcome, (_("done"), "waiting"))
+    state, otherwise = {
+        Outcome.INDEXED: (_("indexed"), ResultClass.OK),
+        Outcome.UNCHANGED: (_("unchanged"), ResultClass.UNCHANGED),
+        Outcome.FAILED: (_("failed"), ResultClass.FAILED),
+        Outcome.EXCLUDED: (_("excluded"), ResultClass.EXCLUDED),
+    }.get(outcome, (_("done"), ResultClass.NONE))
+    # Charts and reports give a result the same colour.
+    return state, class_of(code, otherwise=otherwise)

@@ -18,7 +18,9 @@ from jobs.ui.explain import tell_story
 
 
 def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object]:
-    state, tone = words.document_state(stage=line.stage, outcome=line.outcome, is_of_this_run=line.is_of_this_run)
+    state, tone = words.document_state(
+        stage=line.stage, outcome=line.outcome, code=line.code, is_of_this_run=line.is_of_this_run
+    )
     return {
         "identifier": line.identifier,
         "address": reverse("document", args=[line.job_id, line.hash]),
@@ -37,7 +39,10 @@ def document_row(line: DocumentLine, *, now: dt.datetime) -> Mapping[str, object
 def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, object]:
     item = story.item
     state, tone = words.document_state(
-        stage=Stage(item.stage), outcome=Outcome(item.outcome), is_of_this_run=story.is_of_this_run
+        stage=Stage(item.stage),
+        outcome=Outcome(item.outcome),
+        code=item.result_code,
+        is_of_this_run=story.is_of_this_run,
     )
     verdict, *sentences = tell_story(story, now=now)
     return {
@@ -102,7 +107,9 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
 def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
     if link.stage is None or link.outcome is None:
         return {"identifier": "", "address": "", "state": _("not known to the job"), "tone": "quiet", "code": ""}
-    state, tone = words.document_state(stage=link.stage, outcome=link.outcome, is_of_this_run=link.is_of_this_run)
+    state, tone = words.document_state(
+        stage=link.stage, outcome=link.outcome, code=link.code, is_of_this_run=link.is_of_this_run
+    )
     return {
         "identifier": link.identifier,
         "address": reverse("document", args=[job_id, link.hash]),

@@ -18,6 +18,7 @@ from django.utils.translation import ngettext
 
 from jobs import verdict_words, words
 from jobs.code_words import explain_code
+from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Phase
 from jobs.lifecycle.table import Transition
 from jobs.models import Outcome
@@ -266,18 +267,13 @@ def _queue(page: OverviewPage) -> str:
         "waiting": words.number(page.totals.pending),
         "active": words.number(page.totals.active),
     }
-    hosts = [
-        _("%(cause)s: %(hosts)s")
-        % {
-            "cause": verdict_words.cause_in_brief(cause),
-            "hosts": ngettext("%(n)s host", "%(n)s hosts", number) % {"n": words.number(number)},
-        }
-        for cause, number in (crawl.hosts or {}).items()
-    ]
+    hosts = [(number, verdict_words.cause_in_brief(cause)) for cause, number in (crawl.hosts or {}).items()]
     if crawl.failing_hosts:
-        failing = ngettext("%(n)s host", "%(n)s hosts", crawl.failing_hosts) % {"n": words.number(crawl.failing_hosts)}
-        hosts.insert(0, _("failing: %(hosts)s") % {"hosts": failing})
-    return f"{said} {'; '.join(hosts)}." if hosts else said
+        hosts.insert(0, (crawl.failing_hosts, _("failing")))
+    if not hosts:
+        return said
+    listed = ", ".join(f"{words.number(number)} {brief}" for number, brief in hosts)
+    return f"{said} {_('Hosts: %(hosts)s.') % {'hosts': listed}}"
 
 
 # --- A job ---------------------------------------------------------------------------------------
@@ -295,7 +291,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
         "code": code.code or words.UNKNOWN,
         "meaning": explain_code(code.code),
         "outcome": str(code.outcome.label),
-        "tone": code.outcome.name.lower(),
+        "tone": words.document_state(stage=Stage.DONE, outcome=code.outcome, code=code.code, is_of_this_run=True)[1],
         "count": words.number(code.count),
         "address": documents_address(job=job.id, code=code.code),
     }

@@ -46,6 +46,14 @@ _OF_CODES: Final = {
     ),
     "DENIED": ResultClass.DENIED,
     **dict.fromkeys(("404", "410", "NOT_FOUND"), ResultClass.GONE),
+    **dict.fromkeys(
+        (
+            *("DNS", "REFUSED", "RESET", "TLS", "PROTOCOL", "INCOMPLETE", "TOO_SLOW", "DEADLINE", "LOGIN", "FAILED"),
+            *("ADDRESS_FORBIDDEN", "ROBOTS_UNREACHABLE", "BROKEN_FEED", "NO_ROOT", "FORBIDDEN", "CHANGING", "IO_ERROR"),
+            *("NO_CONNECTOR", "WORKER_LOST", "error"),
+        ),
+        ResultClass.FAILED,
+    ),
 }
 _OF_HUNDREDS: Final = {
     "1": ResultClass.OK,
@@ -56,15 +64,13 @@ _OF_HUNDREDS: Final = {
 }
 
 
-def class_of(code: str) -> ResultClass:
-    """Return the class of a result code; codes of other connectors that are not known here are failures."""
-    if not code:
-        return ResultClass.NONE
+def class_of(code: str, *, otherwise: ResultClass = ResultClass.NONE) -> ResultClass:
+    """Return the class of a result code; `otherwise` for one that is not known here, such as that of another connector."""
     if (known := _OF_CODES.get(code)) is not None:
         return known
     if code.isdigit() and len(code) == 3:
-        return _OF_HUNDREDS.get(code[0], ResultClass.FAILED)
-    return ResultClass.FAILED
+        return _OF_HUNDREDS.get(code[0], otherwise)
+    return otherwise
 
 
 def is_failure(code: str) -> bool:

@@ -3,7 +3,10 @@
 // data-chart: { labels: [text], series: [{ label: text, values: [number], tone: name? }], stacked?, lying? }
 // Every number of a picture but a timeline's stands in the table below it, too, so the page is whole without.
 
-const TONES = ["working", "indexed", "excluded", "failed", "unchanged", "accent", "waiting"];
+// A series that names no tone has that of one number: there is one such series in a picture.
+const TONE = "working";
+// Series of one tone are told apart by their strength: alpha, in hexadecimal digits.
+const STRENGTHS = ["", "b3", "80", "59"];
 const LYING_ROW = 26; // pixels a bar
 const AROUND = 90; // axis and legend
 
@@ -15,6 +18,12 @@ function draw(figure) {
   const colour = (tone) => style.getPropertyValue(`--${tone === "quiet" ? "line" : tone}`);
   figure.hidden = false;
   if (lying) figure.style.height = `${Math.max(5, labels.length) * LYING_ROW + AROUND}px`;
+  const seen = new Map();
+  const shade = (tone) => {
+    const place = seen.get(tone) ?? 0;
+    seen.set(tone, place + 1);
+    return `${colour(tone).trim()}${STRENGTHS[Math.min(place, STRENGTHS.length - 1)]}`;
+  };
   const axis = { stacked, grid: { color: colour("line") }, ticks: { color: colour("soft"), maxRotation: 0, autoSkipPadding: 16 } };
   const names = { ...axis, grid: { display: false } };
   const shorten = (value) => {
@@ -30,10 +39,10 @@ function draw(figure) {
       type: "bar",
       data: {
         labels,
-        datasets: series.map(({ label, values, tone }, number) => ({
+        datasets: series.map(({ label, values, tone }) => ({
           label,
           data: values,
-          backgroundColor: colour(tone ?? TONES[number % TONES.length]),
+          backgroundColor: shade(tone ?? TONE),
           barPercentage: 0.9,
           categoryPercentage: 0.95,
         })),

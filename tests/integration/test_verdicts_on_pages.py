@@ -143,7 +143,7 @@ def test_documents_that_wait_at_a_worker_are_a_queue_too(crawl):
 
     assert crawl.host()["cause"] == "held by policy"
     assert crawl.page()["says"] == "At most one start every 1 s: policy “gentle”."
-    assert "held by policy: 1 host" in read_screen("overview")["headline_detail"]
+    assert "Hosts: 1 held by policy." in read_screen("overview")["headline_detail"]
 
 
 def pause(crawl, *, by="olga", reason=""):

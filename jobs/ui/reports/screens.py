@@ -22,7 +22,8 @@ from jobs.queries.reports.document_status import DocumentStatusLine
 from jobs.queries.reports.histogram import HistogramLine
 from jobs.queries.reports.queue_status import QueueLine
 from jobs.queries.reports.simple_history import HistoryLine, Timeline
-from jobs.ui.reports.words import STATES, STATUS_TONES, STATUSES, result_tone
+from jobs.ui.reports.words import STATES, STATUS_TONES, STATUSES, activity_tone, status_tone
+from jobs.verdicts.results import class_of
 
 Cell = Mapping[str, str]
 Chart = Mapping[str, Any]
@@ -62,7 +63,7 @@ def history_row(line: HistoryLine, *, now: dt.datetime) -> list[Cell]:
         _cell(words.moment(line.started_at, now=now), kind="when", title=line.started_at.isoformat()),
         _cell(line.activity),
         _cell(line.identifier, kind="title address"),
-        _cell(line.result_code, tone=result_tone(line.result_code), title=explain_code(line.result_code)),
+        _cell(line.result_code, tone=class_of(line.result_code), title=explain_code(line.result_code)),
         _number(line.bytes),
         _cell(took, kind="n"),
         _cell(line.result_description, kind="long address"),
@@ -76,7 +77,10 @@ def timeline_chart(timeline: Timeline) -> Chart:
     form = "%H:%M:%S" if timeline.step < dt.timedelta(minutes=1) else "%d %b %H:%M"
     return {
         "labels": [moment.strftime(form) for moment in moments],
-        "series": [{"label": name, "values": list(counts)} for name, counts in timeline.counts.items()],
+        "series": [
+            {"label": name, "values": list(counts), "tone": activity_tone(name)}
+            for name, counts in timeline.counts.items()
+        ],
         "stacked": True,
     }
 
@@ -108,7 +112,7 @@ def histogram_row(line: HistogramLine) -> list[Cell]:
         _cell(_named(line.identifier_class), kind="title address"),
         _cell(
             line.result_class or words.UNKNOWN,
-            tone=result_tone(line.result_class),
+            tone=class_of(line.result_class),
             title=explain_code(line.result_class),
         ),
         _number(line.amount),
@@ -125,6 +129,7 @@ def histogram_chart(lines: Sequence[HistogramLine]) -> Chart:
             {
                 "label": result or words.UNKNOWN,
                 "values": [amounts.get((name, result), 0) for name in classes],
+                "tone": class_of(result),
             }
             for result in results
         ],
@@ -142,7 +147,7 @@ def document_row(line: DocumentStatusLine, *, now: dt.datetime) -> list[Cell]:
         _cell(line.identifier, kind="title address", address=reverse("document", args=[line.job_id, line.hash])),
         _cell(line.job, address=reverse("job", args=[line.job_id])),
         _cell(str(STATES[line.state])),
-        _cell(str(STATUSES[line.status]), pill=STATUS_TONES[line.status]),
+        _cell(str(STATUSES[line.status]), pill=status_tone(line.status, line.result_code)),
         _cell(words.moment(line.scheduled_at, now=now) if line.scheduled_at else "", kind="when"),
         _cell(action[line.action] if line.action is not None else ""),
         _cell(_retries(line), kind="n"),

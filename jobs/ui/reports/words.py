@@ -6,7 +6,9 @@ from typing import Final
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from jobs.lifecycle.activity import ActivityName
 from jobs.queries.reports.document_states import State, Status
+from jobs.verdicts.results import class_of
 
 STATES: Final[Mapping[State, str | Promise]] = {
     State.NEVER_PROCESSED: _("Not yet processed"),
@@ -27,7 +29,7 @@ STATUSES: Final[Mapping[Status, str | Promise]] = {
     Status.HOPCOUNT_EXCEEDED: _("Hop count exceeded"),
 }
 STATUS_TONES: Final[Mapping[Status, str]] = {
-    Status.INACTIVE: "indexed",
+    Status.INACTIVE: "quiet",
     Status.PROCESSING: "working",
     Status.EXPIRING: "working",
     Status.DELETING: "failed",
@@ -40,12 +42,20 @@ STATUS_TONES: Final[Mapping[Status, str]] = {
 }
 
 
-def result_tone(code: str) -> str:
-    """The tone of a result code: what went well, what the source refused, and what failed."""
-    if code in {"OK", "finished"} or code.startswith("2"):
-        return "indexed"
-    if code.startswith("3"):
-        return "unchanged"
-    if not code:
-        return "quiet"
-    return "excluded" if code.startswith("4") else "failed"
+# Activities of the history have colours that no result has a claim on; others are waiting's grey.
+ACTIVITY_TONES: Final[Mapping[str, str]] = {
+    ActivityName.FETCH: "working",
+    ActivityName.INGEST: "indexed",
+    ActivityName.DELETION: "gone",
+    ActivityName.NOTIFICATION: "accent",
+}
+
+
+def activity_tone(name: str) -> str:
+    """Return the colour of an activity; those of outputs are shown with the output's name behind theirs."""
+    return next((tone for known, tone in ACTIVITY_TONES.items() if name.startswith(known)), "waiting")
+
+
+def status_tone(status: Status, code: str) -> str:
+    """Return the colour of a document's status: that of its result where it has ended."""
+    return class_of(code) if status == Status.INACTIVE and code else STATUS_TONES[status]
