@@ -1,18 +1,25 @@
 """A command run from a terminal: what a person can mend is said in a sentence, not in a traceback."""
 
+import difflib
 import gc
+import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import BaseCommand, ManagementUtility
+from django.core.management import BaseCommand, CommandParser, ManagementUtility, get_commands
 from django.db import OperationalError
 
 from crawlctl.postgres.errors import EmbeddedPostgresError
+from jobs.settings.table import TABLE
 from nodes.settings.declaration import InvalidSettings, SettingError
 
 _USAGE = 2
+# How variables of settings begin, and those that only tests read.
+_OURS: Final = "CRAWLCTL_"
+_OF_TESTS: Final = ("CRAWLCTL_TEST_", "CRAWLCTL_CHAOS", "CRAWLCTL_REQUIRE_")
 # After so many new objects garbage is looked for. Python's own 700 are soon reached by what a worker remembers of links,
 # which is no garbage: four of a hundred of its seconds went there.
 _NEW_OBJECTS = 5_000
@@ -22,7 +29,11 @@ class _Utility(ManagementUtility):
     """Django's, which ends the loading that `manage.py` began: without garbage collection, and to be broken off at once."""
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
-        command = super().fetch_command(subcommand)
+        if subcommand not in get_commands():
+            near = difflib.get_close_matches(subcommand, get_commands(), n=1)
+            hint = f"Did you mean {near[0]}?" if near else "manage.py help lists them."
+            _refuse(f"There is no command {subcommand!r}. {hint}")
+        command = _OneLine.of(super().fetch_command(subcommand))
         # What was loaded stays for good: no collection of a daemon's life looks at it again.
         gc.freeze()
         gc.set_threshold(_NEW_OBJECTS)
@@ -32,6 +43,34 @@ class _Utility(ManagementUtility):
         return command
 
 
+class _OneLine:
+    """Lets a command refuse its arguments in one line: the usage before it is what `--help` is for."""
+
+    @staticmethod
+    def of(command: BaseCommand) -> BaseCommand:
+        create_parser = command.create_parser
+
+        def create(*names: str, **options: Any) -> CommandParser:
+            parser = create_parser(*names, **options)
+            parser.print_usage = lambda file=None: None  # type: ignore[method-assign]
+            return parser
+
+        command.create_parser = create  # type: ignore[method-assign]
+        return command
+
+
+def unknown_variables(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each of these variables that looks like a setting and is none."""
+    known = {setting.environment for setting in TABLE.settings}
+    sentences = []
+    for name in sorted(names):
+        if name.startswith(_OURS) and name not in known and not name.startswith(_OF_TESTS):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "docs/operating.md lists all settings."
+            sentences.append(f"Warning: {name} is no setting and has no effect. {hint}")
+    return sentences
+
+
 def run(arguments: Sequence[str]) -> None:
     """
     Run one of Django's commands.
@@ -39,6 +78,10 @@ def run(arguments: Sequence[str]) -> None:
     Raises:
         SystemExit: 2 with a sentence on stderr, for a setting or a database that cannot be used.
     """
+    # A process that another command started has the same environment, and that command has said it.
+    if "--attached" not in arguments:
+        for sentence in unknown_variables(os.environ):
+            sys.stderr.write(f"{sentence}\n")
     try:
         _Utility(list(arguments)).execute()
     except (SettingError, InvalidSettings, ImproperlyConfigured, EmbeddedPostgresError) as error:
@@ -50,7 +93,7 @@ def run(arguments: Sequence[str]) -> None:
         sys.stderr.close()
 
 
-def _refuse(sentence: str) -> None:
+def _refuse(sentence: str) -> NoReturn:
     sys.stderr.write(f"{sentence}\n")
     sys.exit(_USAGE)
 

@@ -16,15 +16,24 @@ _WHY: Final = {
 }
 
 
-def listen(*, host: str, port: int) -> socket.socket:
+def listen_on(port: int | None, *, host: str, first: int) -> socket.socket:
     """
-    Return a socket that listens on `port` of that address, or on the next one that is free.
+    Return a socket that listens on `port` of that address; without one on the `first` that is free, or one behind it.
 
-    Whoever holds it may hand it to a server, and to the next one when that died: no connection is refused.
+    The caller may hand it to a server, and to the next one when that died: no connection is refused.
 
     Raises:
-        OSError: the address is not of this machine, or no port is free.
+        BadAddress: the address is not of this machine, or the port is taken.
     """
+    if port is not None:
+        return listen_at(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")[0]
+    try:
+        return _listen(host=host, port=first)
+    except OSError as error:
+        raise BadAddress(f"Cannot listen on {host}: {error.strerror}.") from None
+
+
+def _listen(*, host: str, port: int) -> socket.socket:
     for candidate in range(port, _LAST_PORT + 1):
         try:
             return socket.create_server(

@@ -232,7 +232,7 @@ PORT: Final = Setting(
     environment="CRAWLCTL_PORT",
     kind=WholeNumber(least=1, most=65_535),
     default=8000,
-    meaning="The first port that the web server tries; a taken one gives the next.",
+    meaning="The first port that the web server tries; a taken one gives the next. `--port N` takes that port or fails.",
 )
 ADMIN_PASSWORD: Final = Setting(
     path="web.admin_password",
@@ -240,8 +240,8 @@ ADMIN_PASSWORD: Final = Setting(
     kind=Text(),
     default="",
     meaning=(
-        "The password of the user admin, whom run and demo make at their first start. Without it, one is generated "
-        "and shown then."
+        "The password of the user admin, whom run and demo make at their first start, of 8 characters at least. Without "
+        "it, one is generated and shown then. Later starts leave the password alone."
     ),
 )
 ALLOWED_HOSTS: Final = Setting(

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
 
 from crawlctl.accounts import ensure_administrator
 from jobs.settings.table import ADMIN_PASSWORD
@@ -21,63 +22,44 @@ def may_log_in(password):
     return user is not None and user.is_staff and user.is_superuser
 
 
-def test_the_first_start_makes_an_administrator_and_tells_his_password():
-    line = ensure_administrator(renew=False)
+def test_the_first_start_makes_an_administrator_and_tells_the_password():
+    line = ensure_administrator()
 
     assert may_log_in(password_in(line))
 
 
 def test_a_later_start_neither_tells_nor_changes_the_password():
-    password = password_in(ensure_administrator(renew=False))
+    password = password_in(ensure_administrator())
 
-    line = ensure_administrator(renew=False)
+    line = ensure_administrator()
 
     assert "password:" not in line
     assert may_log_in(password)
 
 
-def test_a_generated_password_can_be_renewed():
-    first = password_in(ensure_administrator(renew=True))
-
-    second = password_in(ensure_administrator(renew=True))
-
-    assert may_log_in(second)
-    assert not may_log_in(first)
-
-
-def test_a_generated_password_can_still_be_renewed_after_a_login():
-    assert may_log_in(password_in(ensure_administrator(renew=True)))
-
-    assert may_log_in(password_in(ensure_administrator(renew=True)))
-
-
-def test_a_chosen_password_is_never_renewed():
-    ensure_administrator(renew=True)
-    user = User.objects.get(username="admin")
-    user.set_password("chosen by somebody")
-    user.save()
-
-    line = ensure_administrator(renew=True)
-
-    assert "password:" not in line
-    assert may_log_in("chosen by somebody")
-
-
-def test_the_password_of_the_environment_holds_and_is_not_shown(settings):
-    ensure_administrator(renew=False)
+def test_the_password_of_the_environment_holds_from_the_first_start_on(settings):
     settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "from the environment"}
 
-    line = ensure_administrator(renew=False)
+    line = ensure_administrator()
 
     assert "from the environment" not in line
     assert may_log_in("from the environment")
 
 
-def test_a_start_with_the_same_password_logs_nobody_out(settings):
+def test_the_password_of_the_environment_changes_nothing_at_a_later_start(settings):
+    password = password_in(ensure_administrator())
     settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "from the environment"}
-    ensure_administrator(renew=True)
-    before = User.objects.get(username="admin").get_session_auth_hash()
 
-    ensure_administrator(renew=True)
+    ensure_administrator()
 
-    assert User.objects.get(username="admin").get_session_auth_hash() == before
+    assert may_log_in(password)
+    assert not may_log_in("from the environment")
+
+
+def test_a_password_of_the_environment_below_8_characters_is_refused(settings):
+    settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "seven77"}
+
+    with pytest.raises(ImproperlyConfigured, match="has 7 characters: write 8 at least"):
+        ensure_administrator()
+
+    assert not User.objects.exists()

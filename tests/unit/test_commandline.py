@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from crawlctl.commandline import unknown_variables
+
 ROOT = Path(__file__).resolve().parents[2]
 
 ASKING = """
@@ -18,3 +22,31 @@ def test_a_command_collects_garbage_among_what_it_makes_itself():
     asked = subprocess.run([sys.executable, "-c", ASKING], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert asked.stdout.splitlines()[-1] == "True True"
+
+
+def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
+    given = ["CRAWLCTL_USERAGENT", "CRAWLCTL_PORT", "CRAWLCTL_QQQQ", "CRAWLCTL_TEST_DOCUMENTS", "HOME"]
+
+    assert unknown_variables(given) == [
+        "Warning: CRAWLCTL_QQQQ is no setting and has no effect. docs/operating.md lists all settings.",
+        "Warning: CRAWLCTL_USERAGENT is no setting and has no effect. Did you mean CRAWLCTL_USER_AGENT?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["serv"], "There is no command 'serv'. Did you mean serve?"),
+        (["drill", "kill", "nobody"], "manage.py drill: error: argument whom: invalid choice: 'nobody'"),
+        (["drain", "no-node"], "manage.py drain: error: argument node: invalid UUID value: 'no-node'"),
+        (["move", "7", "--to", "x"], "manage.py move: error: argument --to: invalid UUID value: 'x'"),
+    ],
+)
+def test_a_command_names_what_it_does_not_know_in_one_line(arguments, says):
+    asked = subprocess.run(
+        [sys.executable, "manage.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert asked.returncode == 2
+    assert asked.stderr.startswith(says)
+    assert asked.stderr.count("\n") == 1

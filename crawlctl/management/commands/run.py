@@ -30,13 +30,12 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port",
             type=int,
-            default=current()[PORT],
-            help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
+            help=f"port of the web server; without it, the first free one from CRAWLCTL_PORT ({current()[PORT]}) on",
         )
         add_metrics_options(parser, of="the manager, and at the ports after it of the web server and the workers")
 
     def handle(
-        self, *_args: Any, workers: int, port: int, metrics_port: int, metrics_address: str, **_options: Any
+        self, *_args: Any, workers: int, port: int | None, metrics_port: int, metrics_address: str, **_options: Any
     ) -> None:
         if not 1 <= workers <= 64:
             raise CommandError(f"--workers is {workers}: write a number from 1 to 64.", returncode=2)
@@ -45,10 +44,13 @@ class Command(BaseCommand):
         stop_request = StopRequest(supervisor)
         make_database_ready()
         look_at_sessions(nodes=1 + workers)
-        self.stdout.write(ensure_administrator(renew=False))
+        self.stdout.write(ensure_administrator())
         # Our own connections are not needed any more; the embedded server stays while this process lives.
         connections.close_all()
-        listener = sockets.listen(host="127.0.0.1", port=port)
+        try:
+            listener = sockets.listen_on(port, host="127.0.0.1", first=current()[PORT])
+        except sockets.BadAddress as error:
+            raise CommandError(str(error), returncode=1) from error
         with listener:
             try:
                 supervisor.start(services.manager(1, metrics=of_manager))

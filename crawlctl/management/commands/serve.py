@@ -24,7 +24,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
         parser.add_argument(
-            "--port", type=int, default=current()[PORT], help="first port to try (CRAWLCTL_PORT, %(default)s)"
+            "--port",
+            type=int,
+            help=f"port to listen on; without it, the first free one from CRAWLCTL_PORT ({current()[PORT]}) on",
         )
         parser.add_argument("--fd", type=int, help=argparse.SUPPRESS)
         parser.add_argument(
@@ -36,7 +38,7 @@ class Command(BaseCommand):
         self,
         *_args: Any,
         host: str,
-        port: int,
+        port: int | None,
         fd: int | None,
         attached: bool,
         metrics_port: int,
@@ -52,11 +54,11 @@ class Command(BaseCommand):
         ):
             webserver.serve(listener, host=host, attached=attached)
 
-    def _listener(self, host: str, port: int) -> socket.socket:
+    def _listener(self, host: str, port: int | None) -> socket.socket:
         try:
-            listener = sockets.listen(host=host, port=port)
-        except OSError as error:
-            raise CommandError(f"Cannot listen on {host}: {error.strerror}.", returncode=1) from error
+            listener = sockets.listen_on(port, host=host, first=current()[PORT])
+        except sockets.BadAddress as error:
+            raise CommandError(str(error), returncode=1) from error
         self.stdout.write(sockets.address_of(listener, host=host))
         self.stdout.flush()
         return listener

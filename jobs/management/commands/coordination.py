@@ -24,7 +24,7 @@ class Command(BaseCommand):
         try:
             seen, locks = look_at(cluster, dsn=database_dsn())
         except (BadName, CoordinationError) as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=2) from error
         for line in (*_of_members(seen), *_of_pools(seen), *_of_locks(locks)):
             self.stdout.write(line)
 

@@ -61,7 +61,7 @@ class _Wanted:
     hosts: int
     managers: int
     workers: int
-    port: int
+    port: int | None
     exits: bool
 
 
@@ -86,8 +86,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--port",
             type=int,
-            default=current()[PORT],
-            help="first port that the web server tries (CRAWLCTL_PORT, %(default)s)",
+            help=f"port of the web server; without it, the first free one from CRAWLCTL_PORT ({current()[PORT]}) on",
         )
 
     def handle(self, *_args: Any, **given: Any) -> None:
@@ -96,7 +95,7 @@ class Command(BaseCommand):
             hosts=_within("--hosts", given["hosts"], 1, 200),
             managers=_within("--managers", given["managers"], 1, 16),
             workers=_within("--workers", given["workers"], 1, 16),
-            port=_within("--port", given["port"], 1, 65_535),
+            port=given["port"] and _within("--port", given["port"], 1, 65_535),
             exits=given["exit"],
         )
         supervisor = Supervisor(say=_say)
@@ -109,7 +108,7 @@ class Command(BaseCommand):
                 sys.exit(self._perform(wanted))
         except demo_job.DemoRuns as refused:
             raise CommandError(str(refused), returncode=2) from refused
-        except (ServiceEnded, OSError) as error:
+        except (ServiceEnded, OSError, sockets.BadAddress) as error:
             raise CommandError(f"The demo ends: {error}", returncode=1) from error
 
     def _perform(self, wanted: _Wanted) -> int:
@@ -120,12 +119,12 @@ class Command(BaseCommand):
             # Before there are managers: they shall not go on with what a killed demo left.
             demo_job.delete_earlier_jobs(before=None, now=read_clock())
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=read_clock())
-            with sockets.listen(host="127.0.0.1", port=wanted.port) as listener:
+            with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
                 self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers)
                 self._cluster.start_web_server(listener)
                 address = sockets.address_of(listener, host="127.0.0.1")
                 self._print(f"web interface: {address}")
-                self._print(ensure_administrator(renew=True))
+                self._print(ensure_administrator())
                 self._wait_for_nodes(since)
                 demo_job.start_job(job, now=read_clock())
                 self._watch(job)

@@ -33,10 +33,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "fault", nargs="?", choices=list(Fault), help="kill a process, freeze it, or cut the database"
+            "fault",
+            nargs="?",
+            choices=[fault.value for fault in Fault],
+            help="kill a process, freeze it, or cut the database",
         )
         parser.add_argument(
-            "whom", nargs="?", choices=list(Whom), help="the main, another manager, a worker; of a cut: database"
+            "whom",
+            nargs="?",
+            choices=[whom.value for whom in Whom],
+            help="the main, another manager, a worker; of a cut: database",
         )
         parser.add_argument(
             "--seconds", type=float, help="how long a freeze lasts (twice the node's timeout), or a cut (the timeout)"

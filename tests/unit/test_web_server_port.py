@@ -1,0 +1,25 @@
+"""The port of the web server: the one that is named, or the first that is free."""
+
+import socket
+
+import pytest
+
+from crawlctl.sockets import BadAddress, listen_on
+
+
+@pytest.fixture
+def taken():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_port_that_is_named_and_taken_is_refused_in_a_sentence(taken):
+    with pytest.raises(BadAddress) as refused:
+        listen_on(taken, host="127.0.0.1", first=1)
+
+    assert str(refused.value) == f"127.0.0.1:{taken}: this address is taken by another process."
+
+
+def test_without_a_named_port_the_next_free_one_is_taken(taken):
+    with listen_on(None, host="127.0.0.1", first=taken) as listener:
+        assert listener.getsockname()[1] > taken
