@@ -107,8 +107,10 @@ class JobTable:
             redirects=[(source, target) for source, target in row.redirects],
         )
         bins = MISSING_BINS
+        link_types: tuple[str, ...] = ()
         try:
             kind = registry.find(row.connector)
+            link_types = kind.link_types
             bins, runtime = kind.bins, self._runtime(kind)
             connector = runtime.open(asked)
         except (registry.UnknownConnector, ValueError) as error:
@@ -125,6 +127,7 @@ class JobTable:
                 has_budget=row.has_budget,
                 outputs=tuple(row.outputs),
                 hops=rules_of(hop_limits=row.hop_limits, hop_mode=row.hop_mode),
+                link_type=next(iter(link_types), "link"),
                 is_full_scan=row.scan == Scan.FULL,
                 intervals=None if row.intervals is None else Intervals(*row.intervals),
                 specification_version=row.specification_version,

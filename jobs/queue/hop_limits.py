@@ -114,6 +114,7 @@ def measure(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> Reach:
                 unread.append(result.claimed.document.hash)
             else:
                 links[result.claimed.document.hash] = {(to.hash, to.link_type) for to in result.outcome.references}
+        graph.adopt(unread, link_type=job.link_type)
         graph.read(links, unread=unread)
         asked = {result.claimed.document.hash for result in results if result.job == job} | graph.touched
         asked.update(target for named in links.values() for target, _ in named)

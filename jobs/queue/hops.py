@@ -52,6 +52,15 @@ SELECT %(job)s, source, target, link_type
   FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]) AS named(source, target, link_type)
 ON CONFLICT DO NOTHING
 """
+# Links that are stored for references only: the job had no limits when they were read, so none has a type here.
+_ADOPT_LINKS: Final[LiteralString] = """
+INSERT INTO jobs_link (job_id, source, target, link_type)
+SELECT stored.job_id, stored.hash, target, CASE WHEN stored.is_redirect THEN 'redirect' ELSE %(link_type)s END
+  FROM jobs_outlinks AS stored CROSS JOIN LATERAL unnest(stored.targets) AS target
+ WHERE stored.job_id = %(job)s AND stored.hash = ANY(%(sources)s::uuid[])
+   AND NOT EXISTS (SELECT FROM jobs_link AS known WHERE known.job_id = stored.job_id AND known.source = stored.hash)
+ON CONFLICT DO NOTHING
+"""
 # Of these sources, the links that are not named any more.
 _DROP_LINKS: Final[LiteralString] = """
 DELETE FROM jobs_link
@@ -214,6 +223,15 @@ class HopGraph:
         if self.rules.is_accurate:
             gone = self._execute(_DROP_LINKS, {"read": list(links), **_columns(links)})
             self._settle(gone=gone + self._execute(_HOLLOW, {"hashes": list(links)}))
+
+    def adopt(self, unread: Collection[str], *, link_type: str) -> None:
+        """
+        Know the stored links of documents that were last read before the job had limits, as links of this type.
+
+        Otherwise the children of a page that fails in the first run with limits would be out of reach.
+        """
+        if unread:
+            self.cursor.execute(_ADOPT_LINKS, {"job": self.job_id, "sources": list(unread), "link_type": link_type})
 
     def drop(self, documents: Collection[str]) -> None:
         """These documents are gone, and their links with them."""

@@ -35,6 +35,8 @@ class JobFacts:
     # Outputs that hold documents (all but null), by id.
     outputs: tuple[int, ...]
     hops: HopRules | None = None
+    # The type of its links that are no redirects, or the first of them.
+    link_type: str = "link"
     is_full_scan: bool = True
     # Of a continuous job: when its documents are looked at again. None: once a run.
     intervals: Intervals | None = None

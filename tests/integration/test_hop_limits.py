@@ -196,6 +196,20 @@ def test_what_is_farther_than_the_limit_is_known_and_not_due(crawl):
     assert not QueueItem.objects.get(hash=hash_of("c")).indexed_before
 
 
+@pytest.mark.parametrize(("limit", "within"), [(0, set()), (1, {"b"})])
+def test_the_first_limits_hold_below_a_page_that_fails(connection, limit, within):
+    crawl = Crawl(connection, {})
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
+    crawl.limits = {"link": limit}
+    crawl.set_mode("accurate")
+    crawl.begin("a")
+
+    crawl.read(crawl.claim()["a"], ending=Ending.FAILED, code="500", **NOT_READ)
+
+    assert set(crawl.claim()) == within
+
+
 def test_a_nearer_way_brings_in_what_was_too_far(crawl):
     crawl.begin("a", "d")
     claims = crawl.claim()

@@ -73,6 +73,12 @@ def test_the_target_of_a_redirect_that_fails_passes_the_rules_too(crawl):
     assert pending(crawl) == set()
 
 
+def test_a_new_greatest_depth_holds_below_a_page_that_fails(crawl):
+    crawl.flush(crawl.claim()["page"], facts={"tracks_depth": True, "max_depth": 0}, **FAILED)
+
+    assert pending(crawl) == set()
+
+
 def test_rules_that_are_widened_again_admit_the_stored_links_again(crawl):
     crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
     crawl.begin_the_next_run()
