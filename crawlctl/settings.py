@@ -6,6 +6,7 @@ crawlctl serves one machine: an embedded PostgreSQL under `var/` and a key of it
 """
 
 import os
+import tomllib
 from pathlib import Path
 
 from django.urls import reverse_lazy
@@ -15,6 +16,7 @@ from crawlctl.database import database_from_url
 from crawlctl.secret import key_of_this_machine
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
+from jobs.metrics import process
 from jobs.settings import table
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
@@ -264,6 +266,9 @@ CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[table.ZOOKEEPER_CREDENTIALS]
 
 # Who sends it may read /metrics.
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
+# Its time of change is that of the last backup.
+CRAWLCTL_BACKUP_FILE = _given[table.BACKUP_FILE]
+process.show(version=tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"], directory=VAR_DIR)
 
 # --- What is installed beside it ---------------------------------------------------------------
 

@@ -69,6 +69,40 @@ REFUSED: Final = Level(
     shown_by=_WEB,
 )
 
+WAITING: Final = Level(
+    name="crawlctl_cluster_waiting_documents",
+    meaning="Documents that wait in jobs that should move: neither paused, nor outside of their schedule, nor waiting for an approval.",
+    shown_by=_WEB,
+)
+PAUSED: Final = Level(
+    name="crawlctl_cluster_job_paused",
+    labels=("crawl", "by", "reason"),
+    meaning="1 for each paused job, with the reason. `by` is `operator`, or `crawlctl` where it paused the job itself. "
+    "At most 1,000 jobs.",
+    shown_by=_WEB,
+)
+ENDED: Final = Level(
+    name="crawlctl_cluster_job_ended_timestamp_seconds",
+    labels=("crawl",),
+    meaning="End of the last run of each job that has ended one (Unix time); the 1,000 last ones.",
+    shown_by=_WEB,
+)
+ATTENTION: Final = Level(
+    name="crawlctl_cluster_attention_lines",
+    labels=("kind",),
+    meaning="Lines under “Needs attention”, by kind (`manage.py status` lists them).",
+    shown_by=_WEB,
+)
+DATABASE_BYTES: Final = Level(
+    name="crawlctl_cluster_database_bytes", meaning="Size of the database on its disk.", shown_by=_WEB
+)
+BACKUP_AGE: Final = Level(
+    name="crawlctl_cluster_backup_age_seconds",
+    meaning="Age of the last backup: of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the file does not exist, "
+    "absent without the setting.",
+    shown_by=_WEB,
+)
+
 FIGURES: Final[tuple[Level, ...]] = (
     DATABASE_UP,
     DOCUMENTS,
@@ -81,4 +115,10 @@ FIGURES: Final[tuple[Level, ...]] = (
     SEARCH_LAG,
     ASTRAY,
     REFUSED,
+    WAITING,
+    PAUSED,
+    ENDED,
+    ATTENTION,
+    DATABASE_BYTES,
+    BACKUP_AGE,
 )

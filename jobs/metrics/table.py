@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from jobs.metrics import cluster, crawl
+from jobs.metrics import cluster, crawl, process
 from nodes.metrics import of_distributed_jobs, of_nodes
 from nodes.metrics.figures import Figure, Process
 
 # Under which heading of docs/metrics.md they stand.
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
+    "Each process": process.FIGURES,
     "Nodes": of_nodes.FIGURES,
     "The crawl": crawl.FIGURES,
     "The cluster, at the web server": cluster.FIGURES,
@@ -15,6 +16,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
 }
 # Those of single jobs are there once there are jobs.
 TABLE: Final[tuple[Figure, ...]] = (
+    *process.FIGURES,
     *of_nodes.FIGURES,
     *crawl.FIGURES,
     *cluster.FIGURES,

@@ -2,13 +2,17 @@
 
 import threading
 import time
+from collections import Counter
+from pathlib import Path
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import DatabaseError, connection
 
-from jobs.lifecycle.job import Phase
+from jobs.lifecycle.job import Guard, Pause, Phase, Window
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
+from jobs.queries.attention.sources import read_attention
 from jobs.queries.clock import read_clock
 from jobs.queries.counts import add_up, count_present_runs
 from jobs.queries.search_lag import read_search_lag
@@ -25,6 +29,10 @@ SELECT kind, status, count(*), sum(refused_writes)::bigint,
 """
 _JOBS: Final = "SELECT phase, count(*) FROM jobs_job GROUP BY phase"
 _GROUPS: Final = "SELECT state, count(*) FROM jobs_throttlegroup GROUP BY state"
+# Jobs that have a line of their own, and characters of a reason.
+_JOBS_SHOWN: Final = 1000
+_MOST_REASON: Final = 200
+_DATABASE_BYTES: Final = "SELECT pg_database_size(current_database())"
 _TERM: Final = """
 SELECT term.term, NOT term.resigned AND node.status = ANY(%s)
   FROM nodes_mainterm AS term LEFT JOIN nodes_node AS node ON node.id = term.main_id
@@ -53,6 +61,7 @@ class _Reader:
                 cluster.DATABASE_UP.set(0)
             else:
                 cluster.DATABASE_UP.set(1)
+            _show_backup()
             self._read_at = time.monotonic()
 
 
@@ -69,18 +78,56 @@ def _read() -> None:
     cluster.TERM.set(term)
     cluster.HAS_MAIN.set(bool(has_main))
     _read_documents()
+    _read_jobs()
+    now = read_clock()
+    lines = Counter(line.kind for line in read_attention(now=now))
+    cluster.ATTENTION.set_all({(kind,): number for kind, number in lines.items()})
+    ((size,),) = _rows(_DATABASE_BYTES)
+    cluster.DATABASE_BYTES.set(size)
     behind_since = read_search_lag()
-    cluster.SEARCH_LAG.set((read_clock() - behind_since).total_seconds() if behind_since else 0.0)
+    cluster.SEARCH_LAG.set((now - behind_since).total_seconds() if behind_since else 0.0)
     cluster.ASTRAY.set_all(
         {(check.name,): check.found for check in InvariantCheck.objects.all() if check.found is not None}
     )
 
 
 def _read_documents() -> None:
-    running = Job.objects.exclude(phase=Phase.INACTIVE).values_list("id", flat=True)
-    counts = add_up(count_present_runs(running).values())
+    running = Job.objects.exclude(phase=Phase.INACTIVE)
+    of_jobs = count_present_runs(running.values_list("id", flat=True))
+    held_back = set(
+        running.exclude(pause=Pause.NO, window=Window.INSIDE, guard__in=(Guard.NO, Guard.ALLOWED)).values_list(
+            "id", flat=True
+        )
+    )
+    cluster.WAITING.set(sum(counts.pending for job_id, counts in of_jobs.items() if job_id not in held_back))
+    counts = add_up(of_jobs.values())
     states = ("pending", "active", "indexed", "unchanged", "failed", "excluded")
     cluster.DOCUMENTS.set_all({(state,): getattr(counts, state) for state in states})
+
+
+def _read_jobs() -> None:
+    paused = Job.objects.exclude(phase=Phase.INACTIVE).exclude(pause=Pause.NO).order_by("pk")
+    cluster.PAUSED.set_all(
+        {
+            (name, "crawlctl" if reason else "operator", reason[:_MOST_REASON]): 1
+            for name, reason in paused.values_list("name", "reason")[:_JOBS_SHOWN]
+        }
+    )
+    ended = Job.objects.filter(ended_at__isnull=False).order_by("-ended_at", "pk")
+    cluster.ENDED.set_all(
+        {(name,): at.timestamp() for name, at in ended.values_list("name", "ended_at")[:_JOBS_SHOWN] if at}
+    )
+
+
+def _show_backup() -> None:
+    """The age of the last backup, which the database need not answer for."""
+    if not settings.CRAWLCTL_BACKUP_FILE:
+        return
+    try:
+        age = max(0.0, time.time() - Path(settings.CRAWLCTL_BACKUP_FILE).stat().st_mtime)
+    except OSError:
+        age = float("inf")
+    cluster.BACKUP_AGE.set(age)
 
 
 def _rows(statement: str, values: Any = None) -> list[Any]:

@@ -325,6 +325,14 @@ METRICS_ADDRESS: Final = Setting(
     default="127.0.0.1",
     meaning="The address of that port. Nobody is asked who he is there: choose one that only Prometheus reaches.",
 )
+BACKUP_FILE: Final = Setting(
+    path="web.backup_file",
+    environment="CRAWLCTL_BACKUP_FILE",
+    kind=Text(),
+    default="",
+    meaning="File whose time of change is the time of the last good backup. A backup script touches it at its end. "
+    "`/metrics` of the web server shows its age; empty: it shows none.",
+)
 LOG_LEVEL: Final = Setting(
     path="process.log_level",
     environment="CRAWLCTL_LOG_LEVEL",
@@ -401,6 +409,7 @@ TABLE: Final = Table(
         DEBUG,
         METRICS_PORT,
         METRICS_ADDRESS,
+        BACKUP_FILE,
         LOG_LEVEL,
         LOG_JSON,
     ),

@@ -1,16 +1,24 @@
 """Metrics at the web server: who may read them, and what they say of the cluster."""
 
+import os
+import time
+import tomllib
+
 import pytest
+from django.conf import settings
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.test.utils import CaptureQueriesContext, override_settings
 from rest_framework.test import APIClient
 
 from crawlctl.roles import VIEWER
+from jobs.lifecycle.document import Stage
 from jobs.metrics.table import shown_by
-from jobs.models import InvariantCheck
+from jobs.models import InvariantCheck, Job, JobCounter
 from jobs.queries import cluster_figures
+from jobs.queries.clock import read_clock
 from nodes.metrics.figures import Level, Process
-from tests.api import NOON, client_of, make_world, token_client_of
+from tests.api import NOON, client_of, make_node, make_world, token_client_of
+from tests.factories import make_job
 from tests.metrics import parse
 
 pytestmark = pytest.mark.django_db
@@ -64,7 +72,80 @@ def test_everything_that_the_web_server_shows_is_read():
     shown = {name for name, *_ in read(client_of(VIEWER))}
 
     unread = {figure.name for figure in shown_by(Process.WEB) if figure.name not in shown and isinstance(figure, Level)}
-    assert unread <= {"crawlctl_cluster_invariant_breaches"}
+    assert unread <= {
+        "crawlctl_cluster_invariant_breaches",
+        "crawlctl_cluster_job_paused",
+        "crawlctl_cluster_job_ended_timestamp_seconds",
+        "crawlctl_cluster_attention_lines",
+        "crawlctl_cluster_backup_age_seconds",
+    }
+
+
+def shown_of(name):
+    """The amounts of one metric by its label values, in the order of the labels' names."""
+    with override_settings(CRAWLCTL_METRICS_TOKEN="a word of our own"):
+        shown = read(APIClient(), HTTP_AUTHORIZATION="Bearer a word of our own")
+    return {tuple(values): amount for (found, *values), amount in shown.items() if found == name}
+
+
+def stored_job(name, **facts):
+    """A job whose row says this."""
+    job = make_job(name=name)
+    Job.objects.filter(pk=job.pk).update(**facts)
+    return job
+
+
+def test_paused_jobs_say_who_paused_them_and_why():
+    stored_job("by hand", phase="active", pause="paused")
+    stored_job("full", phase="active", pause="paused", reason="The disk is full.")
+    stored_job("moving", phase="active")
+
+    assert shown_of("crawlctl_cluster_job_paused") == {
+        ("operator", "by hand", ""): 1,
+        ("crawlctl", "full", "The disk is full."): 1,
+    }
+
+
+def test_the_last_end_of_each_job_is_shown():
+    stored_job("done", ended_at=NOON)
+    make_job(name="new")
+
+    assert shown_of("crawlctl_cluster_job_ended_timestamp_seconds") == {("done",): NOON.timestamp()}
+
+
+def test_documents_of_paused_jobs_do_not_wait_to_be_moved():
+    for name, pause in {"moving": "no", "held": "paused"}.items():
+        job = stored_job(name, phase="active", pause=pause)
+        JobCounter.objects.create(job_id=job.pk, run_no=job.run_no, measure="stage", stage=Stage.PENDING, amount=7)
+
+    assert shown_of("crawlctl_cluster_waiting_documents") == {(): 7}
+    assert shown_of("crawlctl_cluster_documents")["pending",] == 14
+
+
+def test_the_size_of_the_database_the_free_disk_and_the_version_are_shown():
+    version = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
+
+    assert shown_of("crawlctl_cluster_database_bytes")[()] > 1_000_000
+    assert shown_of("crawlctl_build_info") == {(version,): 1}
+    assert shown_of("crawlctl_disk_free_bytes")[str(settings.VAR_DIR),] > 0
+
+
+def test_the_age_of_the_last_backup_is_that_of_its_file(settings, tmp_path):
+    assert shown_of("crawlctl_cluster_backup_age_seconds") == {}
+
+    settings.CRAWLCTL_BACKUP_FILE = str(tmp_path / "backup")
+    assert shown_of("crawlctl_cluster_backup_age_seconds") == {(): float("inf")}
+
+    (tmp_path / "backup").touch()
+    an_hour_ago = time.time() - 3600
+    os.utime(tmp_path / "backup", (an_hour_ago, an_hour_ago))
+    assert 3600 <= shown_of("crawlctl_cluster_backup_age_seconds")[()] < 3700
+
+
+def test_what_needs_attention_is_counted_by_kind():
+    make_node(name="w1", status="failed", reason="It was silent.", stopped_at=read_clock())
+
+    assert shown_of("crawlctl_cluster_attention_lines")["node_lost",] == 1
 
 
 def test_a_reading_is_some_small_statements_and_the_next_within_seconds_none(monkeypatch):
@@ -78,5 +159,5 @@ def test_a_reading_is_some_small_statements_and_the_next_within_seconds_none(mon
         read(client)
 
     assert not [query["sql"] for query in first if "jobs_queueitem" in query["sql"]]
-    assert 0 < len(first) - len(second) <= 12
+    assert 0 < len(first) - len(second) <= 30
     assert not [query["sql"] for query in second if "jobs_" in query["sql"]]

@@ -1,0 +1,34 @@
+"""What every process says of its program and its machine."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from nodes.metrics.figures import Level, Process
+
+_ALL: Final = frozenset({Process.MANAGER, Process.WORKER, Process.WEB})
+
+BUILD: Final = Level(
+    name="crawlctl_build_info", labels=("version",), meaning="Always 1: its label is the version.", shown_by=_ALL
+)
+DISK_FREE: Final = Level(
+    name="crawlctl_disk_free_bytes",
+    labels=("directory",),
+    meaning="Free space of the disk with this directory of the process: there are logs and an embedded database.",
+    shown_by=_ALL,
+)
+FIGURES: Final[tuple[Level, ...]] = (BUILD, DISK_FREE)
+
+
+def show(*, version: str, directory: Path) -> None:
+    """Let the figures say this version, and how much space is free where this directory is."""
+    BUILD.set(1, version)
+    DISK_FREE.follow(lambda: _free_bytes(directory), str(directory))
+
+
+def _free_bytes(directory: Path) -> float:
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError:
+        # The directory is made when it is needed first.
+        return float("nan")

@@ -1,0 +1,89 @@
+"""Alerts of a real Prometheus that reads a real cluster, while sites and nodes fail."""
+
+import contextlib
+import http.server
+import threading
+
+import pytest
+from django.utils import timezone
+
+from jobs import control
+from tests.factories import make_job, make_output, make_policy
+from tests.metrics import free_port, scrape_when_up
+from tests.processes import QUICK_HEARTS, wait_for
+from tests.prometheus import Prometheus
+
+pytestmark = pytest.mark.debian("prometheus")
+
+
+@contextlib.contextmanager
+def failing_site(status):
+    """A site that answers everything but robots.txt with this status, or not at all where it is None."""
+    released = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            is_robots = self.path == "/robots.txt"
+            if status is None and not is_robots:
+                released.wait()
+                return
+            self.send_response(404 if is_robots else status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_words):
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    released.set()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def watched(cluster, tmp_path):
+    """A cluster with a worker, and the Prometheus that reads it."""
+    ports = {command: free_port() for command in ("runmanager", "runworker", "serve")}
+    daemons = {
+        command: cluster.machine.start(
+            command, "--metrics-port", port, *(("--port", 0) if command == "serve" else ()), **QUICK_HEARTS
+        )
+        for command, port in ports.items()
+    }
+    for port in ports.values():
+        scrape_when_up(port)
+    with Prometheus(tmp_path / "prometheus", ports.values()) as prometheus:
+        yield cluster, daemons, prometheus
+
+
+def crawl(cluster, url, *, pages):
+    seeds = [f"{url}/{number}" for number in range(pages)]
+    job = make_job("site", urls=seeds, policy=make_policy(open_requests=2), output=make_output(cluster.output))
+    cluster.start_job(job)
+    return job
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_site_that_fails_everywhere_is_told(watched, status):
+    cluster, _, prometheus = watched
+    with failing_site(status) as url:
+        crawl(cluster, url, pages=200)
+
+        prometheus.wait_for("CrawlctlMostFail")
+
+
+def test_a_site_that_hangs_and_a_worker_that_dies_are_told(watched):
+    cluster, daemons, prometheus = watched
+    with failing_site(None) as url:
+        job = crawl(cluster, url, pages=50)
+        prometheus.wait_for("CrawlctlStandsStill")
+
+        control.pause(job.pk, made_by="a test", now=timezone.now())
+        wait_for(lambda: "CrawlctlStandsStill" not in prometheus.firing(), saying="a pause by hand is no alarm")
+
+        daemons["runworker"].kill()
+        prometheus.wait_for("CrawlctlNodeLost")
