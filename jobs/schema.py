@@ -30,6 +30,29 @@ class SchemaBehind(Exception):
         )
 
 
+class NodesBeat(Exception):
+    """Managers or workers use the tables that were to be changed; nothing was changed."""
+
+    def __init__(self, nodes: list[str]) -> None:
+        shown = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+        super().__init__(
+            f"The tables are in use by {shown}. Stop these nodes first, then run `manage.py migrate` "
+            "(docs/upgrading.md). A node that was killed counts until its timeout has passed. "
+            "With --force the tables are changed all the same, and counts may be wrong afterwards: "
+            "`manage.py check_counters --repair` makes them right."
+        )
+
+
+# Nodes that a refusal names.
+_NAMED: Final = 10
+# Columns that each version has had.
+_BEATING: Final = """
+SELECT kind || ' ' || name || ' on ' || host FROM nodes_node
+ WHERE status IN ('starting', 'running', 'draining')
+   AND heartbeat_at > clock_timestamp() - timeout_seconds * interval '1 second'
+ ORDER BY kind, name, host
+"""
+
 # Who makes the tables holds this advisory lock; the number is only ours.
 _MIGRATING: Final = 7_215_608_411
 
@@ -77,6 +100,25 @@ def refuse_newer() -> None:
         SchemaTooNew: the database knows migrations that this program does not.
     """
     _read_state()
+
+
+def refuse_while_nodes_beat(*, has_target: bool = False) -> None:
+    """
+    Make sure that no node works on the tables that are to be changed; `has_target` if older ones are asked for.
+
+    Raises:
+        NodesBeat: some do, and there is something to change.
+    """
+    connection = connections[DEFAULT_DB_ALIAS]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('nodes_node') IS NOT NULL")
+        (has_nodes,) = cursor.fetchone()
+        if not has_nodes or not (has_target or _is_behind()):
+            return
+        cursor.execute(_BEATING)
+        beating = [name for (name,) in cursor.fetchall()]
+    if beating:
+        raise NodesBeat(beating)
 
 
 def _is_behind() -> bool:

@@ -39,7 +39,14 @@ html_last_updated_fmt = None
 # Headings of the navigation, and the pages below each.
 _DECISIONS = sorted(str(path.relative_to(_ROOT).with_suffix("")) for path in (_ROOT / "docs/decisions").glob("*.md"))
 NAVIGATION = {
-    "Begin": ["docs/index", "README", "docs/operating", "docs/connectors", "docs/writing-a-connector"],
+    "Begin": [
+        "docs/index",
+        "README",
+        "docs/operating",
+        "docs/upgrading",
+        "docs/connectors",
+        "docs/writing-a-connector",
+    ],
     "Use": ["docs/api", "docs/lifecycle"],
     "Watch": ["docs/metrics", "docs/monitoring/README"],
     "Cluster": ["docs/removals", "docs/reliability", "docs/coordination", "docs/distributed-jobs", "docs/strategies"],

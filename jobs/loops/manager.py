@@ -21,6 +21,7 @@ from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.check import check_invariants
 from jobs.duties.connectors import WATCHED_JOBS, watch_connectors
 from jobs.duties.context import Pass
+from jobs.duties.disks import DISKS_LACK_ROOM, say_which_disks_lack_room
 from jobs.duties.failover import (
     interrupt_dead_one_shots,
     open_gates,
@@ -105,6 +106,7 @@ MAIN_DUTIES: Final = duties(
     (answer_requests, 0.3, f"EXISTS ({OPEN_REQUESTS})"),
     (allocate_groups, 1.0, GROUPS_TO_GIVE),
     (say_which_tags_lack, 2.0, TAGS_ARE_NEEDED),
+    (say_which_disks_lack_room, 1.0, DISKS_LACK_ROOM),
     (retire_groups, 10.0, "EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s)"),
     (prepare_runs, 1.0, f"EXISTS ({JOBS_TO_PREPARE})"),
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),

@@ -14,11 +14,12 @@ just that version, and no other job can take it away while this one holds it.
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import Entry, Output, OutputError
+from jobs.connectors.output.base import Entry, Output, OutputError, WritesFile
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.schema import BadSpecification
@@ -180,6 +181,10 @@ class JobOutputs(OutputWriter):
             for output, key in document.keys
             if (output, key) in gone
         ]
+
+    def files(self) -> list[Path]:
+        """Return the files of this machine that the outputs in use write."""
+        return [output.path for output in self._opened.values() if isinstance(output, WritesFile)]
 
     def _bury(
         self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime

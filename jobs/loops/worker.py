@@ -26,6 +26,7 @@ from jobs.loops.batches import BatchesInHand
 from jobs.loops.bin_queue import BinQueue, OpenTurn, PacedBin
 from jobs.loops.clearing import clear_outputs
 from jobs.loops.database import DatabaseClock, DatabaseThread, Ear, WorkConnection
+from jobs.loops.disk import FreeDisk
 from jobs.loops.due import Due
 from jobs.loops.open_files import documents_within_open_files
 from jobs.loops.served_bins import ServedBins
@@ -105,6 +106,7 @@ class WorkerSettings:
     heartbeat: dt.timedelta
     give_up: dt.timedelta
     keeps_history: bool
+    free_disk: int = 0
 
     @classmethod
     def of(cls, effective: Effective, *, scope: str) -> Self:
@@ -127,6 +129,7 @@ class WorkerSettings:
             heartbeat=effective[table.HEARTBEAT_INTERVAL],
             give_up=effective[table.NODE_GIVE_UP],
             keeps_history=effective[table.KEEP_HISTORY] > 0,
+            free_disk=effective[table.FREE_DISK],
         )
 
 
@@ -249,7 +252,8 @@ class Worker:
         self._clock = DatabaseClock()
         self._jobs = JobTable()
         self._moved_jobs: set[int] = set()
-        self._writer = Writer(identity, self._clock, keeps_history=settings.keeps_history)
+        self._disk = FreeDisk()
+        self._writer = Writer(identity, self._clock, keeps_history=settings.keeps_history, disk=self._disk)
         self._bins = ServedBins()
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
@@ -269,6 +273,7 @@ class Worker:
         self._found_nothing = False
         self._took_at = float("-inf")
         self._indexes = False
+        self._lacks_disk = False
         self._backlog = Backlog()
 
     # --- Its life --------------------------------------------------------------------------------
@@ -395,6 +400,7 @@ class Worker:
                 refused=self._refused,
                 bins=len(self._bins),
                 open=self._bins.open_documents,
+                disk=self._look_at_disks(),
             )
             crawl.CLAIMED.set(self._claimed)
             crawl.CAPACITY.set(self._settings.capacity)
@@ -415,6 +421,17 @@ class Worker:
                 for queue in self._bins.at_work:
                     self._dispatch(queue)
             await asyncio.sleep(self._settings.heartbeat.total_seconds() / 4)
+
+    def _look_at_disks(self) -> str:
+        """Return which disk lacks room. Documents that have not begun then go back, for other workers."""
+        shortage = self._disk.shortage(floor=self._settings.free_disk)
+        if shortage and not self._lacks_disk:
+            logger.warning("takes no work: %s", shortage)
+            self._give_back_waiting(lambda _claimed: True)
+        elif self._lacks_disk and not shortage:
+            logger.info("takes work again: its disks have room")
+        self._lacks_disk = bool(shortage)
+        return shortage
 
     async def _adjusting(self) -> None:
         """Take up what somebody stored as settings, once a beat has told of it."""
@@ -462,7 +479,7 @@ class Worker:
             room = self._settings.capacity - self._claimed
             reserved = self._reserved
             has_room = room - reserved >= self._least_room or not self._claimed or (reserved and not self._took_lately)
-            if has_room and not self._backlog.holds and self._heart.trust.may_begin:
+            if has_room and not self._backlog.holds and not self._lacks_disk and self._heart.trust.may_begin:
                 self._took_at = self._loop.time()
                 await self._take(room, reserved=reserved)
             self._something_to_take.clear()

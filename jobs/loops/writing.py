@@ -21,6 +21,7 @@ from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.job import RunEnd
 from jobs.loops.counting import count_closed, count_dropped, count_flush, count_given_back
 from jobs.loops.database import DatabaseClock
+from jobs.loops.disk import FreeDisk
 from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
 from jobs.loops.worker_jobs import JobAtWork
@@ -87,6 +88,7 @@ class Writer:
     me: NodeIdentity
     clock: DatabaseClock
     keeps_history: bool = True
+    disk: FreeDisk = field(default_factory=FreeDisk)
     _known: KnownReferences = field(default_factory=KnownReferences)
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -184,6 +186,7 @@ class Writer:
             keeps_history=self.keeps_history,
             now=now,
         )
+        self.disk.writes_to(self._outputs.files())
         count_flush(flushed, seconds=time.monotonic() - began_at)
         self._known.add(flushed.named)
         for job_id, reason in flushed.failing_jobs.items():

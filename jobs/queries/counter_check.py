@@ -14,6 +14,7 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Job
+from jobs.queue.counter_repair import COUNTED_AND_THERE, repair_lanes, repair_sums
 
 _LANES_AT_ONCE: Final = 200
 
@@ -28,25 +29,8 @@ SELECT id
         SELECT lane_id FROM jobs_counterdelta WHERE job_id = %(job)s AND lane_id > %(after)s) AS lane
  ORDER BY id LIMIT %(limit)s
 """
-_COMPARE: Final = """
-WITH counted AS (
-    SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counter
-     WHERE job_id = %(job)s AND lane_id = ANY(%(lanes)s) AND measure = 'stage'
-     UNION ALL
-    SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counterdelta
-     WHERE job_id = %(job)s AND lane_id = ANY(%(lanes)s) AND measure = 'stage'
-), there AS (
-    SELECT lane_id, run_no, stage, CASE WHEN stage = %(done)s THEN outcome ELSE 0 END AS outcome,
-           CASE WHEN stage = %(done)s THEN result_code ELSE '' END AS code, count(*) AS amount
-      FROM jobs_queueitem WHERE lane_id = ANY(%(lanes)s) AND job_id = %(job)s
-     GROUP BY 1, 2, 3, 4, 5
-), both_ AS (
-    SELECT lane_id, run_no, stage, outcome, code, sum(counted) AS counted, sum(there) AS there
-      FROM (SELECT lane_id, run_no, stage, outcome, code, amount AS counted, 0 AS there FROM counted
-             UNION ALL
-            SELECT lane_id, run_no, stage, outcome, code, 0, amount FROM there) AS all_
-     GROUP BY lane_id, run_no, stage, outcome, code
-)
+_COMPARE: Final = f"""
+WITH {COUNTED_AND_THERE}
 SELECT both_.lane_id, coalesce(bin.name, ''), both_.run_no, both_.stage, both_.code,
        both_.counted::bigint, both_.there::bigint, (SELECT coalesce(sum(there), 0)::bigint FROM both_)
   FROM (SELECT 1) AS always
@@ -125,6 +109,17 @@ def find_wrong_sums(job: Job) -> list[WrongSum]:
             WrongSum(run_no, measure, Stage(stage), code, of_job, of_lanes)
             for run_no, measure, stage, code, of_job, of_lanes in cursor.fetchall()
         ]
+
+
+def repair_counters(job: Job) -> int:
+    """Make the counts of a job right, also while it runs; returns how many were wrong."""
+    connection.ensure_connection()
+    plain = connection.connection
+    repaired, after = repair_sums(plain, job_id=job.pk), 0
+    while lanes := _lanes_of(job, after=after):
+        after = lanes[-1]
+        repaired += repair_lanes(plain, job_id=job.pk, lanes=lanes)
+    return repaired
 
 
 def _lanes_of(job: Job, *, after: int) -> list[int]:

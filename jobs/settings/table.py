@@ -304,6 +304,14 @@ VAR: Final = Setting(
     default="",
     meaning="Where this machine keeps the embedded database and its key. Empty: var, below the program.",
 )
+FREE_DISK: Final = Setting(
+    path="process.free_disk",
+    environment="CRAWLCTL_FREE_DISK",
+    kind=WholeNumber(most=100_000_000, unit="MiB"),
+    default=256,
+    meaning="A worker takes no work while a disk that it writes to (data, log, JSON lines) has less room; 0 looks at none.",
+    applies=Applies.AT_ONCE,
+)
 DEBUG: Final = Setting(
     path="process.debug",
     environment="CRAWLCTL_DEBUG",
@@ -406,6 +414,7 @@ TABLE: Final = Table(
         SECRET_KEY,
         DATABASE_URL,
         VAR,
+        FREE_DISK,
         DEBUG,
         METRICS_PORT,
         METRICS_ADDRESS,

@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 
 from jobs.lifecycle.document import Stage
 from jobs.models import CounterDelta, JobCounter, Outcome, QueueItem
+from jobs.queue.counter_repair import repair_lanes
 from tests.cluster import register_node
 from tests.factories import count_folded, make_documents, make_lane, make_running_job
 
@@ -112,3 +113,47 @@ def test_nothing_is_changed(lane):
     run()
 
     assert (list(QueueItem.objects.order_by("hash").values()), list(JobCounter.objects.values())) == before
+
+
+# --- Repair --------------------------------------------------------------------------------------
+
+
+def test_repaired_counts_agree_and_the_command_ends_with_0(lane):
+    make_documents(lane, 5)
+    count(lane, 7)
+    count_folded(job_id=lane.seed.job_id, lane_id=lane.pk + 1, run_no=1, measure="stage", stage=Stage.DONE, amount=4)
+
+    code, lines = run("manual", "--repair")
+
+    assert code == 0
+    assert lines[-2:] == ["manual: 2 counts were repaired", "manual: 5 documents, as counted"]
+    assert run() == (0, ["manual: 5 documents, as counted"])
+
+
+def test_a_sum_of_a_job_that_is_wrong_is_repaired(lane):
+    make_documents(lane, 5)
+    count(lane, 5)
+    JobCounter.objects.update(amount=-143)
+
+    assert run("--repair")[0] == 0
+
+    assert [counted.amount for counted in JobCounter.objects.all()] == [5]
+
+
+def test_a_repair_beside_a_move_of_documents_counts_the_move_once(lane, connection, other_connection):
+    make_documents(lane, 5)
+    count(lane, 9)
+
+    with other_connection.transaction():
+        other_connection.execute(
+            "UPDATE jobs_queueitem SET run_no = 2 WHERE hash = (SELECT hash FROM jobs_queueitem LIMIT 1)"
+        )
+        for run_no, amount in ((1, -1), (2, 1)):
+            other_connection.execute(
+                "INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)"
+                " VALUES (%s, %s, %s, 'stage', %s, 0, '', %s)",
+                (lane.seed.job_id, lane.pk, run_no, int(Stage.PENDING), amount),
+            )
+        repair_lanes(connection, job_id=lane.seed.job_id, lanes=[lane.pk])
+
+    assert run() == (0, ["manual: 5 documents, as counted"])

@@ -1,22 +1,33 @@
-"""Django's `migrate`, which does not touch the tables of a newer version."""
+"""Django's `migrate`, which does not touch the tables of a newer version, nor those that nodes work on."""
 
+import argparse
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from jobs.schema import SchemaTooNew, refuse_newer
+from jobs.schema import NodesBeat, SchemaTooNew, refuse_newer, refuse_while_nodes_beat
 from nodes.connections import unhurried
 
 
 class Command(migrate.Command):
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        super().add_arguments(parser)  # type: ignore[arg-type]
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="change tables although managers and workers run; their counts may be wrong afterwards",
+        )
+
+    def handle(self, *args: Any, force: bool = False, **options: Any) -> None:
+        connection = connections[options["database"]]
         try:
             refuse_newer()
-        except SchemaTooNew as error:
+            if not (force or options["plan"] or options["check_unapplied"]):
+                refuse_while_nodes_beat(has_target=bool(options["app_label"]))
+        except (SchemaTooNew, NodesBeat) as error:
             raise CommandError(str(error), returncode=2) from error
-        connection = connections[options["database"]]
         connection.ensure_connection()
         with unhurried(connection.connection):
             super().handle(*args, **options)

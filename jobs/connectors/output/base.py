@@ -11,6 +11,7 @@ document is then processed again and written anew, so what was written last is w
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import psycopg
@@ -102,3 +103,11 @@ class Recalls(Protocol):
         Raises:
             OutputError: it cannot be read.
         """
+
+
+@runtime_checkable
+class WritesFile(Protocol):
+    """An output that writes a file of this machine: the free room on its disk is looked at."""
+
+    @property
+    def path(self) -> Path: ...

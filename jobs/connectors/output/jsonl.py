@@ -94,6 +94,10 @@ class JsonLinesOutput:
         self.id = id
         self._path = Path(configuration.path)
 
+    @property
+    def path(self) -> Path:
+        return self._path
+
     def check(self) -> None:
         with self._explained():
             try:

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.management.database import look_at_the_database
 from jobs.models import Job
-from jobs.queries.counter_check import Difference, WrongSum, compare_counters, find_wrong_sums
+from jobs.queries.counter_check import Difference, WrongSum, compare_counters, find_wrong_sums, repair_counters
 
 # Of each job; the others are counted.
 _SHOWN: Final = 20
@@ -18,16 +18,24 @@ class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
     help = (
-        "Compare the counts of documents with the documents, also while they are crawled. Ends with 1 if they differ."
+        "Compare the counts of documents with the documents, also while they are crawled. Ends with 1 if they differ. "
+        "With --repair, makes wrong counts right, also while they are crawled, and ends with 0."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("jobs", nargs="*", metavar="JOB", help="names of jobs; all jobs without any")
+        parser.add_argument(
+            "--repair", action="store_true", help="make wrong counts right, and say how many there were"
+        )
 
-    def handle(self, *_args: Any, jobs: Sequence[str], **_options: Any) -> None:
+    def handle(self, *_args: Any, jobs: Sequence[str], repair: bool, **_options: Any) -> None:
         look_at_the_database()
-        differing = [job.name for job in _jobs_named(jobs) if self._differs(job)]
-        if differing:
+        wrong = [job for job in _jobs_named(jobs) if self._differs(job)]
+        if repair:
+            for job in wrong:
+                self.stdout.write(f"{job.name}: {repair_counters(job):,} counts were repaired")
+            wrong = [job for job in wrong if self._differs(job)]
+        if differing := [job.name for job in wrong]:
             raise CommandError(f"The counts of {len(differing)} jobs are wrong: {', '.join(differing)}.", returncode=1)
 
     def _differs(self, job: Job) -> bool:

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from jobs.queries.attention.disks import disks_without_room
 from jobs.queries.attention.groups import failing_groups
 from jobs.queries.attention.guard import removals_that_wait
 from jobs.queries.attention.hosts import denied_documents, stopped_hosts
@@ -17,6 +18,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     no_main_manager,
     silent_nodes,
     lost_nodes,
+    disks_without_room,
     failing_groups,
     failing_jobs,
     failing_hosts,

@@ -1,0 +1,37 @@
+"""Jobs that stand still because no worker has room on its disks: the job says so beside its status."""
+
+from typing import Final, LiteralString
+
+from jobs.duties.context import Pass
+from nodes.fences import hold_term
+
+# The workers that lack room say so with each beat (`jobs/loops/disk.py`).
+_LIVE_WORKERS: Final[LiteralString] = (
+    "nodes_node AS worker WHERE worker.scope = %(scope)s AND worker.kind = 'worker' AND worker.status = 'running'"
+)
+_BEGINS: Final[LiteralString] = "Waiting for room on a disk: "
+
+# Locks: Job. What another duty said of a job stays.
+_SAY: Final[LiteralString] = f"""
+WITH found AS (
+    SELECT CASE WHEN bool_and(coalesce(worker.progress ->> 'disk', '') <> '')
+                THEN %(begins)s || min(worker.name || ': ' || (worker.progress ->> 'disk')) ELSE '' END AS reason
+      FROM {_LIVE_WORKERS}
+)
+UPDATE jobs_job AS job SET reason = coalesce(found.reason, '')
+  FROM found
+ WHERE job.node_scope = %(scope)s AND job.phase = 'active' AND job.reason <> coalesce(found.reason, '')
+   AND (job.reason = '' OR starts_with(job.reason, %(begins)s))
+"""
+
+DISKS_LACK_ROOM: Final[LiteralString] = f"""
+EXISTS (SELECT FROM {_LIVE_WORKERS} AND coalesce(worker.progress ->> 'disk', '') <> '')
+OR EXISTS (SELECT FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'active' AND starts_with(reason, '{_BEGINS}'))
+"""
+
+
+def say_which_disks_lack_room(at: Pass) -> int:
+    """Say of each running job that no worker has room on its disks, or that one has it again; returns how many changed."""
+    with at.connection.transaction():
+        hold_term(at.connection, at.office)
+        return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS}).rowcount

@@ -1,0 +1,78 @@
+"""
+Whether the disks that a worker writes to have room: below a floor it takes no work, and goes on by itself above it.
+
+A disk that is full ends worse: the embedded database stops, a log loses lines, an output refuses what it is given.
+"""
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+_MIB: Final = 1024 * 1024
+# Seconds between two looks: a fast crawl writes some hundred MiB meanwhile.
+_LOOK_EVERY: Final = 1.0
+
+
+class FreeDisk:
+    """The disks of one process. Any thread may name another place; one thread looks."""
+
+    def __init__(self) -> None:
+        # Where the embedded database and this machine's logs are.
+        self._places: dict[Path, str] = {Path(settings.VAR_DIR): "data"}
+        self._looked_at = float("-inf")
+        self._shortage = ""
+
+    def writes_to(self, files: Iterable[Path]) -> None:
+        """Note files that are written here."""
+        for file in files:
+            self._places.setdefault(file.parent, "output")
+
+    def shortage(self, *, floor: int) -> str:
+        """Return what lacks room, as a sentence; '' while each disk has more than `floor` MiB left."""
+        if not floor:
+            return ""
+        if time.monotonic() - self._looked_at > _LOOK_EVERY:
+            self._looked_at = time.monotonic()
+            self._shortage = self._look(floor)
+        return self._shortage
+
+    def _look(self, floor: int) -> str:
+        places = [(_free_at(place), f"the {what} directory {place}") for place, what in list(self._places.items())]
+        places.append((_free_for_log(), "the log (standard error)"))
+        short = [(free, place) for free, place in places if free is not None and free < floor * _MIB]
+        if not short:
+            return ""
+        free, place = min(short)
+        return (
+            f"the disk of {place} has {free // _MIB:,} MiB left, and the floor (CRAWLCTL_FREE_DISK) is {floor:,} MiB. "
+            "Make room there: crawling then goes on by itself."
+        )
+
+
+def _free_at(place: Path) -> int | None:
+    """Bytes that this process may still write there; None where that cannot be asked."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+def _free_for_log() -> int | None:
+    """The same for standard error, if it goes to a file."""
+    try:
+        descriptor = sys.stderr.fileno()
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        found = os.fstatvfs(descriptor)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found.f_bavail * found.f_frsize

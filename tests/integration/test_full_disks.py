@@ -1,0 +1,63 @@
+"""Workers without room on a disk are told of: on their jobs, and in the list of what needs attention."""
+
+import pytest
+
+from jobs.duties.disks import say_which_disks_lack_room
+from jobs.models import Job
+from jobs.queries.attention.disks import disks_without_room
+from nodes import membership
+from tests.cluster import NOON, register_node
+from tests.factories import make_policy, make_running_job
+from tests.stepping import Main
+
+WHY = "the disk of /srv has 3 MiB left"
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+@pytest.fixture
+def job(main):
+    return make_running_job(main.node, policy=make_policy()).job
+
+
+def says(connection, worker, disk):
+    """The worker beats, with what its disks lack."""
+    membership.beat(connection, node_id=worker.id, progress={"disk": disk})
+
+
+def reason_of(main, job):
+    main.step(say_which_disks_lack_room)
+    return Job.objects.get(pk=job.pk).reason
+
+
+def test_a_job_says_so_when_no_worker_has_room_and_stops_saying_so(connection, main, job):
+    first, second = (register_node(connection, "worker", name=name) for name in ("first", "second"))
+
+    says(connection, first, WHY)
+    assert reason_of(main, job) == ""
+
+    says(connection, second, WHY)
+    assert reason_of(main, job) == f"Waiting for room on a disk: first: {WHY}"
+
+    says(connection, first, "")
+    assert reason_of(main, job) == ""
+
+
+def test_another_reason_of_a_job_is_left_alone(connection, main, job):
+    Job.objects.update(reason="its output refuses")
+    says(connection, register_node(connection, "worker"), WHY)
+
+    assert reason_of(main, job) == "its output refuses"
+
+
+def test_each_worker_without_room_is_a_line_of_what_needs_attention(connection):
+    says(connection, register_node(connection, "worker", name="w1"), WHY)
+    says(connection, register_node(connection, "worker", name="w2"), "")
+
+    (line,) = disks_without_room(NOON)
+
+    assert (line.kind, line.subject) == ("disk_full", "w1")
+    assert WHY in line.sentence
