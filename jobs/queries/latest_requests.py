@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from django.db import connection
@@ -112,11 +112,19 @@ def _read(*, now: dt.datetime) -> LatestRequests:
             hundreds[key].append(one)
             if is_of_the_minute:
                 minutes[key].append(one)
-    return LatestRequests(_added_up(minutes.items(), _MINUTE), _added_up(hundreds.items(), _LATELY))
+    of_hundreds = {key: add_up(several, lasted=_LATELY) for key, several in hundreds.items()}
+    begins = {key: _begin(requests, now=now) for key, requests in of_hundreds.items()}
+    return LatestRequests(
+        {key: replace(add_up(several, lasted=_MINUTE), failing_since=begins[key]) for key, several in minutes.items()},
+        {key: replace(requests, failing_since=begins[key]) for key, requests in of_hundreds.items()},
+    )
 
 
-def _added_up(counted: Iterable[tuple[str | int, list[Counted]]], lasted: dt.timedelta) -> dict[str | int, Requests]:
-    return {key: add_up(several, lasted=lasted) for key, several in counted}
+def _begin(requests: Requests, *, now: dt.datetime) -> dt.datetime | None:
+    """Return when the failures began; None where they may have begun before what was read."""
+    since = requests.failing_since
+    is_cut = requests.ended >= _HUNDRED or (since is not None and since < now - _LATELY + _MINUTE)
+    return None if is_cut else since
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -125,6 +125,15 @@ def test_old_requests_and_those_of_other_hosts_say_nothing_of_a_host(crawl):
     assert crawl.host()["cause"] != "failing"
 
 
+def test_since_when_a_host_fails_is_told_only_where_it_is_known(crawl):
+    crawl.request("REFUSED", amount=60, ago=30)
+    assert crawl.host()["since"].startswith("Since ")
+
+    crawl.request("REFUSED", amount=60, ago=20)
+
+    assert (crawl.host()["cause"], crawl.host()["since"]) == ("failing", "")
+
+
 def test_a_slow_host_is_held_by_its_connections_and_says_how_busy_they_are(crawl):
     crawl.request("200", amount=30, seconds=4.0)
     crawl.serve(in_work=6, open_now=2)

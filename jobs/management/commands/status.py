@@ -38,4 +38,4 @@ class Command(BaseCommand):
 
 def _in_words(line: AttentionLine) -> str:
     since = f" (since {line.since:%Y-%m-%d %H:%M:%S} UTC)" if line.since else ""
-    return f"{line.severity}: {line.sentence}{since} {line.link}"
+    return f"{line.severity}: {line.subject}: {line.sentence}{since} {line.link}"
