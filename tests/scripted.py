@@ -25,7 +25,7 @@ What a document can do, all of them arguments of `put`:
   {name of the other: {name: [values]}}.
 - `interruptions=n`: the first n times that it is asked for since the last `put`, it is tried again
   `retry_after` seconds later; `limit` is a `RetryLimit`. -1 is always.
-- `fails="CODE"` ends it so. `seconds` is how long it takes. `waits_for` names a signal that it waits for.
+- `redirects_to` names where it leads instead of a text. `fails="CODE"` ends it so. `seconds` is how long it takes. `waits_for` names a signal that it waits for.
 - `kills=True`: the worker that processes it is killed (SIGKILL).
 - `bounds` is a `ScheduleBounds`, `originated_at` a moment.
 
@@ -123,6 +123,7 @@ class World:
         retry_after: float = 0.05,
         limit: RetryLimit | None = None,
         fails: str = "",
+        redirects_to: str = "",
         seconds: float = 0.0,
         waits_for: str = "",
         kills: bool = False,
@@ -139,6 +140,7 @@ class World:
             "retry_after": retry_after,
             "limit": asdict(limit) if limit else None,
             "fails": fails,
+            "redirects_to": redirects_to,
             "seconds": seconds,
             "waits_for": waits_for,
             "kills": kills,
@@ -312,6 +314,11 @@ class ScriptedConnector:
             self._record(activity, began, "INTERRUPTED")
             limit = RetryLimit(**said["limit"]) if said["limit"] else None
             activity.retry_later(code="INTERRUPTED", after=said["retry_after"], limit=limit)
+        elif said.get("redirects_to"):
+            self._record(activity, began, "REDIRECT")
+            url = url_of(said["redirects_to"])
+            activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), redirect=True, link_type="redirect")
+            activity.no_document(code="REDIRECT")
         elif said["fails"]:
             self._record(activity, began, said["fails"])
             activity.failed(code=said["fails"])

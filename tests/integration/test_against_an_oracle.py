@@ -23,11 +23,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from jobs import control
+from jobs import control, restoring
 from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.job import Phase as JobPhase
 from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
+from jobs.loops.restoring import work_off
 from jobs.models import Job, OutputConnection, ThrottleGroup
 from nodes.models import ClusterRequest
 from tests.factories import make_output, make_policy
@@ -207,6 +208,18 @@ class Crawls(RuleBasedStateMachine):
     @rule(then=_acts)
     def the_second_job_is_deleted(self, then):
         self.ask("delete", 1)
+        self._act(then)
+
+    @rule(which=_which, then=_acts)
+    def what_a_run_removed_is_brought_back(self, which, then):
+        with contextlib.suppress(control.JobUnknown, restoring.NothingToRestore):
+            work_off(restoring.restore(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at))
+        self._act(then)
+
+    @rule(then=_acts)
+    def the_second_job_is_brought_back(self, then):
+        with contextlib.suppress(restoring.CannotComeBack):
+            work_off(restoring.restore_deleted(self.jobs[1].id, made_by="a test", now=self.cluster.clock.at))
         self._act(then)
 
     @rule(amount=st.sampled_from([0.2, 2, 60]), then=_acts)

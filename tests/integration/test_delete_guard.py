@@ -39,6 +39,17 @@ def test_a_root_that_comes_without_links_removes_nothing(site):
     assert "root came without links" in job.reason
 
 
+def test_a_root_that_redirects_to_a_login_page_removes_nothing_below_it(site):
+    site.world.put("login", text="Please log in.")
+    site.world.put("root", redirects_to="login")
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert site.held == {*site.pages, "login"}
+    assert "root redirects elsewhere, and had named 30 of them" in job.reason
+
+
 def test_a_listing_that_is_cut_off_removes_nothing(site):
     site.put_root(links=site.pages[:20])
     site.world.put("page0", links=site.pages[20:25])
