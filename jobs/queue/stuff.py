@@ -37,9 +37,10 @@ from jobs.throttling.keepers import prefer_keepers
 _DOCUMENTS_A_BATCH: Final = 64
 # A document that was lost with its worker so often is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Documents of a lane, and of all lanes, that get their number in one pass because their time has come.
+# Documents that get their number in one pass because their time has come: at least so many of a lane, if its turns want
+# no more, and at most so many of all lanes.
 _RIPENED_AT_ONCE: Final = 200
-_RIPENED_A_PASS: Final = 1000
+_RIPENED_A_PASS: Final = 2000
 
 # The columns of a bin's state that planning reads.
 _STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
@@ -117,14 +118,14 @@ WITH wanted AS (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
                 WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
                   AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
-                ORDER BY check_time LIMIT {_RIPENED_AT_ONCE}
+                ORDER BY check_time LIMIT greatest({_RIPENED_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS due
          UNION ALL
         SELECT known.*, {FRESH}, wanted.run_no
           FROM wanted CROSS JOIN LATERAL (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
                 WHERE lane_id = wanted.lane_id AND run_no < wanted.run_no AND stage = ANY(wanted.stages)
-                ORDER BY run_no LIMIT {_RIPENED_AT_ONCE}
+                ORDER BY run_no LIMIT greatest({_RIPENED_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS known
          WHERE wanted.rechecks <> ''
     ) AS due LIMIT {_RIPENED_A_PASS}

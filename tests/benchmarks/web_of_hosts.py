@@ -30,7 +30,9 @@ from tests.benchmarks.many_hosts import host
 
 # Seconds between two writes of the log.
 _FLUSH_INTERVAL = 0.1
-_TEXT = " ".join(f"word{number % 97}" for number in range(600))
+# A page's text, of about 12 KB, and its links to others of its host.
+_TEXT = "".join(f"<p>{' '.join(f'word{number % 97}' for number in range(80))}</p>" for _ in range(24))
+_LINKS_A_PAGE = 16
 _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -55,12 +57,16 @@ class _Web:
         tag = f'"{address}-{number}"'
         if tag.encode() in head:
             return 304, f"HTTP/1.1 304 Not Modified\r\nETag: {tag}\r\n\r\n".encode()
-        links = self._links if number == "0" else '<a href="/">start</a>'
-        body = f"<html><title>Page {number} of {address}</title><p>{_TEXT}</p>{links}</html>".encode()
+        links = self._links if number == "0" else self._links_of(int(number))
+        body = f"<html><title>Page {number} of {address}</title>{_TEXT}{links}</html>".encode()
         head = (
             f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: {tag}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         )
         return 200, head + body
+
+    def _links_of(self, number: int) -> str:
+        others = ((number * 7 + place) % self.pages for place in range(_LINKS_A_PAGE))
+        return "".join(f'<a href="/p{page}">page {page}</a> ' if page else '<a href="/">start</a> ' for page in others)
 
 
 class _Answering(asyncio.Protocol):
