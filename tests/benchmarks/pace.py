@@ -7,6 +7,8 @@ allows in a minute while documents wait, by the site's log, and how often the le
 
 With `--address GAP` it is told of hosts at one address instead, of which a policy allows one request at a time and a
 start each so many seconds, all together; with `--total GAP` of many hosts of one page, of all of which a policy allows that.
+With `--bytes RATE` it is told of a host that may be read at so many bytes a second: alone, and under a policy that allows
+six open requests in all, which are never reached.
 """
 
 import argparse
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=60, help="how long it is measured (%(default)s)")
     parser.add_argument("--address", type=float, metavar="GAP", help="measure hosts at one address with this gap")
     parser.add_argument("--total", type=float, metavar="GAP", help="measure many hosts of one page with this gap")
+    parser.add_argument("--bytes", type=int, metavar="RATE", help="measure a host with this limit of bytes a second")
     options = parser.parse_args(arguments)
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
@@ -55,6 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _measure_an_address(Path(name), gap=options.address, **facts)
         elif options.total:
             _measure_a_total(Path(name), gap=options.total, **facts)
+        elif options.bytes:
+            for total in (None, 6):
+                directory = Path(name) / str(total)
+                directory.mkdir()
+                _measure_bytes(directory, rate=options.bytes, total=total, **facts)
         else:
             _measure(Path(name), **facts)
     return 0
@@ -181,6 +189,45 @@ def _measure_a_total(directory: Path, *, gap: float, environment: Mapping[str, s
         finally:
             connection.close()
             site.terminate()
+
+
+def _measure_bytes(
+    directory: Path, *, rate: int, total: int | None, environment: Mapping[str, str], seconds: int
+) -> None:
+    from django.db import connection
+    from django.utils import timezone
+
+    from crawlctl.demo.log import read_log
+    from jobs import control
+    from jobs.models import Job
+    from tests.factories import make_job, make_policy
+    from tests.processes import serve_site
+
+    starts, ends = directory / "site.log", directory / "site.ends"
+    pages = int((seconds + _WARM_UP) * _ENOUGH * rate / 2_000)
+    with (
+        serve_site(starts, pages=pages, traps=0, latency_ms=20, ends=ends) as site,
+        running_daemons(environment, "runmanager", "runmanager", *4 * ["runworker"]),
+    ):
+        try:
+            policy = make_policy(
+                f"bytes beside {total}", open_requests=2, min_gap=0.0, bytes_per_second=rate, total_open_requests=total
+            )
+            urls = [site.plan.url(page) for page in range(pages)]
+            job = make_job(urls=urls, policy=policy, specification={"max_depth": 0})
+            control.start(job.pk, made_by="a benchmark", now=timezone.now())
+            wait_until(lambda: not Job.objects.exclude(phase="active").exists())
+            time.sleep(_WARM_UP)
+            since = time.monotonic_ns()
+            time.sleep(seconds)
+            until = time.monotonic_ns()
+            time.sleep(1)
+            read = sum(line.size for line in read_log(ends) if since <= line.time < until)
+            share = read / (rate * (until - since) / 1e9)
+            beside = "alone" if total is None else f"beside a total of {total} open requests"
+            sys.stdout.write(f"a host at {rate:,} bytes a second, {beside}: {100 * share:.1f} % of its rate\n")
+        finally:
+            connection.close()
 
 
 def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> None:
