@@ -101,3 +101,27 @@ def test_no_ten_seconds_hold_more_bytes_than_a_host_is_to_send(machine, serve_lo
     assert crawl.counts["indexed"] == 60
     assert_kept([site], MostBytes(per_second=60_000, hosts=site.hosts))
     assert sum(fetch.size for fetch in site.fetches()) > 10 * 60_000
+
+
+def test_a_worker_fetches_no_more_documents_at_once_than_its_setting(machine, serve_logged):
+    site = serve_logged(pages=120, hosts=6, latency_ms=100)
+
+    crawl = machine.start_crawl(
+        site.url,
+        *("--scope", "any", "--delay", 0, "--workers", 1),
+        CRAWLCTL_OPEN_DOCUMENTS_PER_WORKER="5",
+    )
+
+    assert ended(crawl).counts["indexed"] == 120
+    open_at_once = most_open_at_once(site.fetches())
+    assert open_at_once == 5
+
+
+def most_open_at_once(made):
+    """Return the largest number of requests that were open to all hosts together."""
+    changes = sorted([(fetch.start, 1) for fetch in made] + [(fetch.end, -1) for fetch in made])
+    open_now = most = 0
+    for _, change in changes:
+        open_now += change
+        most = max(most, open_now)
+    return most
