@@ -182,7 +182,7 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
                 return _("The job waits for its window, which opens %(when)s.") % facts
             return _("The job waits for its window") + f"{why}."
         case Cause.CONNECTOR:
-            return _("A connector of the job is not installed") + f"{why}."
+            return _("The job cannot use a connector") + f"{why}."
         case Cause.GUARD:
             return _("Removals wait for an operator's approval") + f"{why}."
         case Cause.GATE:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.utils.functional import Promise
 
-from jobs.connectors.sealing import Unreadable, seal, unseal
+from jobs.connectors.sealing import Unreadable, can_open, seal, unseal
 
 
 class BadSpecification(ValueError):
@@ -177,6 +177,19 @@ class Schema:
                 field.read(stored[field.name])
             except BadSpecification as error:
                 yield error
+
+    def closed_secrets(self, stored: Mapping[str, Any]) -> list[str]:
+        """Return the names of fields with a sealed secret that this process cannot open."""
+        closed = []
+        for field in self.fields:
+            value = stored.get(field.name)
+            if field.kind is FieldKind.SECRET and isinstance(value, str) and not can_open(value):
+                closed.append(field.name)
+            elif field.records is not None and isinstance(value, list | tuple):
+                records = [record for record in value if isinstance(record, Mapping)]
+                if any(field.records.closed_secrets(record) for record in records):
+                    closed.append(field.name)
+        return closed
 
     @property
     def _by_name(self) -> dict[str, Field]:

@@ -43,6 +43,15 @@ def unseal(text: str) -> str:
         raise Unreadable from None
 
 
+def can_open(text: str) -> bool:
+    """True if `unseal` returns something."""
+    try:
+        unseal(text)
+    except Unreadable:
+        return False
+    return True
+
+
 def is_sealed(text: str) -> bool:
     return text.startswith(MARK)
 

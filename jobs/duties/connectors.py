@@ -1,13 +1,17 @@
 """
 Missing connectors: a job that needs one which is not installed shows that, waits, and goes on by itself.
 
+So does a job with a connection whose secrets the main manager cannot open, as after a restore without the key.
 Nothing of it is handed out meanwhile; what is in flight ends as it can.
 """
 
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
+from jobs.connectors.output.registry import installed as outputs_installed
 from jobs.connectors.output.registry import is_installed as output_is_installed
+from jobs.connectors.repository.registry import find as find_repository
 from jobs.connectors.repository.registry import is_installed as repository_is_installed
+from jobs.connectors.sealing import MARK
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, say_why
 from jobs.queue.rows import named_rows
@@ -18,25 +22,38 @@ SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
  UNION ALL
 SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'inactive' AND NOT connectors_ready
 """
+# Most connections have no secret: what has none is not read.
+_SEALED: Final[LiteralString] = f"position('{MARK}' IN {{}}::text) > 0"
 _THEIR_CONNECTORS: Final[LiteralString] = f"""
-SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs
+SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,
+       repository.name AS connection,
+       CASE WHEN {_SEALED.format("repository.configuration")} THEN repository.configuration ELSE '{{}}' END AS configuration,
+       CASE WHEN {_SEALED.format("job.specification")} THEN job.specification ELSE '{{}}' END AS specification,
+       coalesce(json_agg(json_build_array(output.connector, output.name, output.configuration))
+                FILTER (WHERE {_SEALED.format("output.configuration")}), '[]') AS sealed_outputs
   FROM jobs_job AS job
   JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
   JOIN jobs_job_outputs AS link ON link.job_id = job.id
   JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
  WHERE job.id IN ({WATCHED_JOBS})
- GROUP BY job.id, repository.connector
+ GROUP BY job.id, repository.id
 """
+_CLOSED: Final = (
+    "the secrets of {} cannot be opened: they were sealed with another CRAWLCTL_SECRET_KEY. "
+    "Start the nodes with that key, or enter the secrets again"
+)
 
 
 def watch_connectors(at: Pass) -> int:
-    """Note which jobs miss a connector, and which have theirs again; returns how many changed."""
+    """Note which jobs lack a connector or the key of a secret, and which lack it no longer; returns how many changed."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0
     for job in jobs:
         missing = missing_connectors(job.repository, job.outputs)
         reason = f"{' and '.join(missing)} is not installed"
+        if not missing and (missing := _closed_connections(job)):
+            reason = _CLOSED.format(" and ".join(missing))
         if job.connectors_ready and missing:
             changed += move(at, job.id, "lose connector", reason=reason)
         elif not job.connectors_ready and not missing:
@@ -50,3 +67,17 @@ def missing_connectors(repository: str, outputs: list[str]) -> list[str]:
     """The connectors among these that are not installed, in words."""
     missing = [] if repository_is_installed(repository) else [f"the connector {repository!r}"]
     return missing + [f"the output {name!r}" for name in sorted(set(outputs)) if not output_is_installed(name)]
+
+
+def _closed_connections(job: Any) -> list[str]:
+    """The connections of the job, and the job itself, that have a secret which this process cannot open, in words."""
+    kind, closed = find_repository(job.repository), []
+    if kind.configuration.closed_secrets(job.configuration):
+        closed.append(f"repository connection {job.connection}")
+    if kind.specification.closed_secrets(job.specification):
+        closed.append("the job's specification")
+    kinds = outputs_installed()
+    for connector, name, configuration in job.sealed_outputs:
+        if kinds[connector].configuration.closed_secrets(configuration):
+            closed.append(f"output connection {name}")
+    return closed

@@ -72,7 +72,7 @@ def held_jobs(now: dt.datetime) -> list[AttentionLine]:
             sentence=_("An output refused, so the job was paused: %(why)s. Repair the output, then resume the job.")
             % {"why": job.reason.rstrip(".")}
             if job.hold.cause == Cause.OUTPUT
-            else _("A connector of the job is not installed: %(why)s.") % {"why": job.reason.rstrip(".")},
+            else _("The job cannot use a connector: %(why)s.") % {"why": job.reason.rstrip(".")},
             since=job.hold.since,
             link=reverse("job", args=[job.id]),
         )

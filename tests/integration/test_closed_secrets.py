@@ -1,0 +1,83 @@
+"""A sealed secret that cannot be opened, as after a restore without the key, holds its job and is told."""
+
+import pytest
+
+from jobs.connectors.sealing import can_open, seal
+from jobs.duties.connectors import watch_connectors
+from jobs.models import Job, RepositoryConnection
+from jobs.queries.attention.jobs import held_jobs
+from tests.cluster import NOON
+from tests.factories import make_policy, make_running_job
+from tests.stepping import Main
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+@pytest.fixture
+def job(main, settings):
+    """A running job with a login whose password is sealed with the key of this machine."""
+    settings.SECRET_KEY = "the key before the restore"
+    job = make_running_job(main.node, policy=make_policy()).job
+    login = {
+        "name": "door",
+        "pages": "^http://a/",
+        "hosts": ["a"],
+        "fields": [{"name": "password", "secret": seal("open sesame")}],
+    }
+    RepositoryConnection.objects.filter(pk=job.repository_id).update(name="treasury", configuration={"logins": [login]})
+    return job
+
+
+def looked_at(main, job):
+    main.step(watch_connectors)
+    return Job.objects.get(pk=job.pk)
+
+
+def test_a_job_whose_secrets_open_is_left_alone(main, job):
+    assert looked_at(main, job).connectors_ready
+
+
+def test_a_job_with_a_secret_that_does_not_open_waits_and_names_the_connection(main, job, settings):
+    settings.SECRET_KEY = "a new machine's key"
+
+    found = looked_at(main, job)
+
+    assert not found.connectors_ready
+    assert "the secrets of repository connection treasury cannot be opened" in found.reason
+    assert "CRAWLCTL_SECRET_KEY" in found.reason
+
+
+def test_what_needs_attention_names_the_job_and_what_to_do(main, job, settings):
+    settings.SECRET_KEY = "a new machine's key"
+    looked_at(main, job)
+
+    (line,) = held_jobs(NOON)
+
+    assert line.subject == job.name
+    assert "Start the nodes with that key, or enter the secrets again." in line.sentence
+
+
+def test_the_job_goes_on_by_itself_when_the_key_is_back(main, job, settings):
+    settings.SECRET_KEY = "a new machine's key"
+    looked_at(main, job)
+    settings.SECRET_KEY = "the key before the restore"
+
+    found = looked_at(main, job)
+
+    assert (found.connectors_ready, found.reason) == (True, "")
+
+
+def test_no_secret_is_in_what_is_told(main, job, settings):
+    settings.SECRET_KEY = "a new machine's key"
+
+    found = looked_at(main, job)
+
+    assert "sesame" not in found.reason
+    assert "sealed:" not in found.reason
+
+
+def test_text_that_is_not_sealed_is_open():
+    assert can_open("a plain text")
