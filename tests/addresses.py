@@ -25,6 +25,7 @@ _VALUES: Final = {
     "api/v1/bins/": "SELECT min(id) FROM jobs_bin",
     "api/v1/cluster/requests/": "SELECT max(id) FROM nodes_clusterrequest",
     "api/v1/distributed-jobs/jobs/": "SELECT min(job) FROM nodes_distributedjobonnode",
+    "api/v1/deleted-jobs/": "SELECT coalesce(max(id), 1) FROM jobs_deletedjob",
     "api/v1/documents/": "SELECT job_id || '-' || replace(hash::text, '-', '') FROM jobs_queueitem WHERE outcome = 1 LIMIT 1",
     "api/v1/groups/": "SELECT min(id) FROM jobs_throttlegroup",
     "api/v1/jobs/": "SELECT min(id) FROM jobs_job",
@@ -40,6 +41,7 @@ _VALUES: Final = {
     "documents/": "SELECT job_id || '/' || replace(hash::text, '-', '') FROM jobs_queueitem WHERE outcome = 1 LIMIT 1",
     "hosts/": "SELECT min(id) FROM jobs_bin",
     "jobs/": "SELECT min(id) FROM jobs_job",
+    "jobs/deleted/": "SELECT coalesce(max(id), 1) FROM jobs_deletedjob",
     "nodes/": "SELECT min(id::text) FROM nodes_node WHERE status = 'running'",
 }
 # What may be asked of some of them besides.
