@@ -16,7 +16,7 @@ from jobs.verdicts.requests import Requests
 
 # The tone of each cause that has one; of others work goes on.
 _TONES = {
-    Cause.DATABASE: "failed",
+    Cause.DISK: "failed",
     Cause.NOT_RUNNING: "quiet",
     Cause.STARTING: "waiting",
     Cause.ENDING: "waiting",
@@ -59,7 +59,7 @@ def brief(verdict: Verdict) -> str:
 
 def cause_in_brief(cause: Cause) -> str:
     return {
-        Cause.DATABASE: _("waits for the database"),
+        Cause.DISK: _("waits for free disk"),
         Cause.NOT_RUNNING: _("not running"),
         Cause.STARTING: _("starting"),
         Cause.ENDING: _("ending"),
@@ -163,8 +163,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
     }
     why = f": {verdict.detail.rstrip('.')}" if verdict.detail else ""
     match verdict.cause:
-        case Cause.DATABASE:
-            return _("Crawling waits for the database: %(detail)s.") % facts
+        case Cause.DISK:
+            return _("No worker takes work: %(detail)s.") % {"detail": verdict.detail.rstrip(".")}
         case Cause.NOT_RUNNING:
             return _("The job is not running.")
         case Cause.STARTING:
@@ -302,7 +302,7 @@ def remedy(verdict: Verdict) -> str:
     if verdict.failing is not None:
         return _("Check that the host works. Pause the job, or stop the host, while it does not.")
     return {
-        Cause.DATABASE: _("Free disk space, or start the database."),
+        Cause.DISK: _("Free disk space. Crawling goes on by itself."),
         Cause.NOT_RUNNING: _("Start the job."),
         Cause.PAUSED: _("Resume the job."),
         Cause.OUTPUT: _("Repair the output, then resume the job."),

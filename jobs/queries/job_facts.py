@@ -95,8 +95,15 @@ def read_changes(job_ids: Sequence[int]) -> Mapping[int, Change]:
 
 def read_cluster(scope: str, *, now: dt.datetime) -> ClusterSeen:
     """Read the nodes that may work for jobs of a scope."""
-    kinds = [node.kind for node in read_live_nodes() if node.scope == scope and not node.is_silent(now=now)]
-    return ClusterSeen(managers=kinds.count(NodeKind.MANAGER), workers=kinds.count(NodeKind.WORKER))
+    nodes = [node for node in read_live_nodes() if node.scope == scope and not node.is_silent(now=now)]
+    workers = [node for node in nodes if node.kind == NodeKind.WORKER]
+    # Workers tell with their heartbeats which disk lacks room (`jobs.loops.disk`).
+    shortages = [str(node.progress.get("disk") or "") for node in workers]
+    return ClusterSeen(
+        managers=len(nodes) - len(workers),
+        workers=len(workers),
+        disk_shortage=shortages[0] if shortages and all(shortages) else "",
+    )
 
 
 def read_next_ready_at(job_ids: Sequence[int]) -> dt.datetime | None:

@@ -257,7 +257,7 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
 
 
 # Verdicts that hold the whole crawl until an operator acts.
-_STAND_STILL: Final = {Cause.NO_MANAGER, Cause.NO_WORKER, Cause.DATABASE}
+_STAND_STILL: Final = {Cause.NO_MANAGER, Cause.NO_WORKER, Cause.DISK}
 
 
 def _queue(page: OverviewPage) -> str:

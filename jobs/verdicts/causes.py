@@ -12,7 +12,7 @@ class Cause(enum.StrEnum):
     """The reason for which a document, a host or a job waits."""
 
     # --- The job ---
-    DATABASE = "database"
+    DISK = "disk"
     NOT_RUNNING = "not_running"
     STARTING = "starting"
     ENDING = "ending"
@@ -62,7 +62,7 @@ class Cause(enum.StrEnum):
 
 _OF_JOBS: Final = frozenset(
     {
-        *(Cause.DATABASE, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.STOPPING, Cause.PAUSED, Cause.OUTPUT),
+        *(Cause.DISK, Cause.NOT_RUNNING, Cause.STARTING, Cause.ENDING, Cause.STOPPING, Cause.PAUSED, Cause.OUTPUT),
         *(Cause.WINDOW, Cause.CONNECTOR, Cause.GUARD, Cause.GATE, Cause.BUDGET, Cause.RETRY, Cause.NO_MANAGER),
     }
 )

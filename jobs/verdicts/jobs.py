@@ -33,11 +33,11 @@ class JobSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """The nodes that may work for a job. `database_trouble` is why crawling waits for the database; '' if it does not."""
+    """The nodes that may work for a job. `disk_shortage` is why no worker takes work, empty if some do."""
 
     managers: int
     workers: int
-    database_trouble: str = ""
+    disk_shortage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def judge_document(
 
 def hold_of(job: JobSeen, cluster: ClusterSeen) -> Verdict | None:
     """Return what keeps the whole job from being handed out; None if nothing does."""
-    if cluster.database_trouble and job.state.phase != Phase.INACTIVE:
-        return Verdict(Cause.DATABASE, detail=cluster.database_trouble)
+    if cluster.disk_shortage and job.state.phase != Phase.INACTIVE:
+        return Verdict(Cause.DISK, detail=cluster.disk_shortage)
     cause = _hold_by_people(job) or _hold_by_the_run(job.state, cluster)
     if cause in {None, Cause.NO_MANAGER, Cause.NO_WORKER}:
         return None if cause is None else Verdict(cause)

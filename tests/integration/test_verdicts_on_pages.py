@@ -184,6 +184,16 @@ def test_a_job_that_its_output_refused_waits_for_that_output(crawl):
     assert attention() == [("output_refuses", "news")]
 
 
+def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
+    lacking = "the disk of the logs has 3 MiB left"
+    Node.objects.filter(pk=crawl.worker.id).update(progress={"disk": lacking})
+
+    overview = read_screen("overview")
+
+    assert (overview["headline"], overview["headline_tone"]) == ("Jobs stand still", "failed")
+    assert overview["headline_detail"] == crawl.page()["says"] == f"No worker takes work: {lacking}."
+
+
 def test_waiting_is_one_number_on_the_overview(crawl):
     crawl.serve(in_work=7, open_now=2)
 

@@ -82,7 +82,7 @@ clusters = st.builds(
     ClusterSeen,
     managers=st.integers(0, 2),
     workers=st.integers(0, 2),
-    database_trouble=st.sampled_from(["", "its disk is full"]),
+    disk_shortage=st.sampled_from(["", "its disk is full"]),
 )
 documents = st.builds(
     DocumentSeen,
@@ -120,7 +120,7 @@ TRUE_OF_HOSTS = {
     Cause.WORKERS: lambda host: host.workers_are_full or host.open_turns,
 }
 TRUE_OF_JOBS = {
-    Cause.DATABASE: lambda job, cluster: cluster.database_trouble,
+    Cause.DISK: lambda job, cluster: cluster.disk_shortage,
     Cause.NOT_RUNNING: lambda job, _: job.state.phase == Phase.INACTIVE,
     Cause.STOPPING: lambda job, _: job.state.stop_request != StopRequest.NONE,
     Cause.CONNECTOR: lambda job, _: not job.state.connectors_ready,
