@@ -63,6 +63,31 @@ def test_a_silent_main_is_replaced_and_named_as_failed():
     assert (action.replaces.node_id, action.replaces.cause) == (main.id, FailureCause.SILENT)
 
 
+def test_an_election_fails_no_manager_but_the_main_that_it_replaces():
+    main, other = silent(SECOND), silent(YOUNGEST)
+    replacing = elect(seen_cluster(OLDEST, main, other, me=OLDEST, main=main), beat=BEAT, is_steady=steady_for(STEADY))
+    without_a_main = elect(seen_cluster(OLDEST, other, me=OLDEST, since=NOON), beat=BEAT, is_steady=steady_for(STEADY))
+
+    assert isinstance(replacing, Elect)
+    assert replacing.replaces is not None
+    assert replacing.replaces.node_id == main.id
+    assert without_a_main == Elect(scope="cluster", seen_term=7)
+
+
+def test_every_other_manager_replaces_a_silent_main_when_its_turn_comes():
+    """The office has been open for longer than the queue is long."""
+    main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=3 * BEAT)
+
+    for me in (OLDEST, SECOND, YOUNGEST):
+        action = elect(
+            seen_cluster(main, OLDEST, SECOND, YOUNGEST, me=me, main=main), beat=BEAT, is_steady=steady_for(STEADY)
+        )
+
+        assert isinstance(action, Elect)
+        assert action.replaces is not None
+        assert action.replaces.node_id == main.id
+
+
 def test_nobody_replaces_a_silent_main_who_has_not_beaten_without_a_gap_himself():
     main = silent(SECOND)
     cluster = seen_cluster(OLDEST, main, me=OLDEST, main=main)

@@ -42,11 +42,33 @@ def test_the_reason_says_how_long_it_was_silent():
     assert verdict.reason == "silent for 11.0 s, its timeout is 10 s"
 
 
-def test_only_the_main_judges():
-    silent = seen_worker(heartbeat_age=seconds(100))
-    cluster = seen_cluster(MAIN, OTHER_MANAGER, silent, me=OTHER_MANAGER, main=MAIN)
+@pytest.mark.parametrize("kind", NodeKind)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"heartbeat_age": seconds(100)},
+        {"heartbeat_age": seconds(9), "is_absent": True},
+        {"same_machine_process_gone": True},
+    ],
+    ids=["silent", "absent from ZooKeeper", "process gone"],
+)
+def test_only_the_main_judges_a_manager_or_a_worker(kind, fault):
+    dead = seen_node(kind=kind, **fault)
+    seen_by = [
+        judge(seen_cluster(MAIN, OTHER_MANAGER, dead, me=me, main=MAIN), is_steady=steady_for(STEADY))
+        for me in (MAIN, OTHER_MANAGER)
+    ]
 
-    assert judge(cluster, is_steady=steady_for(STEADY)) == ()
+    # A worker keeps its requests until its timeout, so absence alone does not fail it.
+    is_failed = kind == NodeKind.MANAGER or "is_absent" not in fault
+    assert [[verdict.node_id for verdict in verdicts] for verdicts in seen_by] == [[dead.id] if is_failed else [], []]
+
+
+@pytest.mark.parametrize("kind", NodeKind)
+def test_without_a_main_no_manager_judges(kind):
+    silent = seen_node(kind=kind, heartbeat_age=seconds(100))
+
+    assert judge(seen_cluster(OTHER_MANAGER, silent, me=OTHER_MANAGER), is_steady=steady_for(STEADY)) == ()
 
 
 def test_a_main_that_resigned_judges_no_more():
