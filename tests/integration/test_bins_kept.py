@@ -2,9 +2,10 @@
 
 import pytest
 
-from jobs.models import LaneState
+from jobs.models import Bin, LaneState
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
+from jobs.throttling.keepers import keepers_of
 from nodes.models import Node
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_documents, make_lane, make_policy, make_running_job
@@ -38,9 +39,23 @@ def stuff_all(connection, running, workers, *, now=NOON):
     )
 
 
+def hosts_kept_by(worker, *, among):
+    keepers = [node.id for node in among]
+    ids = dict(Bin.objects.values_list("name", "id"))
+    return {host for host in HOSTS if keepers_of(ids[host], keepers)[0] == worker.id}
+
+
 def hosts_of(connection, worker, *, now=NOON, **facts):
     taken = take(connection, worker=worker.id, room=1000, idle=True, now=now, **facts)
     return {turn.bin for turn in taken.turns}
+
+
+def all_hosts_of(connection, worker, **facts):
+    """Let the worker take until nothing is left for it, since each take is bounded."""
+    found = set()
+    while more := hosts_of(connection, worker, **facts):
+        found |= more
+    return found
 
 
 def test_each_worker_gets_the_hosts_that_it_keeps(connection, running, workers):
@@ -48,31 +63,31 @@ def test_each_worker_gets_the_hosts_that_it_keeps(connection, running, workers):
 
     shares = [hosts_of(connection, worker) for worker in workers]
 
+    assert shares == [hosts_kept_by(worker, among=workers) for worker in workers]
     assert set.union(*shares) == set(HOSTS)
-    assert sum(len(share) for share in shares) == len(HOSTS)
     assert all(shares)
 
 
-def test_what_its_keeper_does_not_come_for_another_worker_takes(connection, running, workers):
+def test_another_worker_takes_the_hosts_that_their_keeper_does_not_ask_for(connection, running, workers):
     stuff_all(connection, running, workers)
-    hosts_of(connection, workers[0])
+    mine = hosts_of(connection, workers[0])
 
     assert hosts_of(connection, workers[0]) == set()
-    assert hosts_of(connection, workers[0], now=NOON + seconds(1))
+    assert mine | all_hosts_of(connection, workers[0], now=NOON + seconds(1)) == set(HOSTS)
 
 
-def test_a_strict_worker_leaves_the_hosts_of_others_alone_until_they_are_gone(connection, running, workers):
+@pytest.mark.parametrize("end", [{"status": "stopped", "stopped_at": NOON}, {"status": "failed", "stopped_at": NOON}])
+def test_a_strict_worker_takes_the_hosts_of_others_only_when_they_have_ended(connection, running, workers, end):
+    first, second, third = workers
     stuff_all(connection, running, workers)
-    mine = hosts_of(connection, workers[0], strict=True)
     later = NOON + seconds(60)
-    assert hosts_of(connection, workers[0], strict=True, now=later) == set()
 
-    Node.objects.filter(pk__in=[worker.id for worker in workers[1:]]).update(status="stopped", stopped_at=NOON)
-    rest = set()
-    while found := hosts_of(connection, workers[0], strict=True, now=later):
-        rest |= found
+    taken = [all_hosts_of(connection, first, strict=True, now=later)]
+    for worker in (second, third):
+        Node.objects.filter(pk=worker.id).update(**end)
+        taken.append(all_hosts_of(connection, first, strict=True, now=later))
 
-    assert mine | rest == set(HOSTS)
+    assert taken == [hosts_kept_by(worker, among=workers) for worker in workers]
 
 
 def test_what_follows_a_turn_comes_before_what_was_offered_earlier_and_has_its_room(connection, workers):

@@ -1,0 +1,138 @@
+"""Each page asks for the role that the API asks for: every page and every button, for each role."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from jobs.control import VERBS
+from jobs.models import OutputConnection, RepositoryConnection, ThrottlePolicy
+from jobs.ui.urls import urlpatterns
+from tests.api import make_user, make_world
+from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER, LEAST_ROLE, OPERATOR, VIEWER
+
+pytestmark = pytest.mark.django_db
+
+# What a page changes, by the operation of the API that changes the same.
+CHANGES = {
+    "cluster-drain": "nodes_drain",
+    "cluster-group": "groups_move",
+    "cluster-rebalance": "cluster_rebalance",
+    "deleted-job-restore": "deleted_jobs_restore",
+    "distributed-rebalance": "distributed_jobs_rebalance",
+    "distributed-switch": "distributed_jobs_switch",
+    "host-end-back-off": "bins_end_back_off",
+    "host-go-on": "bins_go_on",
+    "host-stop": "bins_stop",
+    "hosts-denied": "deny_list_add",
+    "job-restore": "jobs_restore",
+    "job-send-back": "jobs_send_back",
+    "settings": "settings_update",
+}
+# Pages that viewers may not read. Two of them ask before something is changed.
+LEAST_READER = {
+    "coordination": ADMINISTRATOR,
+    "coordination-tree": ADMINISTRATOR,
+    "distributed-rebalance": ADMINISTRATOR,
+    "drills": ADMINISTRATOR,
+    "host-stop": OPERATOR,
+}
+# Pages that only change something: a GET is refused with 405.
+ONLY_CHANGE = {
+    *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-go-on"),
+    *("job-restore", "job-send-back", "job-transition"),
+}
+# Each user may log out.
+FOR_EVERY_USER = {"logout"}
+NAMES = sorted({pattern.name for pattern in urlpatterns} - FOR_EVERY_USER | {"drills"})
+# The forms of the set-up. A job is deleted by its button, since what it indexed has to leave the outputs first.
+FORMS = {
+    ("job", "add"): "jobs_create",
+    ("job", "change"): "jobs_update",
+    ("outputconnection", "add"): "outputs_create",
+    ("outputconnection", "change"): "outputs_update",
+    ("outputconnection", "delete"): "outputs_destroy",
+    ("repositoryconnection", "add"): "repositories_create",
+    ("repositoryconnection", "change"): "repositories_update",
+    ("repositoryconnection", "delete"): "repositories_destroy",
+    ("throttlepolicy", "add"): "policies_create",
+    ("throttlepolicy", "change"): "policies_update",
+    ("throttlepolicy", "delete"): "policies_destroy",
+}
+
+
+def client_of(role):
+    client = Client()
+    if role != ANYBODY:
+        client.force_login(make_user(role))
+    return client
+
+
+def address(name, world):
+    values = {
+        "job_id": world.job.pk,
+        "bin_id": world.document.lane.bin_id,
+        "group_id": world.group.pk,
+        "node_id": world.node.pk,
+        "document_hash": world.document.hash,
+        "job": "reports",
+    }
+    (pattern,) = (known for known in urlpatterns if known.name == name)
+    return reverse(name, kwargs={name: values[name] for name in pattern.pattern.converters})
+
+
+def assert_open_from(least, ask):
+    """Ask as each role, the lowest first, so that each refusal comes before the first change."""
+    for role in IN_RISING_ORDER:
+        response = ask(client_of(role))
+
+        leads_to_login = response.status_code == 302 and "/login/" in response["Location"]
+        if IN_RISING_ORDER.index(role) >= IN_RISING_ORDER.index(least):
+            assert response.status_code != 403, role
+            assert not leads_to_login, role
+        else:
+            assert leads_to_login if role == ANYBODY else response.status_code == 403, role
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - ONLY_CHANGE))
+def test_a_page_is_read_from_its_least_role_on(name):
+    path = reverse(name) if name == "drills" else address(name, make_world())
+
+    assert_open_from(LEAST_READER.get(name, VIEWER), lambda client: client.get(path))
+
+
+@pytest.mark.parametrize(("name", "operation"), sorted(CHANGES.items()))
+def test_a_page_changes_what_its_role_may_change_in_the_api(name, operation):
+    path = address(name, make_world())
+
+    assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb):
+    path = address("job-transition", make_world())
+
+    assert_open_from(
+        LEAST_ROLE[f"jobs_{verb.replace('-', '_')}"], lambda client: client.post(path, {"transition": verb})
+    )
+
+
+@pytest.mark.parametrize(("form", "operation"), sorted(FORMS.items()), ids=[f"{m}-{a}" for m, a in sorted(FORMS)])
+def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation):
+    model, action = form
+    things = {
+        "job": make_world().job,
+        "outputconnection": OutputConnection.objects.create(name="unused", connector="search"),
+        "repositoryconnection": RepositoryConnection.objects.create(name="unused"),
+        "throttlepolicy": ThrottlePolicy.objects.create(name="unused"),
+    }
+    path = reverse(f"admin:jobs_{model}_{action}", args=[] if action == "add" else [things[model].pk])
+
+    assert_open_from(LEAST_ROLE[operation], lambda client: client.post(path))
+
+
+def test_every_page_that_takes_a_post_names_its_operation():
+    world, administrator = make_world(), client_of(ADMINISTRATOR)
+
+    taking = {name for name in set(NAMES) - {"drills"} if administrator.post(address(name, world)).status_code != 405}
+
+    assert taking == CHANGES.keys() | {"job-transition"}
