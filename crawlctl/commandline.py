@@ -61,13 +61,15 @@ class _OneLine:
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
     """Return a sentence for each of these variables that looks like a setting and is none."""
-    known = {setting.environment for setting in TABLE.settings}
+    known = {
+        setting.environment.removeprefix(_OURS) for setting in TABLE.settings if setting.environment.startswith(_OURS)
+    }
     sentences = []
     for name in sorted(names):
-        if name.startswith(_OURS) and name not in known and not name.startswith(_OF_TESTS):
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0]}?" if near else "docs/operating.md lists all settings."
-            sentences.append(f"Warning: {name} is no setting and has no effect. {hint}")
+        word = name.removeprefix(_OURS)
+        if word != name and word not in known and not name.startswith(_OF_TESTS):
+            (near,) = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.0)
+            sentences.append(f"Warning: {name} is no setting and has no effect. Did you mean {_OURS}{near}?")
     return sentences
 
 

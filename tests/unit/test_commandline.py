@@ -25,11 +25,11 @@ def test_a_command_collects_garbage_among_what_it_makes_itself():
 
 
 def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
-    given = ["CRAWLCTL_USERAGENT", "CRAWLCTL_PORT", "CRAWLCTL_QQQQ", "CRAWLCTL_TEST_DOCUMENTS", "HOME"]
+    given = ["CRAWLCTL_USERAGENT", "CRAWLCTL_PORT", "CRAWLCTL_WORTH", "CRAWLCTL_TEST_DOCUMENTS", "HOME"]
 
     assert unknown_variables(given) == [
-        "Warning: CRAWLCTL_QQQQ is no setting and has no effect. docs/operating.md lists all settings.",
         "Warning: CRAWLCTL_USERAGENT is no setting and has no effect. Did you mean CRAWLCTL_USER_AGENT?",
+        "Warning: CRAWLCTL_WORTH is no setting and has no effect. Did you mean CRAWLCTL_PORT?",
     ]
 
 
