@@ -15,9 +15,11 @@ from django.db.models import F
 
 from jobs import channels
 from jobs.changes import record_change
+from jobs.connectors.output.jsonl import JsonLinesConfiguration
 from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
+from jobs.connectors.roots import why_not_written
 from jobs.connectors.schema import BadSpecification
 from jobs.invalid import Invalid, name_taken
 from jobs.lifecycle.job import Phase
@@ -58,7 +60,7 @@ def create(kind: Kind, *, name: str, connector: str, configuration: Mapping[str,
     _check_name(kind, name)
     stored = _as_stored(kind, connector=connector, configuration=configuration)
     with transaction.atomic():
-        made = kind.objects.create(name=name, connector=connector, configuration=stored)
+        made = kind.objects.create(name=name, connector=connector, configuration=stored, is_confined=True)
         _journal(made, before={}, after=_facts(made), made_by=made_by)
     return made
 
@@ -89,6 +91,7 @@ def change(
         if configuration is not None and dict(configuration) != connection.configuration:
             _check(kind, connector=connection.connector, configuration=configuration)
             connection.configuration = _as_stored(kind, connector=connection.connector, configuration=configuration)
+            connection.is_confined = True
             if isinstance(connection, RepositoryConnection):
                 Session.objects.filter(repository=connection).delete()
             _distrust_versions(connection)
@@ -219,7 +222,7 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
     except registry.UnknownConnector as error:
         return {"connector": [str(error)]}
     # A job that says nothing of its own: what is wrong then is wrong in the connection.
-    problems = registry.check(kind, Asked(configuration=configuration)).problems
+    problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
     known = {*(field.name for field in kind.configuration.fields), *configuration}
     return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
 
@@ -230,7 +233,9 @@ def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[s
         if problems:
             return {f"configuration.{name}": said for name, said in problems.items()}
     try:
-        check_configuration(connector, configuration)
+        read = check_configuration(connector, configuration)
+        if isinstance(read, JsonLinesConfiguration) and (why := why_not_written(read.path)):
+            return {"configuration.path": [why]}
     except BadSpecification as error:
         about = error.field if error.field in {"connector", "configuration"} else f"configuration.{error.field}"
         return {about: [f"{error}."]}

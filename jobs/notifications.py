@@ -108,6 +108,8 @@ class NotificationClaimed:
     id: int
     connector: str
     configuration: object
+    # The call at the end of a run opens no path.
+    is_confined: bool = True
 
 
 def claim(connection: psycopg.Connection[Any], *, worker: uuid.UUID, scope: str) -> NotificationClaimed | None:

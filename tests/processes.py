@@ -37,6 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Seconds. Generous, since the machine may be busy: what passes, passes at once.
 PATIENCE = 60.0
 # A node that falls silent is failed soon, so that a test of one need not wait long.
+# Connections may name files of the test's own directory.
+ANYWHERE = {"CRAWLCTL_OUTPUT_ROOT": "/", "CRAWLCTL_FILE_ROOTS": "/"}
 QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
 
 
@@ -76,7 +78,7 @@ class Database:
 
     @property
     def environment(self):
-        return {**os.environ, "DATABASE_URL": self.url}
+        return {**ANYWHERE, **os.environ, "DATABASE_URL": self.url}
 
     def rows(self, query, *values):
         with psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row) as connection:

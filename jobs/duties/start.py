@@ -45,7 +45,7 @@ SELECT job.id, job.run_no, job.kind, job.minimal, job.from_the_beginning, job.fa
 """
 _TO_SEED: Final[LiteralString] = f"""
 SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id, job.kind, job.phase, job.run_no, job.specification,
-       job.failures, job.failing_since, repository.connector, repository.configuration,
+       job.failures, job.failing_since, repository.connector, repository.configuration, repository.is_confined,
        CASE WHEN job.from_the_beginning THEN '' ELSE seed.seeding_version END AS last_version
   FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_id
   JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
@@ -144,7 +144,12 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
 def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str]:
     """What the source names, by hash, and the version of this seeding."""
     named = Seeding()
-    asked = Asked(configuration=seed.configuration, specification=seed.specification, seeds=seed.urls)
+    asked = Asked(
+        configuration=seed.configuration,
+        specification=seed.specification,
+        seeds=seed.urls,
+        is_confined=seed.is_confined,
+    )
     version = kind.seed(asked, named, last_version=seed.last_version)
     return named.references, version
 

@@ -35,7 +35,7 @@ from jobs.settings.table import KEEP_REMOVED
 Key = tuple[int, str]
 
 _CONNECTIONS: Final[LiteralString] = """
-SELECT id, connector, configuration FROM jobs_outputconnection WHERE id = ANY(%(ids)s)
+SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(ids)s)
 """
 
 # Locks: IndexedDocument by (output, hash), those that exist.

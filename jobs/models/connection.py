@@ -16,6 +16,8 @@ class RepositoryConnection(models.Model):
     name = models.CharField(max_length=200, unique=True)
     connector = models.SlugField(max_length=50, default="web")
     configuration = models.JSONField(default=dict, blank=True)
+    # Pages or the API stored it: it may read below CRAWLCTL_FILE_ROOTS only.
+    is_confined = models.BooleanField(default=False, db_default=False, editable=False)
     clear_history_before = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
@@ -40,6 +42,8 @@ class OutputConnection(models.Model):
     name = models.CharField(max_length=400, unique=True)
     connector = models.SlugField(max_length=50)
     configuration = models.JSONField(default=dict, blank=True)
+    # Pages or the API stored it: it may write below CRAWLCTL_OUTPUT_ROOT only.
+    is_confined = models.BooleanField(default=False, db_default=False, editable=False)
     trusted_from = models.DateTimeField(null=True, blank=True, editable=False)
     clear_before = models.DateTimeField(null=True, blank=True, editable=False)
     # How far it has been searched for what no job keeps in it, since it was taken from one; null: nothing is searched.

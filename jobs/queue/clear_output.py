@@ -22,7 +22,7 @@ _AT_ONCE: Final = 500
 _IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE clear_before IS NOT NULL)"
 # Locks: OutputConnection, skipping one that another worker clears.
 _CLAIM: Final[LiteralString] = """
-SELECT id, connector, configuration, clear_before, clock_timestamp() AS now FROM jobs_outputconnection
+SELECT id, connector, configuration, is_confined, clear_before, clock_timestamp() AS now FROM jobs_outputconnection
  WHERE clear_before IS NOT NULL AND id <> ALL(%(apart_from)s)
  ORDER BY id LIMIT 1
    FOR NO KEY UPDATE SKIP LOCKED

@@ -19,7 +19,7 @@ _AT_ONCE: Final = 500
 _IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE orphans_after IS NOT NULL)"
 # Locks: OutputConnection, skipping one that another worker is at.
 _CLAIM: Final[LiteralString] = """
-SELECT id, connector, configuration, orphans_after, clock_timestamp() AS now FROM jobs_outputconnection
+SELECT id, connector, configuration, is_confined, orphans_after, clock_timestamp() AS now FROM jobs_outputconnection
  WHERE orphans_after IS NOT NULL AND id <> ALL(%(apart_from)s)
  ORDER BY id LIMIT 1
    FOR NO KEY UPDATE SKIP LOCKED

@@ -125,7 +125,7 @@ _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_tombstone WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
 """
 _OUTPUTS: Final[LiteralString] = (
-    "SELECT id, connector, configuration FROM jobs_outputconnection WHERE id = ANY(%(outputs)s)"
+    "SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(outputs)s)"
 )
 _GO_ON: Final[LiteralString] = """
 UPDATE jobs_restoration SET restored = restored + %(restored)s, unread = unread + %(unread)s, refused = '' WHERE id = %(id)s

@@ -225,6 +225,23 @@ DISTRIBUTED_JOBS: Final = Setting(
     meaning="Distributed jobs that are not installed as entry points, likewise (docs/distributed-jobs.md).",
 )
 
+OUTPUT_ROOT: Final = Setting(
+    path="jobs.output_root",
+    environment="CRAWLCTL_OUTPUT_ROOT",
+    kind=Text(),
+    default="",
+    meaning="The directory below which output connections of pages and the API may write files. Empty: `CRAWLCTL_VAR`. "
+    "`manage.py crawl` may write anywhere.",
+)
+FILE_ROOTS: Final = Setting(
+    path="jobs.file_roots",
+    environment="CRAWLCTL_FILE_ROOTS",
+    kind=Words(),
+    default=(),
+    meaning="Directories that file connections of pages and the API may read, and all below them. Empty: none. "
+    "`manage.py crawl` may read any.",
+)
+
 # --- The web server ----------------------------------------------------------------------------
 
 PORT: Final = Setting(
@@ -404,6 +421,8 @@ TABLE: Final = Table(
         CONNECTORS,
         OUTPUTS,
         DISTRIBUTED_JOBS,
+        OUTPUT_ROOT,
+        FILE_ROOTS,
         PORT,
         ADMIN_PASSWORD,
         ALLOWED_HOSTS,

@@ -16,7 +16,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +93,11 @@ class JsonLinesOutput:
     def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the row's word)
         self.id = id
         self._path = Path(configuration.path)
+        self._why_not_written: Callable[[str], str] = _anywhere
+
+    def confine(self, why_not_written: Callable[[str], str]) -> None:
+        """Ask this each time before the file is opened: a sentence says why it may not be written."""
+        self._why_not_written = why_not_written
 
     @property
     def path(self) -> Path:
@@ -137,6 +142,7 @@ class JsonLinesOutput:
             return
         with self._explained():
             # Opened anew for each flush: a file that was moved away is left alone from then on.
+            is_new = not self._path.exists()
             descriptor = self._open(os.O_CREAT)
             try:
                 self._lock(descriptor)
@@ -148,6 +154,8 @@ class JsonLinesOutput:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
                 # Before the commit: what the database says the file holds must survive what it survives.
                 os.fdatasync(descriptor)
+                if is_new:
+                    self._sync_directory()
             finally:
                 os.close(descriptor)
 
@@ -162,6 +170,8 @@ class JsonLinesOutput:
         cursor.execute("SELECT 1")
 
     def _open(self, creating: int = 0) -> int:
+        if why := self._why_not_written(str(self._path)):
+            raise OutputError(why)
         descriptor = os.open(self._path, _FLAGS | creating, 0o666)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
@@ -197,6 +207,14 @@ class JsonLinesOutput:
             return whole
         raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")
 
+    def _sync_directory(self) -> None:
+        """See the name of a new file on the disk: without it a crash of the machine may take the file away."""
+        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
     def _check_directory(self) -> None:
         directory = self._path.parent
         if not directory.is_dir():
@@ -225,6 +243,10 @@ _REASONS: Final = {
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission denied",
 }
+
+
+def _anywhere(_path: str) -> str:
+    return ""
 
 
 def _write_all_or_nothing(descriptor: int, lines: bytes, *, length: int) -> None:

@@ -20,6 +20,7 @@ from jobs.connectors.output.jsonl import JSON_LINES, JsonLinesConfiguration, Jso
 from jobs.connectors.output.null import NullConfiguration, NullOutput
 from jobs.connectors.output.search import SearchConfiguration, SearchOutput
 from jobs.connectors.plugins import added
+from jobs.connectors.roots import why_not_written
 from jobs.connectors.schema import NOTHING, BadSpecification, Schema
 
 # What a job writes to when nobody said anything else.
@@ -76,6 +77,9 @@ class StoredOutput(Protocol):
     @property
     def configuration(self) -> object: ...
 
+    @property
+    def is_confined(self) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class OutputWanted:
@@ -119,7 +123,10 @@ def open_output(stored: StoredOutput) -> Output:
         BadSpecification: the connection cannot be what it says.
     """
     configuration = check_configuration(stored.connector, stored.configuration)
-    return installed()[stored.connector].open(id=stored.id, configuration=configuration)
+    output = installed()[stored.connector].open(id=stored.id, configuration=configuration)
+    if stored.is_confined and isinstance(output, JsonLinesOutput):
+        output.confine(why_not_written)
+    return output
 
 
 def parse_output(text: str) -> OutputWanted:

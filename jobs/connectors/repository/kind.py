@@ -46,13 +46,14 @@ class Asked:
     """
     What a job asks of a source, as it is stored: its connection's configuration, and its own words.
 
-    `redirects` are those of its seeds that were followed to other hosts, as (source, target).
+    If it `is_confined`, pages or the API stored its connection. `redirects` are those of its seeds that were followed to other hosts, as (source, target).
     """
 
     configuration: Mapping[str, Any] = field(default_factory=dict)
     specification: Mapping[str, Any] = field(default_factory=dict)
     seeds: Sequence[str] = ()
     redirects: Sequence[tuple[str, str]] = ()
+    is_confined: bool = False
 
     def read(self, kind: "RepositoryKind") -> dict[str, Any]:
         """

@@ -75,7 +75,12 @@ def check_specification(
     Raises:
         UnknownConnector: the repository's connector is not installed.
     """
-    asked = Asked(configuration=repository.configuration, specification=specification, seeds=seeds)
+    asked = Asked(
+        configuration=repository.configuration,
+        specification=specification,
+        seeds=seeds,
+        is_confined=repository.is_confined,
+    )
     return check(find(repository.connector), asked)
 
 

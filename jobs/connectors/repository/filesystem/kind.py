@@ -14,6 +14,7 @@ from jobs.connectors.repository.filesystem.specification import CONFIGURATION, S
 from jobs.connectors.repository.filesystem.tree import Tree
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding, SeedingFailed
 from jobs.connectors.repository.web.scope import BadPattern
+from jobs.connectors.roots import why_not_read
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
 
@@ -36,12 +37,14 @@ class FileSystemKind:
 
     def check(self, asked: Asked) -> Checked:
         try:
-            FileSpecification.read(asked).rules()
+            specification = FileSpecification.read(asked)
+            specification.rules()
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
         except BadPattern as error:
             return Checked({"specification": [str(error)]})
-        return Checked()
+        why = why_not_read(specification.roots) if asked.is_confined else ""
+        return Checked({"roots": [why]} if why else {})
 
     def status(self, configuration: Mapping[str, Any]) -> str:
         for root in FileSpecification.read(Asked(configuration)).roots:
@@ -51,6 +54,8 @@ class FileSystemKind:
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
         specification = FileSpecification.read(asked)
+        if asked.is_confined and (why := why_not_read(specification.roots)):
+            raise SeedingFailed(why, retry_after=_RETRY_SEEDING, limit=RetryLimit(attempts=1, aborts_job=True))
         tree = Tree(specification.roots, follows_links=False)
         for path in specification.seeds:
             root = tree.root_of(path)

@@ -6,6 +6,7 @@ from typing import Final
 from jobs.connectors.repository.filesystem.connector import FileConnector
 from jobs.connectors.repository.filesystem.specification import FileSpecification
 from jobs.connectors.repository.kind import Asked, Runtime
+from jobs.connectors.roots import why_not_read
 
 _THREADS: Final = 8
 
@@ -15,7 +16,14 @@ class FileRuntime(Runtime):
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
 
     def open(self, asked: Asked) -> FileConnector:
-        return FileConnector(FileSpecification.read(asked), threads=self._threads)
+        """
+        Raises:
+            ValueError: the stored configuration is invalid, or outside of CRAWLCTL_FILE_ROOTS.
+        """
+        specification = FileSpecification.read(asked)
+        if asked.is_confined and (why := why_not_read(specification.roots)):
+            raise ValueError(why)
+        return FileConnector(specification, threads=self._threads)
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,131 @@
+"""Output connections write below one directory, and file connections read below some: if pages or the API stored them."""
+
+import psycopg
+import pytest
+
+from jobs import connections
+from jobs.connections import InvalidConnection
+from jobs.connectors.output.base import Entry, OutputError
+from jobs.connectors.output.registry import open_output
+from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
+from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.loops.database import database_dsn
+from jobs.models import OutputConnection, RepositoryConnection
+from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
+from tests.api import assert_problem, client_of
+from tests.cluster import NOON
+
+pytestmark = pytest.mark.django_db
+
+ENTRY = Entry(hash="0" * 32, url="http://a.example/", content=None, version="", fetched_at=NOON)
+
+
+@pytest.fixture
+def root(tmp_path, settings):
+    """The directory that both settings name."""
+    made = tmp_path / "root"
+    made.mkdir()
+    allow(settings, made)
+    return made
+
+
+def allow(settings, root):
+    said = {OUTPUT_ROOT.path: str(root), FILE_ROOTS.path: (str(root),)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+
+
+def store_output(path):
+    return connections.create(OutputConnection, name="lines", connector="jsonl", configuration={"path": str(path)})
+
+
+def store_files(directory):
+    facts = {"roots": [str(directory)]}
+    return connections.create(RepositoryConnection, name="files", connector="filesystem", configuration=facts)
+
+
+def outside(root, how):
+    """A path that is not below the root, or only seems to be."""
+    elsewhere = root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (root / "link").symlink_to(elsewhere)
+    return {"absolute": "/etc", "dots": root / ".." / "elsewhere", "link": root / "link", "beside": f"{root}2"}[how]
+
+
+@pytest.mark.parametrize("how", ["absolute", "dots", "link", "beside"])
+def test_a_path_outside_of_the_root_is_refused(root, how):
+    directory = outside(root, how)
+
+    with pytest.raises(InvalidConnection, match="CRAWLCTL_OUTPUT_ROOT"):
+        store_output(f"{directory}/shadow")
+    with pytest.raises(InvalidConnection, match=r"CRAWLCTL_FILE_ROOTS|has \.\. in its path"):
+        store_files(directory)
+
+    assert not OutputConnection.objects.exists()
+    assert not RepositoryConnection.objects.exists()
+
+
+def test_paths_below_the_root_are_stored_and_bound(root):
+    assert store_output(root / "pages.jsonl").is_confined
+    assert store_files(root).is_confined
+
+
+def test_without_settings_outputs_lie_below_var_and_no_files_are_read(tmp_path, settings):
+    settings.CRAWLCTL_ENVIRONMENT = {}
+    var = settings.VAR_DIR
+
+    assert store_output(f"{var}/pages.jsonl").is_confined
+    for path in (tmp_path / "pages.jsonl", f"{var}/postgres/x", f"{var}/secret-key"):
+        with pytest.raises(InvalidConnection, match="Choose"):
+            connections.create(OutputConnection, name="x", connector="jsonl", configuration={"path": str(path)})
+    with pytest.raises(InvalidConnection, match="CRAWLCTL_FILE_ROOTS allows no directory"):
+        store_files(tmp_path)
+
+
+def test_the_api_names_the_field_of_a_path_outside(root):
+    client = client_of("administrator")
+    output = {"name": "x", "connector": "jsonl", "configuration": {"path": "/etc/shadow"}}
+    files = {"name": "x", "connector": "filesystem", "configuration": {"roots": ["/"]}}
+
+    answers = [
+        client.post(f"/api/v1/{kind}/", facts, format="json")
+        for kind, facts in (("outputs", output), ("repositories", files))
+    ]
+
+    for answer, field in zip(answers, ("configuration.path", "configuration.roots"), strict=True):
+        assert_problem(answer, 400, "invalid", fields=[field])
+
+
+def test_a_path_that_leads_outside_by_now_is_not_written(root, tmp_path):
+    (root / "below").mkdir()
+    output = open_output(store_output(root / "below" / "pages.jsonl"))
+    (root / "below").rmdir()
+    (root / "below").symlink_to(tmp_path)
+
+    with psycopg.connect(database_dsn()) as connection, pytest.raises(OutputError, match="CRAWLCTL_OUTPUT_ROOT"):
+        output.add_or_replace(connection.cursor(), [ENTRY])
+
+    assert not (tmp_path / "pages.jsonl").exists()
+
+
+def test_directories_that_lie_outside_by_now_are_not_read(root, tmp_path, settings):
+    stored = store_files(root)
+    allow(settings, tmp_path / "another")
+    asked = Asked(stored.configuration, seeds=[f"file://{root}/"], is_confined=stored.is_confined)
+
+    with pytest.raises(SeedingFailed, match="CRAWLCTL_FILE_ROOTS"):
+        FILE_SYSTEM.seed(asked, Seeding(), last_version="")
+    with pytest.raises(ValueError, match="CRAWLCTL_FILE_ROOTS"):
+        FILE_SYSTEM.runtime().open(asked)
+
+
+def test_a_connection_that_a_local_user_made_is_bound_once_it_is_changed(root, tmp_path):
+    made = OutputConnection.objects.create(
+        name="local", connector="jsonl", configuration={"path": str(tmp_path / "a.jsonl")}
+    )
+    open_output(made).check()
+
+    with pytest.raises(InvalidConnection):
+        connections.change(OutputConnection, made.pk, configuration={"path": str(tmp_path / "b.jsonl")})
+    changed = connections.change(OutputConnection, made.pk, configuration={"path": str(root / "b.jsonl")})
+
+    assert changed.is_confined
