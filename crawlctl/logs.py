@@ -5,6 +5,8 @@ import sys
 
 import structlog
 
+from crawlctl.log_handler import LogHandler
+
 
 def configure(*, level: str, as_json: bool) -> None:
     """Send every logger of the process through one structlog renderer."""
@@ -26,7 +28,7 @@ def configure(*, level: str, as_json: bool) -> None:
             renderer,
         ],
     )
-    handler = logging.StreamHandler()
+    handler = LogHandler()
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]

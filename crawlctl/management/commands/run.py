@@ -11,6 +11,7 @@ from django.db import connections
 
 from crawlctl import services, sockets
 from crawlctl.accounts import ensure_administrator
+from crawlctl.log_handler import say_on_standard_output, why_unwritable
 from crawlctl.startup import make_database_ready
 from crawlctl.supervisor import StopRequest, Supervisor
 from jobs.management.database import look_at_sessions
@@ -19,6 +20,8 @@ from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT, PORT
 
 _TICK = 0.1
+# Seconds between two looks at the log.
+_LOG_LOOK = 2.0
 
 
 class Command(BaseCommand):
@@ -40,7 +43,7 @@ class Command(BaseCommand):
         if not 1 <= workers <= 64:
             raise CommandError(f"--workers is {workers}: write a number from 1 to 64.", returncode=2)
         of_manager, of_web, *of_workers = options_of_others(metrics_port, address=metrics_address, number=2 + workers)
-        supervisor = Supervisor(say=self.stderr.write)
+        supervisor = Supervisor(say=self._say)
         stop_request = StopRequest(supervisor)
         make_database_ready()
         look_at_sessions(nodes=1 + workers)
@@ -63,10 +66,34 @@ class Command(BaseCommand):
                 self.stdout.flush()
                 while not stop_request.was_made:
                     supervisor.tend()
+                    self._look_at_the_log()
                     time.sleep(_TICK)
             finally:
                 supervisor.stop(within=current()[DRAIN_TIMEOUT].total_seconds() + 2)
         sys.exit(stop_request.exit_code)
+
+    def _say(self, sentence: str) -> None:
+        """Say it in the log, or on standard output if the log cannot be written: the services go on all the same."""
+        try:
+            self.stderr.write(sentence)
+        except OSError as error:
+            say_on_standard_output(error.strerror or str(error))
+            self.stdout.write(sentence)
+
+    def _look_at_the_log(self) -> None:
+        """Say it once when the log, which all services share, cannot be written, and once when it can again."""
+        if time.monotonic() - self._looked_at < _LOG_LOOK:
+            return
+        self._looked_at = time.monotonic()
+        why = why_unwritable()
+        if why and not self._log_fails:
+            say_on_standard_output(why)
+        elif self._log_fails and not why:
+            self.stdout.write("The log (standard error) can be written again.")
+        self._log_fails = bool(why)
+
+    _looked_at = float("-inf")
+    _log_fails = False
 
 
 def _cores() -> int:

@@ -1,0 +1,59 @@
+"""A log that cannot be written is told of on standard output, and in the log once it can be written again."""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from crawlctl.log_handler import LogHandler, why_unwritable
+
+
+@pytest.fixture
+def full():
+    """A device on which no space is ever left."""
+    stream = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 (closing it writes, and fails)
+    yield stream
+    with suppress(OSError):
+        stream.close()
+
+
+def record(message):
+    return logging.makeLogRecord({"msg": message, "levelno": logging.INFO, "levelname": "INFO"})
+
+
+def test_standard_output_says_that_the_log_cannot_be_written_and_why(full, capsys):
+    LogHandler(full).handle(record("a line"))
+
+    assert capsys.readouterr().out.startswith(
+        "The log (standard error) cannot be written: No space left on device. Make room"
+    )
+
+
+def test_the_log_says_itself_that_lines_are_missing_once_it_can_be_written(full, tmp_path, capsys):
+    handler = LogHandler(full)
+    handler.handle(record("a lost line"))
+    with (tmp_path / "log").open("w") as log:
+        handler.stream = log
+
+        handler.handle(record("the next line"))
+
+    first, second = (tmp_path / "log").read_text().splitlines()
+    assert first.startswith("the log could not be written since ")
+    assert "No space left on device" in first
+    assert second == "the next line"
+
+
+def test_it_is_said_once_for_an_outage(full, capsys):
+    handler = LogHandler(full)
+
+    for number in range(3):
+        handler.handle(record(f"line {number}"))
+
+    assert capsys.readouterr().out.count("cannot be written") == 1
+
+
+def test_a_file_on_a_disk_without_room_is_told_before_a_line_is_lost(tmp_path):
+    with (tmp_path / "log").open("w") as log:
+        assert why_unwritable(log.fileno(), least=10**18) == "its disk is full"
+        assert why_unwritable(log.fileno(), least=1) == ""
