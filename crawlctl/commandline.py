@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import BaseCommand, CommandParser, ManagementUtility, get_commands
 from django.db import OperationalError
 
+from crawlctl.json_lines import speak_json
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from jobs.settings.table import TABLE
 from nodes.settings.declaration import InvalidSettings, SettingError
@@ -80,6 +81,7 @@ def run(arguments: Sequence[str]) -> None:
     Raises:
         SystemExit: 2 with a sentence on stderr, for a setting or a database that cannot be used.
     """
+    speak_json(arguments)
     # A process that another command started has the same environment, and that command has said it.
     if "--attached" not in arguments:
         for sentence in unknown_variables(os.environ):

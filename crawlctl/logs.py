@@ -2,15 +2,26 @@
 
 import logging
 import sys
+import threading
+from types import TracebackType
+from typing import Final
 
 import structlog
 
 from crawlctl.log_handler import LogHandler
+from nodes.log_facts import known_facts
+
+# What a line may say beside its sentence.
+_FACTS: Final = ("job", "run", "document", "host")
+
+_logger: Final = logging.getLogger("crawlctl")
 
 
 def configure(*, level: str, as_json: bool) -> None:
-    """Send every logger of the process through one structlog renderer."""
+    """Send every logger of the process through one structlog renderer; `as_json` also warnings and unexpected errors."""
     shared: list[structlog.types.Processor] = [
+        _add_known_facts,
+        structlog.stdlib.ExtraAdder(allow=_FACTS),
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -33,12 +44,28 @@ def configure(*, level: str, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    if as_json:
+        logging.captureWarnings(capture=True)
+        sys.excepthook = _log_unexpected
+        threading.excepthook = lambda ended: _log_unexpected(ended.exc_type, ended.exc_value, ended.exc_traceback)
+
+
+def _log_unexpected(kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None) -> None:
+    """Log what would be printed as a traceback of many lines."""
+    if error is not None and not issubclass(kind, SystemExit | KeyboardInterrupt):
+        _logger.critical("ended by an unexpected error", exc_info=(kind, error, traceback))
+
+
+def _add_known_facts(_logger: object, _name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Add the node, and the job, document and host at hand. What a line says itself counts."""
+    return {**known_facts(), **event}
 
 
 def _escape_control_characters(
     _logger: object, _name: str, event: structlog.types.EventDict
 ) -> structlog.types.EventDict:
     # A URL with a line break in it must not be able to write a log line of its own.
-    message = str(event.get("event", ""))
-    event["event"] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    for name in ("event", *_FACTS):
+        if isinstance(said := event.get(name), str):
+            event[name] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said)
     return event

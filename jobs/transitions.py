@@ -8,9 +8,10 @@ committed nobody can still hand out work on the strength of the old state.
 """
 
 import datetime as dt
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection, transaction
 
@@ -21,6 +22,9 @@ from jobs.lifecycle.job import TRANSITIONS, JobState, allowed_transitions, is_po
 from jobs.lifecycle.table import Owner
 from jobs.models import Job
 from nodes.fences import TermHeld, hold_term
+from nodes.lifecycle import CLUSTER_SCOPE
+
+logger: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,11 @@ def _tell(job: Job, name: str, *, reason: str, code: str, made_by: str, now: dt.
     journal.record(job, kind=name.replace(" ", "_"), message=message, made_by=made_by, now=now)
     if activity := OF_TRANSITIONS.get(name):
         journal.remember(job, activity=activity, code=code, description=reason, now=now)
+    if job.node_scope == CLUSTER_SCOPE:
+        # A one-shot prints the states of its job itself.
+        facts = {"job": job.pk, "run": job.run_no}
+        sentence = f"{message} ({code})" if code else message
+        transaction.on_commit(lambda: logger.info("job %s: %s", job.name, sentence, extra=facts))
     # Rare, and whoever works for the job should know at once: inside the transaction.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))

@@ -1,13 +1,15 @@
 """Daemons as processes: their identity, their settings, and the signals that end them."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Final
@@ -36,8 +38,11 @@ from nodes.coordination.opening import DATABASE, open_coordination
 from nodes.coordination.port import Coordination, CoordinationError
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
+from nodes.log_facts import set_node
 from nodes.metrics import of_nodes
 from nodes.settings.effective import Effective
+
+logger = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # Seconds for which a worker's thread that computes keeps the interpreter from its loop. With Python's own five
@@ -76,7 +81,23 @@ def run_worker(
     sys.setswitchinterval(_SWITCH)
     raise_the_limit_of_open_files()
     worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope), store=store)
-    uvloop.run(_run_worker(worker, attached=attached))
+    with _life_logged(identity):
+        uvloop.run(_run_worker(worker, attached=attached))
+
+
+@contextmanager
+def _life_logged(identity: NodeIdentity) -> Iterator[None]:
+    """Log the start and the end of a node of the cluster. Those of a one-shot have their command's output."""
+    if identity.scope != CLUSTER_SCOPE:
+        yield
+        return
+    logger.info("%s %s started (process %d on %s)", identity.kind, identity.name, os.getpid(), socket.gethostname())
+    try:
+        yield
+    except BaseException as error:
+        logger.error("%s %s ended: %s", identity.kind, identity.name, str(error) or type(error).__name__)  # noqa: TRY400  # it is raised
+        raise
+    logger.info("%s %s ended in order", identity.kind, identity.name)
 
 
 def _become_node(
@@ -101,6 +122,7 @@ def _become_node(
         capacity=effective[CLAIMED] if kind == NodeKind.WORKER else 0,
         address=address,
     )
+    set_node(name=identity.name, node_id=str(identity.id))
     name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
     of_nodes.NODE.set_all({(str(identity.id), str(kind), identity.name, scope): 1})
     return effective, identity
@@ -175,7 +197,8 @@ def run_manager(
     if attached:
         call_when_orphaned(lambda: asked(signal.SIGTERM, None))
     manager = make_manager(name=name, scope=scope, address=address, options=options, should_stop=stop.is_set)
-    manager.run(should_stop=stop.is_set)
+    with _life_logged(manager.identity):
+        manager.run(should_stop=stop.is_set)
 
 
 def make_manager(

@@ -171,7 +171,7 @@ class Manager:
         self, *, dsn: Dsn, identity: NodeIdentity, settings: ManagerSettings, store: Coordination | None = None
     ) -> None:
         """`store` is the node's way to the store of coordination, if there is one beside the database; it has been reached."""
-        self._me = identity
+        self._me = self.identity = identity
         self._settings = settings
         self._heart = Heart(
             dsn=dsn,

@@ -51,6 +51,7 @@ from nodes.fences import FenceRefused, count_refused
 from nodes.heartbeat import Heart, exit_at_once
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.log_facts import set_document
 from nodes.settings import versions
 from nodes.settings.effective import Effective
 
@@ -657,6 +658,7 @@ class Worker:
 
     async def _process(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed, job: JobAtWork, pace: _Pace) -> None:
         began_at = time.monotonic()
+        set_document(job=claimed.job_id, identifier=claimed.document.identifier)
         activity = Activity(claimed.document, configuration=job.configuration, shared=self._shared_in(job))
         try:
             if turn.wants_address and await self._keep_address(queue.bin_id, claimed, job):
