@@ -18,15 +18,14 @@ from jobs import channels, journal
 from jobs.changes import differences, in_words
 from jobs.connectors.repository.registry import check_specification
 from jobs.connectors.repository.registry import find as find_connector
-from jobs.connectors.repository.web.urls import typed_without_userinfo
 from jobs.invalid import name_taken
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
-from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottleGroup, ThrottlePolicy
-from jobs.queue.limits import rebind_bins
+from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottleGroup
 from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.runs import InvalidJob, ask_for_run
+from jobs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
 from jobs.terms import GUARD, Terms, check_terms, store_windows
 from jobs.transitions import JobUnknown, StateChange, TransitionRefused, make_transition
 from nodes.identity import TAG
@@ -94,24 +93,6 @@ class NodeUnknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SeedWanted:
-    """
-    A seed as an operator names it. A password in an address is never stored: it would be shown again.
-
-    `id` is the stored seed that this one is to be; without one it takes the place of a seed that no other names.
-    """
-
-    urls: tuple[str, ...]
-    policy: ThrottlePolicy | None = None
-    tag: str = ""
-    id: int | None = None
-
-    @property
-    def stored_urls(self) -> list[str]:
-        return [typed_without_userinfo(url.strip()) for url in self.urls]
-
-
-@dataclass(frozen=True, slots=True)
 class JobSaved:
     """A job as it is stored now; `warnings` are sentences about what is legal and probably not meant."""
 
@@ -153,7 +134,7 @@ def create_job(
     with transaction.atomic():
         job.save()
         job.outputs.set(outputs)
-        _plant(job, seeds)
+        insert_seeds(job, seeds)
         store_windows(job, windows)
         journal.record(job, kind="created", message="was created", made_by=made_by, now=now)
     return JobSaved(job, warnings)
@@ -197,10 +178,10 @@ def change_job(
         }
         changed.update((field, value) for field, value in terms.items() if value != getattr(job, field))
         outputs_change = outputs is not None and {one.pk for one in outputs} != {one.pk for one in stored_outputs}
-        seeds_before = [_seed_facts(seed.urls, seed.policy_id, seed.tag) for seed in stored_seeds]
+        seeds_before = [seed_facts(seed.urls, seed.policy_id, seed.tag) for seed in stored_seeds]
         before = _facts(job, outputs=stored_outputs, seeds=seeds_before, windows=stored_windows)
         schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
-        if seeds is not None and _are_as_stored(seeds, stored_seeds):
+        if seeds is not None and are_as_stored(seeds, stored_seeds):
             seeds = None
         _refuse_while_it_runs(
             job, changed=[*changed, *(["outputs"] if outputs_change else [])], seeds_change=seeds is not None
@@ -222,7 +203,7 @@ def change_job(
         )
         if "specification" in changed or outputs_change or hops_begin:
             job.specification_version += 1
-        if seeds is not None and _addresses(seeds) != [seed.urls for seed in stored_seeds]:
+        if seeds is not None and addresses_of(seeds) != [seed.urls for seed in stored_seeds]:
             job.seeds_version += 1
         if outputs_change or changed.keys() & {"specification", "hop_limits", "hop_mode"}:
             job.from_the_beginning = True
@@ -235,11 +216,11 @@ def change_job(
             job.outputs.set(outputs)
             OutputConnection.objects.filter(pk__in=taken).update(orphans_after=_FROM_THE_FIRST)
         if seeds is not None:
-            _replant(job, seeds, stored=stored_seeds, now=now)
+            replace_seeds(job, seeds, stored=stored_seeds, now=now)
         if windows is not None and schedule_changes:
             store_windows(job, windows)
         seeds_after = [
-            _seed_facts(seed.stored_urls, seed.policy.pk if seed.policy else None, seed.tag) for seed in seeds or []
+            seed_facts(seed.stored_urls, seed.policy.pk if seed.policy else None, seed.tag) for seed in seeds or []
         ]
         after = _facts(
             job,
@@ -264,10 +245,6 @@ def _facts(
         "seeds": seeds,
         "windows": [asdict(window) for window in windows],
     }
-
-
-def _seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:
-    return {"urls": list(urls), "policy": policy_id, "tag": tag}
 
 
 def start(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
@@ -480,68 +457,3 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
     if held:
         why = f"Job {job.name} is “{job.status}”: it can be changed when it is not running."
         raise InvalidJob({field: [why] for field in held})
-
-
-def _plant(job: Job, seeds: Sequence[SeedWanted]) -> None:
-    Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy, tag=seed.tag) for seed in seeds)
-
-
-def _addresses(seeds: Sequence[SeedWanted]) -> list[list[str]]:
-    return [seed.stored_urls for seed in seeds]
-
-
-def _are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
-    if len(seeds) != len(stored) or any(
-        wanted.id not in {None, seed.pk} for wanted, seed in zip(seeds, stored, strict=True)
-    ):
-        return False
-    return all(
-        (wanted.stored_urls, wanted.policy and wanted.policy.pk, wanted.tag) == (seed.urls, seed.policy_id, seed.tag)
-        for wanted, seed in zip(seeds, stored, strict=True)
-    )
-
-
-def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
-    """
-    Return for each wanted seed the stored one that it replaces: the one that it names, else the next that none names.
-
-    Raises:
-        InvalidJob: the job has no seed of such an id, or two wanted seeds name the same.
-    """
-    by_id = {seed.pk: seed for seed in stored}
-    problems: dict[str, list[str]] = {}
-    named: set[int] = set()
-    for number, wanted in enumerate(seeds):
-        if wanted.id is not None and wanted.id not in by_id:
-            problems[f"seeds.{number}.id"] = [f"This job has no seed {wanted.id}. Leave the id out to add a seed."]
-        elif wanted.id in named:
-            problems[f"seeds.{number}.id"] = [f"Two seeds have the id {wanted.id}."]
-        elif wanted.id is not None:
-            named.add(wanted.id)
-    if problems:
-        raise InvalidJob(problems)
-    others = (seed for seed in stored if seed.pk not in named)
-    return [next(others, None) if wanted.id is None else by_id[wanted.id] for wanted in seeds]
-
-
-def _replant(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
-    """Keep the seeds that are still wanted, since documents stand in their lanes; mark the others."""
-    places = _places(seeds, stored)
-    for wanted, seed in zip(seeds, places, strict=True):
-        if seed is None:
-            continue
-        if seed.urls != wanted.stored_urls:
-            # Its source has not been asked for these yet.
-            seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
-        before = seed.policy_id
-        seed.policy, seed.tag = wanted.policy, wanted.tag
-        # Its group is the main's to change: where the job runs, the seed goes over into that of its new policy.
-        seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy", "tag"])
-        if seed.policy_id != before:
-            with connection.cursor() as cursor:
-                rebind_bins(cursor, seed_id=seed.pk, before=before)
-                cursor.execute("SELECT pg_notify(%s, %s)", (channels.GROUPS, job.node_scope))
-                cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))
-    kept = {seed.pk for seed in places if seed is not None}
-    job.seeds.filter(pk__in=[seed.pk for seed in stored if seed.pk not in kept]).update(removed_at=now)
-    _plant(job, [wanted for wanted, seed in zip(seeds, places, strict=True) if seed is None])

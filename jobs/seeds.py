@@ -1,0 +1,110 @@
+"""The seeds of a job, as operators name them and as they are stored. `jobs.control` changes them with their job."""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from jobs import channels
+from jobs.connectors.repository.web.urls import typed_without_userinfo
+from jobs.models import Job, Seed, ThrottlePolicy
+from jobs.queue.limits import rebind_bins
+from jobs.runs import InvalidJob
+
+
+@dataclass(frozen=True, slots=True)
+class SeedWanted:
+    """
+    A seed as an operator names it. A password in an address is never stored: it would be shown again.
+
+    `id` is the stored seed that this one is to be; without one it takes the place of a seed that no other names.
+    """
+
+    urls: tuple[str, ...]
+    policy: ThrottlePolicy | None = None
+    tag: str = ""
+    id: int | None = None
+
+    @property
+    def stored_urls(self) -> list[str]:
+        return [typed_without_userinfo(url.strip()) for url in self.urls]
+
+
+def seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:
+    """Return all that operators set of a seed."""
+    return {"urls": list(urls), "policy": policy_id, "tag": tag}
+
+
+def insert_seeds(job: Job, seeds: Sequence[SeedWanted]) -> None:
+    """Store new seeds of a job."""
+    Seed.objects.bulk_create(Seed(job=job, urls=seed.stored_urls, policy=seed.policy, tag=seed.tag) for seed in seeds)
+
+
+def addresses_of(seeds: Sequence[SeedWanted]) -> list[list[str]]:
+    """Return the addresses of each seed, as they are stored."""
+    return [seed.stored_urls for seed in seeds]
+
+
+def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
+    """True if these seeds would change nothing."""
+    if len(seeds) != len(stored) or any(
+        wanted.id not in {None, seed.pk} for wanted, seed in zip(seeds, stored, strict=True)
+    ):
+        return False
+    return all(
+        (wanted.stored_urls, wanted.policy and wanted.policy.pk, wanted.tag) == (seed.urls, seed.policy_id, seed.tag)
+        for wanted, seed in zip(seeds, stored, strict=True)
+    )
+
+
+def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
+    """
+    Return for each wanted seed the stored one that it replaces: the one that it names, else the next that none names.
+
+    Raises:
+        InvalidJob: the job has no seed of such an id, or two wanted seeds name the same.
+    """
+    by_id = {seed.pk: seed for seed in stored}
+    problems: dict[str, list[str]] = {}
+    named: set[int] = set()
+    for number, wanted in enumerate(seeds):
+        if wanted.id is not None and wanted.id not in by_id:
+            problems[f"seeds.{number}.id"] = [f"This job has no seed {wanted.id}. Leave the id out to add a seed."]
+        elif wanted.id in named:
+            problems[f"seeds.{number}.id"] = [f"Two seeds have the id {wanted.id}."]
+        elif wanted.id is not None:
+            named.add(wanted.id)
+    if problems:
+        raise InvalidJob(problems)
+    others = (seed for seed in stored if seed.pk not in named)
+    return [next(others, None) if wanted.id is None else by_id[wanted.id] for wanted in seeds]
+
+
+def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
+    """
+    Keep the seeds that are still wanted, since documents stand in their lanes; mark the others.
+
+    Raises:
+        InvalidJob: a seed has the id of none of the job, or of another.
+    """
+    places = _places(seeds, stored)
+    for wanted, seed in zip(seeds, places, strict=True):
+        if seed is None:
+            continue
+        if seed.urls != wanted.stored_urls:
+            # Its source has not been asked for these yet.
+            seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
+        before = seed.policy_id
+        seed.policy, seed.tag = wanted.policy, wanted.tag
+        # Its group is the main's to change: where the job runs, the seed goes over into that of its new policy.
+        seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy", "tag"])
+        if seed.policy_id != before:
+            with connection.cursor() as cursor:
+                rebind_bins(cursor, seed_id=seed.pk, before=before)
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.GROUPS, job.node_scope))
+                cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, channels.LIMITS))
+    kept = {seed.pk for seed in places if seed is not None}
+    job.seeds.filter(pk__in=[seed.pk for seed in stored if seed.pk not in kept]).update(removed_at=now)
+    insert_seeds(job, [wanted for wanted, seed in zip(seeds, places, strict=True) if seed is None])

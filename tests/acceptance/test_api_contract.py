@@ -1,0 +1,59 @@
+"""The API does what its description says, for each role: tried by schemathesis, which knows only the description."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import schemathesis
+from knox.models import AuthToken
+from schemathesis import engine
+from schemathesis.engine.events import NonFatalError, ScenarioFinished
+
+from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from tests.api import make_user, make_world
+from tests.processes import wait_for
+
+CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
+# Seconds for each role, over all phases.
+SECONDS = int(os.environ.get("CRAWLCTL_CONTRACT_SECONDS", "25"))
+PHASES = {"examples", "coverage", "fuzzing", "stateful"}
+
+
+@pytest.fixture
+def address(machine):
+    """The address of a web server without a cluster."""
+    command = machine.start("serve", "--port", 8370)
+    pattern = r"http://127\.0\.0\.1:\d+"
+    return wait_for(lambda: re.search(pattern, command.out + command.err), saying="the address of the web server")[0]
+
+
+@pytest.mark.parametrize("role", [VIEWER, OPERATOR, ADMINISTRATOR])
+def test_the_api_does_what_its_description_says(address, role):
+    make_world()
+    _, token = AuthToken.objects.create(user=make_user(role))
+    headers = {"Authorization": f"Token {token}"}
+    configuration = schemathesis.Config.from_dict({**CONFIGURATION, "max-time": SECONDS, "headers": headers})
+    description = schemathesis.openapi.from_url(
+        f"{address}/api/v1/schema/?format=json", config=configuration, headers=headers
+    )
+
+    findings, phases, requests = [], set(), 0
+    for event in engine.from_schema(description).execute():
+        if isinstance(event, NonFatalError):
+            findings.append(f"{event.label}: {event.info.format()}")
+        elif isinstance(event, ScenarioFinished):
+            phases.add(event.phase.value)
+            requests += len(event.recorder.interactions)
+            findings.extend(_findings(event))
+
+    assert not findings, "\n\n".join(findings)
+    assert phases == PHASES
+    assert requests > 100
+
+
+def _findings(event):
+    checks = (check for of_case in event.recorder.checks.values() for check in of_case)
+    for info in (check.failure_info for check in checks if check.failure_info is not None):
+        yield f"{event.phase.value} {event.label}: {info.failure.title}: {info.failure.message}\n{info.code_sample[:1000]}"
