@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from django.contrib.auth import authenticate
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 from knox.models import AuthToken
 from rest_framework import exceptions, serializers, status
@@ -13,6 +14,7 @@ from rest_framework.views import APIView
 
 from crawlctl import logins
 from crawlctl.authentication import TokenAuthentication
+from nodes.api.base import created
 from nodes.api.strict import Nothing, StrictSerializer
 
 # A program that asks for a token at each start must not fill the table: a new one ends the oldest.
@@ -62,7 +64,7 @@ class TokenView(APIView):
         row, token = AuthToken.objects.create(user=user)
         surplus = AuthToken.objects.filter(user=user).order_by("-created").values_list("pk", flat=True)[MOST_OF_A_USER:]
         AuthToken.objects.filter(pk__in=list(surplus)).delete()
-        return Response({"token": token, "expires_at": row.expiry}, status=status.HTTP_201_CREATED)
+        return created({"token": token, "expires_at": row.expiry}, at=reverse("api:token"), request=request)
 
     @extend_schema(
         operation_id="token_destroy", description="End the token of this very request.", responses={204: None}

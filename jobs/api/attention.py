@@ -6,11 +6,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from jobs.queries.attention.lines import AttentionLine, Severity
 from jobs.queries.attention.sources import read_attention
 from jobs.queries.clock import read_clock
+from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, read_query
 
 
@@ -33,8 +33,8 @@ class AttentionSerializer(serializers.Serializer[Any]):
     results = AttentionLineSerializer(many=True)
 
 
-class AttentionView(APIView):
-    http_method_names = ["get", "head"]
+class AttentionView(ContractView):
+    http_method_names = ["get", "head", "options"]
     permissions_needed = {"get": "jobs.view_job"}
 
     @extend_schema(

@@ -35,6 +35,9 @@ class Schema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (as its base has it)
         described = super()._map_serializer_field(field, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if described and described.get("oneOf", [None])[-1] == {"type": "string", "maxLength": 0}:
+            # The base puts the empty text beside a pattern, which may match it, too.
+            described["anyOf"] = described.pop("oneOf")
         if isinstance(field, serializers.ListSerializer) and described:
             # The bounds of a list of objects, which the base describes for lists of values only.
             bounds = {"minItems": getattr(field, "min_length", None), "maxItems": getattr(field, "max_length", None)}

@@ -16,9 +16,9 @@ from tests.api import make_user, make_world
 from tests.processes import wait_for
 
 CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
-# Seconds for each role, over all phases.
-SECONDS = int(os.environ.get("CRAWLCTL_CONTRACT_SECONDS", "25"))
-PHASES = {"examples", "coverage", "fuzzing", "stateful"}
+# Seconds for each role and phase.
+SECONDS = int(os.environ.get("CRAWLCTL_CONTRACT_SECONDS", "8"))
+PHASES = ("examples", "coverage", "fuzzing", "stateful")
 
 
 @pytest.fixture
@@ -34,26 +34,30 @@ def test_the_api_does_what_its_description_says(address, role):
     make_world()
     _, token = AuthToken.objects.create(user=make_user(role))
     headers = {"Authorization": f"Token {token}"}
-    configuration = schemathesis.Config.from_dict({**CONFIGURATION, "max-time": SECONDS, "headers": headers})
-    description = schemathesis.openapi.from_url(
-        f"{address}/api/v1/schema/?format=json", config=configuration, headers=headers
-    )
-
-    findings, phases, requests = [], set(), 0
-    for event in engine.from_schema(description).execute():
-        if isinstance(event, NonFatalError):
-            findings.append(f"{event.label}: {event.info.format()}")
-        elif isinstance(event, ScenarioFinished):
-            phases.add(event.phase.value)
-            requests += len(event.recorder.interactions)
-            findings.extend(_findings(event))
+    findings, requests = [], dict.fromkeys(PHASES, 0)
+    for phase in PHASES:
+        for event in try_phase(phase, f"{address}/api/v1/schema/?format=json", headers):
+            if isinstance(event, NonFatalError):
+                findings.append(f"{event.label}: {event.info.format()}")
+            elif isinstance(event, ScenarioFinished):
+                requests[phase] += len(event.recorder.interactions)
+                findings.extend(findings_of(event))
 
     assert not findings, "\n\n".join(findings)
-    assert phases == PHASES
-    assert requests > 100
+    # The description has no examples of its own.
+    assert [phase for phase, number in requests.items() if number < 10] in (["examples"], [])
 
 
-def _findings(event):
+def try_phase(phase, description, headers):
+    """Yield the events of one phase. Each phase has its own time, so that no slow machine leaves one out."""
+    phases = {name: {**CONFIGURATION["phases"].get(name, {}), "enabled": name == phase} for name in PHASES}
+    changes = {"max-time": SECONDS, "headers": headers, "phases": phases}
+    configuration = schemathesis.Config.from_dict({**CONFIGURATION, **changes})
+    loaded = schemathesis.openapi.from_url(description, config=configuration, headers=headers)
+    return engine.from_schema(loaded).execute()
+
+
+def findings_of(event):
     checks = (check for of_case in event.recorder.checks.values() for check in of_case)
     for info in (check.failure_info for check in checks if check.failure_info is not None):
         yield f"{event.phase.value} {event.label}: {info.failure.title}: {info.failure.message}\n{info.code_sample[:1000]}"

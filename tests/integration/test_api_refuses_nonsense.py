@@ -36,7 +36,7 @@ IDS = [
 ]
 # What a request that makes no sense may be told: it is wrong; nothing is there; nobody asks so; it cannot be now, or not without a main
 # or a cluster of jobs, which are not here.
-REFUSALS = {400, 404, 405, 409, 503}
+REFUSALS = {400, 404, 405, 409, 415, 503}
 NOT_HERE = {"no_main", "coordination_unavailable"}
 # Passwords are asked for there.
 BUT = ("/api/v1/token/",)
@@ -121,6 +121,7 @@ def filled(address, world, *, value=None):
         "queue": "csv",
         "seeds": world.job.seeds.get().pk,
         "versions": 1,
+        "deleted-jobs": 1,
     }
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{here[one[1]] if value is None else value}", address)
 

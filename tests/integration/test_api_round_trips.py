@@ -5,9 +5,12 @@ import threading
 import pytest
 from django.db import connections
 
+from crawlctl import api
 from crawlctl.roles import ADMINISTRATOR, VIEWER
+from jobs.api.errors import NothingHere
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
+from nodes.api.base import ContractView
 from nodes.models import SettingsVersion
 from tests.api import assert_problem, client_of, make_world, set_phase
 
@@ -297,7 +300,7 @@ def test_options_of_nothing_is_not_found():
 @pytest.mark.parametrize(
     ("address", "body", "field"),
     [
-        ("/api/v1/deny-list/", {"pattern": 0}, "pattern"),
+        ("/api/v1/deny-list/", {"pattern": 0, "reason": "they called"}, "pattern"),
         ("/api/v1/bins/stop/", {"name": 0, "reason": "they called"}, "name"),
         ("/api/v1/distributed-jobs/switch/", {"job": "mails", "is_disabled": 0}, "is_disabled"),
         ("/api/v1/distributed-jobs/switch/", {"job": "mails", "is_disabled": "no"}, "is_disabled"),
@@ -313,7 +316,25 @@ def test_a_value_of_another_json_type_is_refused(administrator, address, body, f
 
 
 def test_a_denied_host_is_answered_with_the_address_of_the_list(administrator):
-    denied = administrator.post("/api/v1/deny-list/", {"pattern": "*.example.com"})
+    denied = administrator.post("/api/v1/deny-list/", {"pattern": "*.test", "reason": "they called", "confirm": True})
 
     assert denied.status_code == 201
     assert administrator.get(denied["Location"]).json() == denied.json()
+
+
+# --- One contract ----------------------------------------------------------------------------------
+
+
+def _views(patterns):
+    for pattern in patterns:
+        found = getattr(pattern.callback, "cls", None) or getattr(pattern.callback, "view_class", None)
+        if found is not None and found.__module__.startswith(("jobs.", "nodes.")) and found is not NothingHere:
+            yield found
+
+
+def test_every_view_of_the_api_keeps_the_contract():
+    views = set(_views(api.urlpatterns))
+
+    assert {view for view in views if not issubclass(view, ContractView)} == set()
+    assert {view for view in views if "options" not in view.http_method_names} == set()
+    assert len(views) > 20

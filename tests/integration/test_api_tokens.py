@@ -51,6 +51,7 @@ def test_a_password_buys_a_token_that_opens_the_api(user):
     answer = log_in()
 
     assert answer.status_code == 201
+    assert answer["Location"].endswith(TOKEN)
     assert dt.datetime.fromisoformat(answer.json()["expires_at"]) > timezone.now()
     assert client_with(answer.json()["token"]).get(JOBS).status_code == 200
 

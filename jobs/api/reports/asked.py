@@ -15,6 +15,8 @@ from jobs.queries.reports.simple_history import SORTS
 from nodes.api.strict import PageQuery, StrictSerializer
 
 _MOST_NAMED: Final = 1_000
+# Together they are shorter than the longest address that a web server takes.
+_MOST_ACTIVITIES: Final = 50
 
 
 class ReportQuery(PageQuery):
@@ -31,7 +33,7 @@ class HistoryQuery(ReportQuery):
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     activity = serializers.ListField(
         child=serializers.CharField(max_length=500),
-        max_length=_MOST_NAMED,
+        max_length=_MOST_ACTIVITIES,
         required=False,
         help_text="Names of activities, as the history shows them; may be repeated. `document ingest` is that of all outputs.",
     )
