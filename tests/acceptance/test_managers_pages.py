@@ -5,12 +5,29 @@ import signal
 import socket
 import urllib.error
 import urllib.request
+from http.cookiejar import CookieJar
+from urllib.parse import urlencode
 
 import psutil
 import pytest
 
-from tests.api import token_client_of
+from jobs.models import Job
+from tests.api import PASSWORD, make_user, token_client_of
+from tests.factories import make_job
 from tests.processes import QUICK_HEARTS, wait_for
+
+# Pages and lists that need no number, one of each kind.
+ASKED = (
+    *("/", "/documents/", "/hosts/", "/hosts/denied/", "/nodes/", "/cluster/", "/cluster/jobs/", "/jobs/deleted/"),
+    *("/settings/", "/reports/", "/reports/history/", "/search/", "/admin/", "/admin/jobs/job/add/"),
+    *(
+        f"/api/v1/{name}/"
+        for name in (
+            *("attention", "bins", "cluster/requests", "deny-list", "documents", "groups", "job-events", "jobs"),
+            *("node-events", "nodes", "outputs", "policies", "repositories", "seeds", "settings", "settings/versions"),
+        )
+    ),
+)
 
 
 def start(machine, address="127.0.0.1:0", **environment):
@@ -31,6 +48,11 @@ def status(url, **headers):
         return 0
 
 
+def jar_value(jar, name):
+    (value,) = (cookie.value for cookie in jar if cookie.name == name)
+    return value
+
+
 def web_parts(manager):
     children = psutil.Process(manager.pid).children()
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE and "serve" in child.cmdline()]
@@ -48,6 +70,40 @@ def test_any_manager_answers_everything_and_all_are_shown_with_their_addresses(m
 
         assert {node["address"] for node in nodes} == {at_first, at_second}
         assert {node["pid"] for node in nodes} == {first.pid, second.pid}
+
+
+def test_any_manager_answers_each_page_and_each_list_to_one_login(machine, cluster):
+    managers = [start(machine), start(machine)]
+    wait_for(lambda: all(cluster.node_of(manager).status == "running" for manager, _ in managers), saying="both work")
+    opener, at_first = (
+        urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar := CookieJar())),
+        managers[0][1],
+    )
+    make_user("administrator", name="ada", password=PASSWORD)
+    opener.open(f"{at_first}/login/", timeout=30).close()
+    form = {"username": "ada", "password": PASSWORD, "csrfmiddlewaretoken": jar_value(jar, "csrftoken")}
+    request = urllib.request.Request(f"{at_first}/login/", urlencode(form).encode(), {"Referer": f"{at_first}/login/"})
+    opener.open(request, timeout=30).close()
+    session = "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
+
+    answers = [{path: status(f"{url}{path}", Cookie=session) for path in ASKED} for _, url in managers]
+
+    assert answers[0] == answers[1] == dict.fromkeys(ASKED, 200)
+
+
+def test_a_manager_that_is_not_main_takes_orders(machine, cluster):
+    managers = dict([start(machine), start(machine)])
+    main = cluster.main(*managers)
+    (other,) = managers.keys() - {main}
+    job = make_job(urls=["http://127.0.0.1:9/"])
+    token = token_client_of("operator")._credentials["HTTP_AUTHORIZATION"]
+
+    for verb, phase in (("start", "active"), ("abort", "inactive")):
+        order = urllib.request.Request(
+            f"{managers[other]}/api/v1/jobs/{job.pk}/{verb}/", b"", {"Authorization": token}, method="POST"
+        )
+        assert urllib.request.urlopen(order, timeout=30).status == 200
+        wait_for(lambda phase=phase: Job.objects.get(pk=job.pk).phase == phase, saying=f"the job is {phase}")
 
 
 def test_a_web_part_that_dies_is_said_and_started_again_and_the_manager_goes_on(machine, cluster):

@@ -263,6 +263,22 @@ def test_what_comes_to_stand_outside_leaves_the_outputs_at_the_end_and_is_still_
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "d"})
 
 
+def test_what_left_the_outputs_comes_back_when_it_is_near_again(crawl):
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
+    crawl.read(crawl.claim()["a"])
+    crawl.finish()
+    left = (crawl.stage("b"), crawl.indexed())
+
+    crawl.begin("a")
+    crawl.read_all({"a": [("b", "link")]})
+    crawl.finish()
+
+    assert left == (Stage.HOPCOUNT_REMOVED, {"a"})
+    assert (crawl.stage("b"), crawl.indexed()) == (Stage.DONE, {"a", "b"})
+
+
 def test_a_minimal_run_takes_nothing_out(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})

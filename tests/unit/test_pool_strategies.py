@@ -276,7 +276,12 @@ def test_a_link_of_a_chain_may_not_move_what_was_placed_before_it():
 
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [("evenly-spread", evenly_spread), ("rendezvous", rendezvous), (names.DEFAULT, evenly_rendezvous)],
+    [
+        ("evenly-rendezvous", evenly_rendezvous),
+        ("evenly-spread", evenly_spread),
+        ("rendezvous", rendezvous),
+        ("weighted-spread", weighted_spread),
+    ],
 )
 def test_ours_have_names(name, strategy):
     assert names.strategy_named(name) is strategy
@@ -290,11 +295,16 @@ def _added(monkeypatch, **places):
 
 
 def test_a_strategy_of_others_is_found_by_its_entry_point_and_can_be_chained(monkeypatch):
-    _added(monkeypatch, by_hash="nodes.assignment.rendezvous:rendezvous")
+    monkeypatch.setattr("nodes.assignment.spread.keep_ussd", _ussd_stays, raising=False)
+    _added(monkeypatch, keep_ussd="nodes.assignment.spread:keep_ussd")
+    pools = {"ussd": ["all"], "rebill": ["0", "1", "2"]}
+    ussd = WorkItem("ussd", "all")
+    situation = Situation(pools=pools, available=dict.fromkeys(pools, NODES), previous={ussd: "w2"})
 
-    strategy = names.strategy_named("by-hash, evenly-spread")
+    shares = share_out(names.strategy_named("keep-ussd, evenly-spread"), situation)
 
-    assert share_out(strategy, SITUATION) == {("a", "0"): "w0", ("a", "1"): "w0"}
+    assert shares[ussd] == "w2"
+    assert sorted(shares.values()) == NODES
 
 
 @pytest.mark.parametrize(

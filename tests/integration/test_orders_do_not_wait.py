@@ -1,0 +1,40 @@
+"""Pages and the API write down what an operator orders; managers carry it out. No request waits for a crawl."""
+
+import pytest
+
+from crawlctl.roles import ADMINISTRATOR
+from jobs.lifecycle.job import Pause, Phase
+from jobs.models import Job, QueueItem
+from tests.api import client_of, make_documents, make_job, set_phase
+
+# What a running crawl writes all the time.
+QUEUE = "jobs_queueitem, jobs_lanestate, jobs_batch, jobs_turn, jobs_binstate"
+# Of each order the state of the job before it, and its state afterwards by ManifoldCF's names.
+ORDERS = {
+    "start": ({}, "READYFORSTARTUP"),
+    "pause": ({"phase": Phase.ACTIVE}, "PAUSING"),
+    "resume": ({"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, "RESUMING"),
+    "abort": ({"phase": Phase.ACTIVE}, "ABORTING"),
+    "delete": ({}, "READYFORDELETE"),
+}
+
+
+@pytest.mark.parametrize("place", ["page", "API"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_order_is_written_down_while_a_crawl_holds_its_queue(connection, order, place):
+    before, after = ORDERS[order]
+    job = make_job()
+    make_documents(job, 3)
+    set_phase(job, **before)
+    client = client_of(ADMINISTRATOR)
+
+    with connection.transaction():
+        connection.execute(f"LOCK TABLE {QUEUE} IN EXCLUSIVE MODE")
+        if place == "page":
+            response = client.post(f"/jobs/{job.pk}/transition/", {"transition": order}, format="multipart")
+        else:
+            response = client.post(f"/api/v1/jobs/{job.pk}/{order}/")
+
+    assert response.status_code in {200, 202, 302}, response.content
+    assert Job.objects.get().manifoldcf_status == after
+    assert QueueItem.objects.count() == 3
