@@ -21,7 +21,7 @@ from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.queue.wake import Sweep
 from jobs.throttling.back_off import CURVE
-from jobs.throttling.limits import Limits
+from jobs.throttling.limits import UNTIL_GO_ON, Limits
 from nodes import membership
 from nodes.fences import FenceRefused
 from tests.cluster import NOON, elect_main, fall_silent, register_node, seconds
@@ -272,13 +272,13 @@ def test_who_waits_for_the_end_of_a_denial_goes_on_when_its_rule_is_gone(connect
     assert sweep.look(connection, groups=groups, now=NOON + seconds(2)) == 1
 
 
-def test_a_host_that_was_stopped_is_denied_until_it_may_go_on(connection, manager):
+def test_a_host_that_was_stopped_is_closed_until_it_may_go_on(connection, manager):
     bin_ = make_bin()
     Bin.objects.update(stopped_at=NOON)
-    assert in_force(connection, bin_).denied
+    assert in_force(connection, bin_).closed_until == UNTIL_GO_ON
 
     Bin.objects.update(stopped_at=None)
-    assert not in_force(connection, bin_).denied
+    assert in_force(connection, bin_).closed_until is None
 
 
 # --- Parents --------------------------------------------------------------------------------------
