@@ -1,4 +1,4 @@
-"""What happens when the log, standard error, cannot be written: standard output says so, and later the log itself."""
+"""A log handler that reports lines it could not write: on standard output at once, and later in the log itself."""
 
 import datetime as dt
 import logging
@@ -13,7 +13,7 @@ _LEAST_FREE: Final = 64 * 1024
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Writes to a stream, and tells of lines that it could not write."""
+    """A stream handler that reports the lines it could not write."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
@@ -45,14 +45,14 @@ class LogHandler(logging.StreamHandler[TextIO]):
 
 
 def say_on_standard_output(why: str) -> None:
-    """Say that the log cannot be written, where somebody may still read it."""
+    """Report on standard output that the log cannot be written."""
     with suppress(OSError):
         sys.stdout.write(f"The log (standard error) cannot be written: {why}. Make room, or send it elsewhere.\n")
         sys.stdout.flush()
 
 
 def why_unwritable(descriptor: int = 2, *, least: int = _LEAST_FREE) -> str:
-    """Return why lines of a log are lost; '' if it can be written, or if nobody can tell before writing."""
+    """Return why lines of a log are lost; '' if it can be written, or if only a write can show it."""
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ""

@@ -1,5 +1,5 @@
 """
-Headers that limit what a browser may do with our pages and what it may keep.
+Headers that limit how a browser uses and keeps our pages.
 
 Our own pages load nothing but our own files and run no script of the page itself, so text of a crawled
 site that got past the escaping still could not act. The admin's pages are unfold's: they need inline

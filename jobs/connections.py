@@ -2,7 +2,7 @@
 Every operator's verb about connections, once: admin pages and the REST API translate and call these.
 
 What a connection says counts for all jobs that use it. Workers take up an edit at once, also of jobs that run or are
-paused, and the next run of each job reads and indexes everything anew.
+paused, and the next run of each job reads and indexes everything again.
 """
 
 import datetime as dt

@@ -1,7 +1,7 @@
 """
 Jobs that were deleted: their rows are kept as long as their documents are, so that a deletion can be taken back.
 
-A job comes back under its old number, at rest, with its seeds, windows and private policies as they were.
+A job comes back under its old number, stopped, with its seeds, windows and private policies as they were.
 """
 
 import datetime as dt
@@ -29,7 +29,7 @@ _AT_REST: Final[dict[str, Any]] = {
     "reseed_at": None,
     "window_ends_at": None,
     "schedule_due_at": None,
-    # What was known of its source beside the documents is gone.
+    # The deletion also removed the facts about its source.
     "from_the_beginning": True,
     "strays": 1,
     "unread": 1,
@@ -65,10 +65,10 @@ def bury(job: Job, *, now: dt.datetime) -> None:
 
 def dig_out(job_id: int, *, now: dt.datetime) -> Job:
     """
-    Bring back a deleted job, at rest and without its documents.
+    Restore a deleted job, stopped and without its documents.
 
     Raises:
-        CannotComeBack: it is not kept any more, its name is taken, or something that it needs is gone.
+        CannotComeBack: the job is no longer kept, its name is taken, or something that it needs no longer exists.
     """
     with transaction.atomic():
         kept = DeletedJob.objects.select_for_update().filter(pk=job_id).first()

@@ -1,14 +1,14 @@
 """
-How a node notices that its database has gone back in time.
+Detection of a database that has gone back in time.
 
 A restore, a snapshot that is rolled back, or the failover to an asynchronous standby takes commits away that a
-process has seen. What the process remembers of them is void: references that it takes for written, batches,
-cached ids. Its node id may still be in the database, so the status of its row does not tell.
+process has seen. Its memory of them is void: references that it takes for written, batches, cached ids.
+Its node id may still be in the database, so the status of its row does not show the loss.
 
-Two facts tell. The node's row counts its beats: if the row has fewer than were confirmed, the database is older
+Two facts show it. The node's row counts its beats: if the row has fewer than were confirmed, the database is older
 than the process. Less than one beat may be lost, too: then the incarnation has changed. It is computed, not
 stored, since a dump would carry a stored one along. It names the cluster of PostgreSQL and its timeline, which
-a promotion changes, and the database and the table of nodes, which a restore makes anew.
+a promotion changes, and the database and the table of nodes, which a restore creates again.
 
 Each fence of a node and each beat compares both. A node that is refused here forgets everything by ending its
 process; its supervisor starts it again.

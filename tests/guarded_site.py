@@ -6,7 +6,7 @@ from jobs.models import Job, OutputConnection, SearchDocument
 from tests.scripted import name_of
 from tests.stepped_cluster import SteppedCluster
 
-# Rounds in which everybody works, after which a run must have ended.
+# Rounds of the cluster after which a run must have ended.
 _ENOUGH = 60
 
 
@@ -42,7 +42,7 @@ class GuardedSite:
         self.world.put("root", **({"text": "root", "links": self.pages} | facts))
 
     def run(self):
-        """Start a run, and let everybody work until it has ended; returns the job."""
+        """Start a run, let the cluster work until it has ended, and return the job."""
         self.ask("start")
         return self.come_to_rest()
 

@@ -1,4 +1,4 @@
-"""What needs an operator's attention now."""
+"""The attention list of the API: the lines that need an operator now."""
 
 from typing import Any
 

@@ -32,7 +32,7 @@ class _ParentSerializer(_SeedSerializer):
 
 
 class QuestionSerializer(serializers.Serializer[Any]):
-    """What the clean-up of a run would remove, counted when the run ended. Lists begin with those of most documents."""
+    """The removals of a run's clean-up, counted when the run ended. Each list starts with the most documents."""
 
     run_no = serializers.IntegerField()
     asked_at = serializers.DateTimeField()

@@ -112,7 +112,7 @@ class SeedView(mixins.RetrieveModelMixin, ListingView):
 
     def _change(self, request: Request, seed_id: int, *, append: bool) -> Response:
         body: Any = request.data
-        # Without a body, the framework tells of an empty form.
+        # Without a body, the framework returns an empty form.
         text = body if isinstance(body, str) else ""
         made_by = request.user.get_username()
         saved = change_addresses(seed_id, text=text, append=append, made_by=made_by, now=read_clock())

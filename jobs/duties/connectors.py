@@ -22,7 +22,7 @@ SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
  UNION ALL
 SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'inactive' AND NOT connectors_ready
 """
-# Most connections have no secret: what has none is not read.
+# Most connections have no secret, so their configuration is not read.
 _SEALED: Final[LiteralString] = f"position('{MARK}' IN {{}}::text) > 0"
 _THEIR_CONNECTORS: Final[LiteralString] = f"""
 SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,

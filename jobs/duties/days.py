@@ -27,7 +27,7 @@ SELECT partition.relname
 _ALONE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%(table)s))"
 _LOCK_SOON: Final[LiteralString] = "SET LOCAL lock_timeout = '500ms'"
 
-# Locks: the default partition against everybody, the table against changes of its partitions.
+# Locks the default partition against all access, and the table against changes of its partitions.
 _MAKE: Final[LiteralString] = """
 LOCK TABLE {rest} IN ACCESS EXCLUSIVE MODE;
 CREATE TABLE {day} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES);
@@ -35,7 +35,7 @@ WITH moved AS (DELETE FROM {rest} WHERE {column} >= {begin} AND {column} < {end}
 INSERT INTO {day} SELECT * FROM moved;
 ALTER TABLE {table} ATTACH PARTITION {day} FOR VALUES FROM ({begin}) TO ({end});
 """
-# Locks: the table against everybody.
+# Locks the table against all access.
 _DROP: Final[LiteralString] = """
 DROP TABLE {day};
 DELETE FROM {rest} WHERE {column} < {end};

@@ -9,7 +9,7 @@ _MOST_OF_IT = 0.5
 
 
 class ParentState(enum.StrEnum):
-    """What became of a document that no longer names others."""
+    """The reason why a document no longer names others."""
 
     GONE = "gone"
     EMPTY = "empty"
@@ -56,7 +56,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a run's clean-up would remove from the outputs, of all that they hold of the job."""
+    """The documents that a run's clean-up would remove from the outputs, and those that it would keep."""
 
     leaving: int
     staying: int

@@ -1,7 +1,7 @@
 """
-Whether the disks that a worker writes to have room: below a floor it takes no work, and goes on by itself above it.
+Free room on the disks of a worker: below a floor it takes no work, and above the floor it goes on by itself.
 
-A disk that is full ends worse: the embedded database stops, a log loses lines, an output refuses what it is given.
+A full disk is worse: the embedded database stops, a log loses lines, an output refuses documents.
 """
 
 import os

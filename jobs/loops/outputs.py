@@ -100,8 +100,8 @@ class JobOutputs(OutputWriter):
     """
     Writes to the outputs of whatever jobs the documents belong to.
 
-    Connections are read when they are first needed, and anew when a job has a newer version of its specification: when a
-    connection changes, all of its jobs get one.
+    Connections are read at their first use, and again when a job has a newer version of its specification. A change of a
+    connection gives a newer version to each of its jobs.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """How a crawl ended, for scripts."""
+    """Exit codes of a crawl, for scripts."""
 
     # Finished, or at its document limit.
     FINISHED = 0

@@ -1,4 +1,4 @@
-"""What `manage.py crawl` says of its seeds: those that could not be read, and those that redirect elsewhere."""
+"""Messages of `manage.py crawl` about seeds that could not be read, and about seeds that redirect elsewhere."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What every process says of its program and its machine."""
+"""Metrics of every process about its program and its machine."""
 
 import shutil
 from pathlib import Path

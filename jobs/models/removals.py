@@ -5,10 +5,10 @@ from django.db import models
 
 class RemovalQuestion(models.Model):
     """
-    What the clean-up of a job's run would remove, as the delete guard counted it. One row a job: its last question.
+    The removals of a run's clean-up, as the delete guard counted them. Each job has one row: its last question.
 
-    `leaving` documents would be removed and `staying` ones kept. `hosts`, `parents`, `seeds` and `examples` are lists for
-    the page and the API, bounded, those with the most documents first. The question is open while the job's `guard` waits.
+    `leaving` documents would be removed and `staying` ones kept. `hosts`, `parents`, `seeds` and `examples` are bounded
+    lists for the page and the API, with the most documents first. The question is open while the job's `guard` waits.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="removal_question")

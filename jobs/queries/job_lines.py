@@ -1,4 +1,4 @@
-"""Jobs as lines of a list: their counts, rates, and what holds them."""
+"""Jobs as lines of a list: their counts, rates and holds."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _JOBS_SHOWN: Final = 50
 _JOBS_OBSERVED: Final = 200
 # How long what a job did stays in the picture after its end: as long as the picture reaches.
 _SHOWN_AFTER_THE_END: Final = dt.timedelta(seconds=STEP * STEPS)
-# What a line tells of a job (what it crawls may be large), in the order of its fields, which `from_db` goes by.
+# Columns of a job that a line shows, in the order of its fields, as `from_db` needs them. Large columns are not read.
 _COLUMNS: Final = (
     *("id", "name", "node_scope", "phase", "pause", "window", "stop_request", "resuming", "seeding", "minimal"),
     *("connectors_ready", "guard", "run_no", "started_at", "ended_at", "run_end", "reason"),
@@ -51,8 +51,8 @@ class JobLine:
     """
     A job as a line of a list. `rate` is in documents a second, None before two looks at it.
 
-    `hold` is what holds the whole job, None if nothing does, and `latest` are its latest requests. `history` are rates of the last
-    minutes, empty for a job that ended before them.
+    `hold` is the cause that holds the whole job, or None. `latest` are its latest requests. `history` are the rates of the
+    last minutes, empty for a job that ended before them.
     """
 
     id: int
@@ -74,7 +74,7 @@ class JobLine:
 
     @property
     def allowed(self) -> Sequence[Transition]:
-        """What an operator may do with it now."""
+        """Return the transitions that an operator may make now."""
         return allowed_transitions(self.state, owner=Owner.OPERATOR)
 
     @property
@@ -124,7 +124,7 @@ def read_job_line(job_id: int, *, now: dt.datetime) -> JobLine | None:
 
 
 def job_lines(jobs: Iterable[Job], *, now: dt.datetime) -> list[JobLine]:
-    """Return jobs with their counts; what is counted here is remembered for the rates."""
+    """Return jobs with their counts, and remember the counts for the rates."""
     rows = list(jobs)
     known: dict[int, JobLine] = kept("jobs")
     known.update((line.id, line) for line in _count([job for job in rows if job.pk not in known], now=now))

@@ -1,4 +1,4 @@
-"""What a job would remove: the open question of its delete guard."""
+"""The open question of a job's delete guard."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Removals:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the clean-up of a run would remove, as it was counted when the run ended."""
+    """The removals of a run's clean-up, as they were counted when the run ended."""
 
     run_no: int
     asked_at: dt.datetime

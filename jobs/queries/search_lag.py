@@ -1,4 +1,4 @@
-"""How far the search index is behind what was written to it."""
+"""Lag of the search index behind the documents that were written to it."""
 
 import datetime as dt
 from typing import Final

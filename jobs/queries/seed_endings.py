@@ -1,4 +1,4 @@
-"""How the addresses that a job starts from ended in its run, and where they redirected to."""
+"""Endings of a job's seeds in its run, and the addresses that they redirected to."""
 
 import uuid
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _UNREAD: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SeedEnding:
-    """How the document of one seed ended; of a redirect, the last document of its chain."""
+    """The ending of one seed's document; for a redirect, that of the last document of its chain."""
 
     seed: str
     code: str

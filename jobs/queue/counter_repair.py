@@ -11,7 +11,7 @@ import psycopg
 
 from jobs.lifecycle.document import Stage
 
-# What is counted of some lanes of a job, folded or not, beside what is there, by one snapshot.
+# Counted documents of some lanes of a job, folded or not, beside the documents that exist, in one snapshot.
 COUNTED_AND_THERE: Final[LiteralString] = """
 counted AS (
     SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counter

@@ -37,8 +37,7 @@ from jobs.throttling.keepers import prefer_keepers
 _DOCUMENTS_A_BATCH: Final = 64
 # A document that was lost with its worker so often is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Documents that get their number in one pass because their time has come: at least so many of a lane, if its turns want
-# no more, and at most so many of all lanes.
+# Due documents that get their number in one pass: of a lane (more if its turns want more), and at most of all lanes.
 _RIPENED_AT_ONCE: Final = 200
 _RIPENED_A_PASS: Final = 2000
 

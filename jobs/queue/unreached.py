@@ -1,8 +1,8 @@
 """
-What the clean-up of a run would remove from the outputs, counted before it begins.
+Counts of the documents that a run's clean-up would remove from the outputs, taken before it begins.
 
-Documents that the run did not reach are found by the index of a lane's runs, so the counts cost what would be removed,
-and nothing where nothing would be. What stays is read from the counters.
+Documents that the run did not reach are found by the index of a lane's runs. So the cost of the counts grows with the
+removals, and is nothing if there are none. The counters give the documents that stay.
 """
 
 import uuid

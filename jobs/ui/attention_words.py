@@ -1,4 +1,4 @@
-"""The list of what needs attention, as the overview shows it."""
+"""The attention list, as the overview shows it."""
 
 import datetime as dt
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The page of a job's removals: what waits for approval, and what can be brought back; deleted jobs."""
+"""Pages of a job's removals, which wait for approval or can be restored, and of deleted jobs."""
 
 from typing import Final
 

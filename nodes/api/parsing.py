@@ -46,7 +46,7 @@ def read_bounded(stream: IO[bytes], parser_context: Mapping[str, Any] | None) ->
     Return a body, as far as its view takes one: `most_bytes`, or else what the settings say.
 
     Raises:
-        RequestDataTooBig: it is longer. Django looks at that only where somebody asks for the body as a whole.
+        RequestDataTooBig: the body is longer. Django checks the length only if a view reads the body as a whole.
     """
     most = getattr((parser_context or {}).get("view"), "most_bytes", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     body = stream.read(most + 1)

@@ -1,4 +1,4 @@
-"""What `manage.py crawl` says of its seeds, and what it writes to standard output."""
+"""`manage.py crawl` reports on its seeds, and writes documents to standard output."""
 
 import json
 import threading

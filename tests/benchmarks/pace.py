@@ -7,7 +7,7 @@ allows in a minute while documents wait, by the site's log, and how often the le
 
 With `--address GAP` it is told of hosts at one address instead, of which a policy allows one request at a time and a
 start each so many seconds, all together; with `--total GAP` of many hosts of one page, of all of which a policy allows that.
-With `--bytes RATE` it is told of a host that may be read at so many bytes a second: alone, and under a policy that allows
+With `--bytes RATE` it crawls a host that may be read at RATE bytes a second: alone, and under a policy that allows
 six open requests in all, which are never reached.
 """
 

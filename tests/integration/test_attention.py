@@ -1,4 +1,4 @@
-"""What needs attention: one list for the overview, the API and `manage.py status`."""
+"""The attention list is the same on the overview, in the API and in `manage.py status`."""
 
 import json
 from io import StringIO
@@ -34,7 +34,7 @@ def shown():
 
 
 def status():
-    """The exit code of `manage.py status`, and what it prints."""
+    """Return the exit code of `manage.py status`, and its output."""
     out = StringIO()
     try:
         call_command("status", stdout=out)

@@ -1,4 +1,4 @@
-"""Workers without room on a disk are told of: on their jobs, and in the list of what needs attention."""
+"""Workers without room on a disk are named on their jobs and in the attention list."""
 
 import pytest
 

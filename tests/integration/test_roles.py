@@ -138,7 +138,7 @@ def address(path, world):
     kind = path.removeprefix("/api/v1/").partition("/")[0]
     ids = {
         "jobs": world.job.pk,
-        # There is none: who may ask for one is told so.
+        # No deleted job exists: roles that may ask for one are told so.
         "deleted-jobs": 1,
         "documents": document_id(world.document),
         "nodes": world.node.pk,

@@ -1,4 +1,4 @@
-"""What was removed comes back in one step: into every output, byte by byte, and without a request."""
+"""A restore brings removed documents back into every output, byte by byte, in one step and without a request."""
 
 import os
 import sys
@@ -63,7 +63,7 @@ SELECT %(output)s, hash, url, 'Ünïcode ' || n, '', repeat(md5(n::text) || E' \
 
 
 def fill(site, *, documents):
-    """Let the search output hold so many documents more, of about 2 KB each."""
+    """Add `documents` documents of about 2 KB each to the search output."""
     Job.objects.get(pk=site.job_id).outputs.set([site.search])
     IndexedDocument.objects.exclude(output=site.search).delete()
     site.cluster.connection.execute(_FILL, {"documents": documents, "output": site.search.pk})
@@ -140,7 +140,7 @@ def test_texts_lines_links_and_rows_come_back_byte_by_byte(site, file):
 
 
 def test_many_documents_come_back_byte_by_byte(site, capsys):
-    """Of as many documents as the environment says: with 100,000 it is the figure of docs/removals.md."""
+    """The environment sets the number of documents: 100,000 gives the figure of docs/removals.md."""
     fill(site, documents=DOCUMENTS)
     before = {table: checksum(site, table) for table in FILLED}
     began = time.monotonic()

@@ -61,7 +61,7 @@ class Crawl:
         )
 
     def serve(self, *, in_work, open_now):
-        """Let the worker have a turn of the host with so many documents, of which some are being read."""
+        """Give the worker a turn of the host with `in_work` documents, of which it reads `open_now`."""
         self.count(in_work, stage=Stage.ACTIVE)
         BinState.objects.filter(bin=self.lane.bin_id).update(open_turns=1, open_requests=2)
         Node.objects.filter(pk=self.worker.id).update(progress={"open": {str(self.lane.bin_id): open_now}})

@@ -1,4 +1,4 @@
-"""What a crawl says while it runs where there is no terminal."""
+"""Progress of a crawl without a terminal."""
 
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar

@@ -1,4 +1,4 @@
-"""When the delete guard asks, and what it says."""
+"""The delete guard asks before large removals, and names their cause."""
 
 import pytest
 

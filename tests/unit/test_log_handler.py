@@ -1,4 +1,4 @@
-"""A log that cannot be written is told of on standard output, and in the log once it can be written again."""
+"""Standard output reports that the log cannot be written, and later the log itself reports it."""
 
 import logging
 from contextlib import suppress

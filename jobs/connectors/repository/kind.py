@@ -44,7 +44,7 @@ class BadIdentifier(ValueError):
 @dataclass(frozen=True, slots=True)
 class Asked:
     """
-    What a job asks of a source, as it is stored: its connection's configuration, and its own words.
+    A job's request to a source, as it is stored: the configuration of its connection, and its own specification.
 
     If it `is_confined`, pages or the API stored its connection. `redirects` are those of its seeds that were followed to other hosts, as (source, target).
     """
@@ -57,10 +57,10 @@ class Asked:
 
     def read(self, kind: "RepositoryKind") -> dict[str, Any]:
         """
-        Return what was said, typed by the fields of this kind. The job's word counts where both say something.
+        Return the stored values, typed by the fields of this kind. A job's value overrides that of its connection.
 
         Raises:
-            BadSpecification: what was stored does not fit the fields (any more).
+            BadSpecification: the fields do not accept the stored values.
         """
         return {**kind.configuration.read(self.configuration), **kind.specification.read(self.specification)}
 

@@ -58,9 +58,9 @@ def namespaces_that_ask_first() -> list[str]:
 
 def check(kind: RepositoryKind, asked: Asked) -> Checked:
     """
-    Return what a job cannot ask for, by the names of fields.
+    Return the problems of a job's request, by the names of fields.
 
-    The fields are checked here for all connectors: names, types, bounds. What only the connector can tell comes after.
+    The fields of every connector are checked first: names, types, bounds. If they are valid, the connector checks the rest.
     """
     problems = {**kind.configuration.problems(asked.configuration), **kind.specification.problems(asked.specification)}
     return Checked(problems) if problems else kind.check(asked)

@@ -1,8 +1,8 @@
 """
-What most connectors have in common: seeds are documents, and jobs share nothing in a worker.
+Base classes of most connectors: seeds are documents, and jobs share nothing in a worker.
 
-A connector of your own derives from these two classes and says the rest (docs/writing-a-connector.md). One that needs
-more does what `kind.py` asks for by itself.
+A connector of your own derives from these two classes and adds the rest (docs/writing-a-connector.md). A connector that
+needs more implements the protocols of `kind.py` itself.
 """
 
 import abc

@@ -1,4 +1,4 @@
-"""`manage.py status`: what needs attention, for people at a terminal and for scripts."""
+"""`manage.py status`: print the attention list, for people at a terminal and for scripts."""
 
 import argparse
 import json

@@ -1,5 +1,6 @@
 """
-What needs an operator's attention now: one list for the overview, the API and `manage.py status`.
+The attention list: one list for the overview, the API and `manage.py status`.
 
-Each module of this package reads one subject. `sources.py` names their functions: a new source is a function that returns lines, and an entry there.
+Each module of this package reads one subject. `sources.py` names their functions.
+To add a source, write a function that returns lines, and name it there.
 """

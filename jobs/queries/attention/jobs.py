@@ -1,4 +1,4 @@
-"""Jobs and hosts that fail, jobs that wait for their output or a connector, and schedules that nobody kept."""
+"""Failing jobs and hosts, jobs that wait for an output or a connector, and schedules that no manager kept."""
 
 import datetime as dt
 from typing import Final

@@ -1,16 +1,16 @@
-"""A line of the list of what needs attention."""
+"""A line of the attention list."""
 
 import datetime as dt
 import enum
 from dataclasses import dataclass
 from typing import Final
 
-# Lines that one source shows. What it does not show, it counts in a last line.
+# Lines that one source shows. A last line counts the others.
 SHOWN: Final = 10
 
 
 class Severity(enum.StrEnum):
-    """How urgent a line is. Lines of the first are listed first."""
+    """Urgency of a line, the most urgent first."""
 
     # Something does not work.
     CRITICAL = "critical"

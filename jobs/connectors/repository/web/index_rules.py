@@ -1,5 +1,5 @@
 """
-Which pages that were read are not indexed: by content type, by length, and by what is in their text.
+Rules that keep pages out of the index: by content type, by length, and by their text.
 
 A page that these rules exclude leaves the outputs. Its links still count, as in ManifoldCF: a job may read lists of
 pages without indexing them.

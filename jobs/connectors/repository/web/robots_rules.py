@@ -35,7 +35,7 @@ _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class _Group(NamedTuple):
-    """What the groups of one name say together."""
+    """The merged groups of one name."""
 
     rules: list[str]
     delays: list[str]
@@ -90,7 +90,7 @@ def has_rules(text: str) -> bool:
 
 
 def _group_for(text: str, *, name: str) -> _Group:
-    """Return what the text says to the crawler of this name; if it does not name it, what it says to everyone."""
+    """Return the group for the crawler of this name; if the text does not name it, the group for everyone."""
     wanted = name.lower()
     groups = {EVERYONE: _Group([], []), wanted: _Group([], [])}
     is_named = False
@@ -116,10 +116,10 @@ def _group_for(text: str, *, name: str) -> _Group:
 
 
 def _agent_of(value: str) -> str:
-    """Return whom a User-agent line speaks to, in small letters; '' for nobody."""
+    """Return the name that a User-agent line addresses, in small letters; '' if it has none."""
     if value == EVERYONE or value[:2].rstrip() == EVERYONE:
         return EVERYONE
-    # Stars around a name are no part of the standard, and mean that name.
+    # Stars around a name are not in the standard. Such a line addresses that name.
     found = _NAME.match(value.lstrip(EVERYONE))
     return "" if found is None else found[0].lower()
 
