@@ -23,7 +23,7 @@ from jobs.connectors.roots import why_not_written
 from jobs.connectors.schema import BadSpecification
 from jobs.invalid import Invalid, name_taken
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, OutputConnection, RepositoryConnection, Session
+from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
 
 Connection = RepositoryConnection | OutputConnection
 Kind = type[RepositoryConnection] | type[OutputConnection]
@@ -94,6 +94,8 @@ def change(
             connection.is_confined = True
             if isinstance(connection, RepositoryConnection):
                 Session.objects.filter(repository=connection).delete()
+            else:
+                LostLines.objects.filter(output=connection).delete()
             _distrust_versions(connection)
         connection.save()
         _journal(connection, before=before, after=_facts(connection), made_by=made_by)
@@ -170,6 +172,7 @@ def _mark(output_id: int, **facts: object) -> OutputConnection:
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(from_the_beginning=True)
         if not OutputConnection.objects.filter(pk=output_id).update(**facts):
             raise ConnectionUnknown(output_id)
+        LostLines.objects.filter(output=output_id).delete()
     return OutputConnection.objects.get(pk=output_id)
 
 

@@ -12,6 +12,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
@@ -23,7 +24,8 @@ from jobs.admin.rehearsal import rehearsal
 from jobs.connections import ConnectionInUse, InvalidConnection, Kind
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, installed
 from jobs.connectors.repository import registry
-from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
+from jobs.queries.attention.outputs import say_lost_lines
 from jobs.queries.clock import read_clock
 
 # A list names so many jobs that use a connection.
@@ -222,6 +224,23 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: object = None) -> tuple[str, ...]:
         return (*super().get_readonly_fields(request, obj), "clearing")
+
+    def change_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.method == "GET" and object_id.isdecimal():
+            self._warn_of_lost_lines(request, int(object_id))
+        shown: HttpResponseBase = super().change_view(request, object_id, *args, **kwargs)
+        return shown
+
+    def _warn_of_lost_lines(self, request: HttpRequest, output_id: int) -> None:
+        """Say above the page what the files of the output lost, with the button that writes it again."""
+        if not self.has_view_permission(request):
+            return
+        button = reverse("admin:jobs_outputconnection_index_again", args=[output_id])
+        for lost in LostLines.objects.filter(output=output_id).select_related("output"):
+            said = say_lost_lines(lost)
+            if self.has_change_permission(request):
+                said = format_html('{} <a class="underline" href="{}">{}</a>', said, button, _("Re-index all"))
+            messages.error(request, said)
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:

@@ -13,7 +13,7 @@ from jobs.api.terms import TERMS, TermsFields
 from jobs.control import SeedWanted
 from jobs.lifecycle.job import allowed_transitions
 from jobs.lifecycle.table import Owner
-from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
+from jobs.models import Job, JobEvent, LostLines, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queue.counters import RunCounts
 from jobs.seed_lists import LONGEST_ADDRESS, MOST_ADDRESSES
 from nodes.api.strict import NamedQuery, NewestQuery, PageQuery, StrictSerializer
@@ -279,12 +279,32 @@ class RepositorySerializer(ConnectionSerializer):
         return connections.status(connection)
 
 
+class LostLinesSerializer(serializers.ModelSerializer[LostLines]):
+    """A file of the output on one machine that was deleted or truncated."""
+
+    class Meta:
+        model = LostLines
+        fields = ("machine", "noticed_at", "was_bytes", "is_bytes")
+        read_only_fields = fields
+
+
 class OutputSerializer(ConnectionSerializer):
-    """Where documents go; what is to be written anew, and what is being taken out again."""
+    """Where documents go. `lost_lines` names the machines on which its file was deleted or truncated."""
+
+    lost_lines = LostLinesSerializer(many=True, read_only=True)
 
     class Meta:
         model = OutputConnection
-        fields = ("id", "name", "connector", "configuration", "trusted_from", "clear_before", "clearing_refused")
+        fields = (
+            "id",
+            "name",
+            "connector",
+            "configuration",
+            "trusted_from",
+            "clear_before",
+            "clearing_refused",
+            "lost_lines",
+        )
         read_only_fields = ("trusted_from", "clear_before", "clearing_refused")
 
 

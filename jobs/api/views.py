@@ -364,6 +364,9 @@ class OutputView(ConnectionView):
     serializer_class = OutputSerializer
     tagged_by = OutputSerializer
 
+    def get_queryset(self) -> QuerySet[OutputConnection]:
+        return OutputConnection.objects.prefetch_related("lost_lines")
+
     @extend_schema(
         operation_id="outputs_reindex",
         description="Let the next run of each job write everything to this output anew.",

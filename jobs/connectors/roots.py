@@ -15,8 +15,9 @@ from django.conf import settings
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
 from nodes.settings.declaration import Setting
 
-# What crawlctl itself keeps below var/: the embedded database, its key, documents on their way to standard output.
-_OWN: Final = ("postgres", "secret-key", "standard-output")
+# What crawlctl itself keeps below var/: the embedded database, its key, documents on their way to standard output,
+# and the lengths of outputs.
+_OWN: Final = ("postgres", "secret-key", "standard-output", "output-lengths")
 
 
 def why_not_written(path: str) -> str:

@@ -13,13 +13,14 @@ just that version, and no other job can take it away while this one holds it.
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import Entry, Output, OutputError, WritesFile
+from jobs.connectors.output.base import Entry, NoticesLoss, Output, OutputError, WritesFile
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.schema import BadSpecification
@@ -107,6 +108,8 @@ class JobOutputs(OutputWriter):
     def __init__(self) -> None:
         self._opened: dict[int, Output] = {}
         self._versions: dict[int, int] = {}
+        # The run of each job whose outputs were looked at.
+        self._runs: dict[int, int] = {}
 
     def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
         """
@@ -118,6 +121,7 @@ class JobOutputs(OutputWriter):
             OutputError: an output did not take them; the transaction must be rolled back.
         """
         self._notice_changes((result.claimed, result.job) for result in results)
+        self._notice_losses(cursor, (result.job for result in results))
         added: dict[Key, Entry] = {}
         leaving: list[_Leaving] = []
         for result in results:
@@ -213,6 +217,19 @@ class JobOutputs(OutputWriter):
         if newer:
             self._opened.clear()
             self._versions.update(newer)
+
+    def _notice_losses(self, cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> None:
+        """Look at the outputs of each job once a run: a run in which nothing changed writes nothing to them."""
+        for job in {job.id: job for job in jobs}.values():
+            if self._runs.get(job.id) == job.run_no:
+                continue
+            self._runs[job.id] = job.run_no
+            # An output that cannot be used refuses what is written to it, and says why then.
+            with suppress(OutputError):
+                self._open(cursor, set(job.outputs))
+            for output in [self._opened[output] for output in job.outputs if output in self._opened]:
+                if isinstance(output, NoticesLoss):
+                    output.notice_loss(cursor)
 
     def _open(self, cursor: psycopg.Cursor[Any], ids: set[int]) -> None:
         unknown = sorted(ids - self._opened.keys())

@@ -17,6 +17,7 @@ from typing import Final
 
 from django.conf import settings
 
+from jobs.connectors.output.lost_lines import memory_of
 from jobs.models import Job, OutputConnection
 
 # What a command is given as the output.
@@ -70,6 +71,8 @@ class DocumentStream:
         self._is_over.set()
         self._thread.join()
         if not self._is_closed:
+            # All of it was taken: a file that is missing at the next crawl lost nothing.
+            memory_of(self._connection.pk, self._path).forget()
             self._path.unlink(missing_ok=True)
         return not self._is_closed
 

@@ -15,6 +15,7 @@ from jobs.models.hops import HopCount, Link
 from jobs.models.invariant import InvariantCheck
 from jobs.models.job import Budget, Job, Seed
 from jobs.models.journal import JobEvent
+from jobs.models.lost_lines import LostLines
 from jobs.models.notification import Notification
 from jobs.models.policy import ThrottlePolicy, ThrottleRule
 from jobs.models.redirect import SeedRedirect
@@ -47,6 +48,7 @@ __all__ = [
     "Lane",
     "LaneState",
     "Link",
+    "LostLines",
     "Notification",
     "OutLinks",
     "Outcome",

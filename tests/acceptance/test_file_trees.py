@@ -7,9 +7,10 @@ import pytest
 from django.utils import timezone
 
 from crawlctl.roles import ADMINISTRATOR
-from jobs import control
+from jobs import connections, control
 from jobs.control import SeedWanted
-from jobs.models import Job, RepositoryConnection
+from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.queries.clock import read_clock
 from tests.api import client_of
 from tests.factories import NOON, make_output
 from tests.processes import ended, held_by, read_lines, wait_for
@@ -53,6 +54,25 @@ def test_a_tree_is_indexed_and_kept_in_step(machine, tree):
         ("add", url(tree / "one.txt")),
         ("delete", url(tree / "two.txt")),
     }
+
+
+def test_a_deleted_output_is_reported_and_written_again_on_request(machine, tree):
+    output = machine.directory / "files.jsonl"
+    crawl(machine, url(tree), "--job", "tree", output=output)
+    documents = held_by(output)
+    output.unlink()
+
+    unchanged = crawl(machine, "--job", "tree", output=output)
+
+    assert (unchanged.code, unchanged.counts["unchanged"]) == (0, 3)
+    assert f"Output jsonl:{output} lost lines on " in unchanged.err
+    assert not output.exists()
+
+    connections.index_again(OutputConnection.objects.get().pk, now=read_clock())
+    again = crawl(machine, "--job", "tree", output=output)
+
+    assert "lost lines" not in again.err
+    assert held_by(output) == documents
 
 
 def test_what_has_no_readable_name_or_content_does_not_stop_a_crawl(machine, tree):

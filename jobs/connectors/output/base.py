@@ -106,6 +106,14 @@ class Recalls(Protocol):
 
 
 @runtime_checkable
+class NoticesLoss(Protocol):
+    """An output whose documents can be taken away behind the crawl's back, such as a file."""
+
+    def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Look if everything that was written is still there, and report it if it is not. Nothing is written to the output."""
+
+
+@runtime_checkable
 class WritesFile(Protocol):
     """An output that writes a file of this machine: the free room on its disk is looked at."""
 

@@ -27,6 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.output import jsonl_recall
 from jobs.connectors.output.base import Entry, OutputError
+from jobs.connectors.output.jsonl_length import LengthMemory
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 # Every line begins like this, so that what was torn off can be told from somebody else's text.
@@ -94,10 +95,15 @@ class JsonLinesOutput:
         self.id = id
         self._path = Path(configuration.path)
         self._why_not_written: Callable[[str], str] = _anywhere
+        self._memory: LengthMemory | None = None
 
     def confine(self, why_not_written: Callable[[str], str]) -> None:
         """Ask this each time before the file is opened: a sentence says why it may not be written."""
         self._why_not_written = why_not_written
+
+    def remember_in(self, memory: LengthMemory) -> None:
+        """Remember the length of the file after each append, and report lines that were lost since."""
+        self._memory = memory
 
     @property
     def path(self) -> Path:
@@ -133,6 +139,11 @@ class JsonLinesOutput:
             finally:
                 os.close(descriptor)
 
+    def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
+        # A path that the output may not write is said by its next append.
+        if self._memory is not None and not self._why_not_written(str(self._path)):
+            self._memory.compare(mark=self._memory.read_mark(cursor))
+
     def job_complete(self) -> None:
         return
 
@@ -146,28 +157,36 @@ class JsonLinesOutput:
             descriptor = self._open(os.O_CREAT)
             try:
                 self._lock(descriptor)
-                self._ask_for_the_claims(cursor)
+                mark = self._ask_for_the_claims(cursor)
                 length = self._whole_length(descriptor)
+                if self._memory is not None:
+                    self._memory.compare(mark=mark)
                 # Cuts off what a killed process left torn; nothing, nearly always.
                 os.ftruncate(descriptor, length)
-                _write_all_or_nothing(descriptor, b"".join(lines), length=length)
+                appended = b"".join(lines)
+                _write_all_or_nothing(descriptor, appended, length=length)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
                 # Before the commit: what the database says the file holds must survive what it survives.
                 os.fdatasync(descriptor)
                 if is_new:
                     self._sync_directory()
+                if self._memory is not None:
+                    self._memory.remember(os.fstat(descriptor), length=length + len(appended), mark=mark)
             finally:
                 os.close(descriptor)
 
-    def _ask_for_the_claims(self, cursor: psycopg.Cursor[Any]) -> None:
+    def _ask_for_the_claims(self, cursor: psycopg.Cursor[Any]) -> str:
         """
-        Let an error of the database through if it has ended this transaction.
+        Let an error of the database through if it has ended this transaction; returns the output's mark.
 
         A process that was frozen here may have been marked failed, and its documents be others' by
         now: their lines must not be followed by its own. Such a node's session is ended before that,
         and while the session lives its locks keep everybody else from these documents.
         """
+        if self._memory is not None:
+            return self._memory.read_mark(cursor)
         cursor.execute("SELECT 1")
+        return ""
 
     def _open(self, creating: int = 0) -> int:
         if why := self._why_not_written(str(self._path)):

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.output.base import Output
 from jobs.connectors.output.jsonl import JSON_LINES, JsonLinesConfiguration, JsonLinesOutput
+from jobs.connectors.output.lost_lines import memory_of
 from jobs.connectors.output.null import NullConfiguration, NullOutput
 from jobs.connectors.output.search import SearchConfiguration, SearchOutput
 from jobs.connectors.plugins import added
@@ -124,8 +125,10 @@ def open_output(stored: StoredOutput) -> Output:
     """
     configuration = check_configuration(stored.connector, stored.configuration)
     output = installed()[stored.connector].open(id=stored.id, configuration=configuration)
-    if stored.is_confined and isinstance(output, JsonLinesOutput):
-        output.confine(why_not_written)
+    if isinstance(output, JsonLinesOutput):
+        output.remember_in(memory_of(stored.id, output.path))
+        if stored.is_confined:
+            output.confine(why_not_written)
     return output
 
 

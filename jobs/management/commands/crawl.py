@@ -24,7 +24,8 @@ from jobs.management.metrics_option import add_metrics_options, metrics_shown, o
 from jobs.management.progress import NO_SEED_READ, Bar, summary
 from jobs.management.seed_words import say_redirects, say_unread
 from jobs.management.standard_output import DocumentStream
-from jobs.models import Job
+from jobs.models import Job, LostLines
+from jobs.queries.attention.outputs import say_lost_lines
 from jobs.queries.seed_endings import read_new_hosts, read_refused_redirects, read_seed_endings
 from jobs.schema import SchemaTooNew, make_ready
 from nodes.metrics.figures import Process
@@ -150,6 +151,8 @@ class Command(BaseCommand):
         else:
             for line in say_redirects(read_new_hosts(job), refused):
                 self._say(line)
+        for lost in LostLines.objects.filter(output__jobs=job).select_related("output"):
+            self._say(say_lost_lines(lost))
         if job.guard == Guard.WAITING:
             self._say(_how_to_allow(job))
         elif job.reason:

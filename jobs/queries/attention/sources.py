@@ -11,6 +11,7 @@ from jobs.queries.attention.hosts import denied_documents, stopped_hosts
 from jobs.queries.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs, missed_schedules
 from jobs.queries.attention.lines import AttentionLine, Severity
 from jobs.queries.attention.nodes import lost_nodes, no_main_manager, silent_nodes
+from jobs.queries.attention.outputs import outputs_that_lost_lines
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest.
 # An open overview calls all of them once a second: a function reads what is active, or from an index, and no documents.
@@ -24,6 +25,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     failing_hosts,
     held_jobs,
     late_outputs,
+    outputs_that_lost_lines,
     missed_schedules,
     stopped_hosts,
     denied_documents,

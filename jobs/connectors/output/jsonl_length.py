@@ -1,0 +1,97 @@
+"""
+The length of a JSON lines file after the last append on this machine, by which lost lines are noticed.
+
+The file only grows. So it lost lines if it is missing or shorter than remembered. The length is kept in a small file of
+its own, which is written after the lines are on the disk: it may be smaller than that of the file, and never larger.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+_MARK: Final[LiteralString] = """
+SELECT coalesce(extract(epoch FROM trusted_from)::text, '') FROM jobs_outputconnection WHERE id = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """
+    A JSON lines file after an append.
+
+    `mark` is the output's `trusted_from` at the append. When that moves, all documents are written again anyway, and
+    nothing that was remembered before matters.
+    """
+
+    path: str
+    mark: str
+    device: int
+    inode: int
+    length: int
+
+
+class LengthMemory:
+    """
+    The memory of this machine for the file of one output.
+
+    `report(was, is)` is called with two lengths in bytes when lines were lost.
+    """
+
+    def __init__(self, state: Path, *, path: Path, output_id: int, report: Callable[[int, int], None]) -> None:
+        self._state, self._path, self._output_id, self._report = state, path, output_id, report
+
+    def read_mark(self, cursor: psycopg.Cursor[Any]) -> str:
+        """Return the mark of the output in this moment."""
+        row = cursor.execute(_MARK, (self._output_id,)).fetchone()
+        return str(row[0]) if row is not None else ""
+
+    def compare(self, *, mark: str) -> None:
+        """Report what the file lost since the last append, once."""
+        # In this order: the file may grow meanwhile.
+        remembered = self._read()
+        if remembered is None or remembered.mark != mark:
+            return
+        try:
+            length = self._path.lstat().st_size
+        except FileNotFoundError:
+            length = 0
+        except OSError:
+            # The next append says why the file cannot be reached.
+            return
+        if length < remembered.length:
+            self._report(remembered.length, length)
+            self.forget()
+
+    def remember(self, status: os.stat_result, *, length: int, mark: str) -> None:
+        """Remember the file that has this status, up to a length that is on the disk."""
+        new = Remembered(str(self._path), mark, status.st_dev, status.st_ino, length)
+        old = self._read()
+        if old is not None and old.length > length and replace(old, length=length) == new:
+            # Another process appended after this one, and was faster.
+            return
+        # The lines are what counts: a machine that cannot remember notices no loss.
+        with suppress(OSError):
+            self._state.parent.mkdir(parents=True, exist_ok=True)
+            draft = self._state.with_name(f"{self._state.name}.{os.getpid()}-{threading.get_ident()}")
+            draft.write_text(json.dumps(asdict(new)))
+            draft.replace(self._state)
+
+    def forget(self) -> None:
+        """Remember nothing until the next append."""
+        with suppress(OSError):
+            self._state.unlink(missing_ok=True)
+
+    def _read(self) -> Remembered | None:
+        """Return what is remembered of this path; None if nothing is, or nothing that can be read."""
+        try:
+            remembered = Remembered(**json.loads(self._state.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return remembered if remembered.path == str(self._path) else None
