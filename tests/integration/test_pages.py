@@ -108,6 +108,8 @@ def test_the_api_says_in_its_shape_that_the_database_is_away(path, request):
 
     assert response.status_code == 503
     assert response.json() == {
+        "title": "Service Unavailable",
+        "status": 503,
         "code": "database_unavailable",
         "detail": "The database does not answer: it lacks the database that DATABASE_URL names; try again.",
     }
