@@ -109,7 +109,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
 
 
 def _facts(user: User) -> dict[str, Any]:
-    """Return all that is set of a user. The digest of the password only tells whether it is another one."""
+    """Return the stored fields of a user. A digest stands for the password, so that a change of it shows."""
     facts = ("username", "is_active", "is_superuser", "first_name", "last_name", "email")
     roles = sorted(user.groups.values_list("name", flat=True))
     return {**{name: getattr(user, name) for name in facts}, "roles": roles, "password": as_secret(user.password)}

@@ -18,7 +18,7 @@ from jobs.settings.table import TABLE
 from nodes.settings.declaration import InvalidSettings, SettingError
 
 _USAGE = 2
-# How variables of settings begin, and those that only tests read.
+# Prefixes of the variables of settings, and of those that only tests read.
 _OURS: Final = "CRAWLCTL_"
 _OF_TESTS: Final = ("CRAWLCTL_TEST_", "CRAWLCTL_CHAOS", "CRAWLCTL_REQUIRE_")
 # After so many new objects garbage is looked for. Python's own 700 are soon reached by what a worker remembers of links,
@@ -45,7 +45,7 @@ class _Utility(ManagementUtility):
 
 
 class _OneLine:
-    """Lets a command refuse its arguments in one line: the usage before it is what `--help` is for."""
+    """Lets a command refuse its arguments in one line, without the usage that `--help` prints."""
 
     @staticmethod
     def of(command: BaseCommand) -> BaseCommand:
@@ -82,7 +82,7 @@ def run(arguments: Sequence[str]) -> None:
         SystemExit: 2 with a sentence on stderr, for a setting or a database that cannot be used.
     """
     speak_json(arguments)
-    # A process that another command started has the same environment, and that command has said it.
+    # A process that another command started has the same environment, and that command has warned already.
     if "--attached" not in arguments:
         for sentence in unknown_variables(os.environ):
             sys.stderr.write(f"{sentence}\n")

@@ -1,7 +1,7 @@
 """
 The documentation as pages of the web server, for every user who can log in.
 
-What `make docs` compiled is served as it is. Without it the Markdown sources are rendered, at the same addresses.
+The server sends the pages that `make docs` compiled. Without them it renders the sources at the same addresses.
 """
 
 import datetime as dt

@@ -17,7 +17,7 @@ _DETAIL = (
 
 class KnownHosts:
     """
-    Middleware: answers 400 where the Host header names no host of this server.
+    Middleware: answer 400 if the Host header names no host of this server.
 
     Django answers so too, but with a page and with a traceback in the log for each such request. It must be the first,
     since others ask for the host.

@@ -13,7 +13,7 @@ from jobs.settings.table import LOG_JSON, TABLE
 from nodes.settings.declaration import InvalidSettings, SettingError, read_environment
 from nodes.settings.effective import Effective
 
-# Commands that run until they are told to stop. Others answer a person, or a program that expects their own output.
+# Commands that run until they are stopped. Other commands answer a person, or a program that expects their own output.
 _DAEMONS: Final = frozenset({"run", "runmanager", "runworker", "runjobs", "serve"})
 
 

@@ -3,7 +3,7 @@ Limits for guessing passwords: shared by the pages and the API, and kept in the 
 
 An attempt is admitted and counted before its password is checked, under a lock of the address that makes it.
 So concurrent attempts are counted one after the other, and exactly those above the limit are refused.
-A correct password removes what was counted for its name.
+A correct password removes the counted attempts for its name.
 
 A name is closed only for the address that guesses it. Otherwise an attacker could lock an administrator out.
 An attacker with many addresses may guess more often; only a long password helps against that.

@@ -11,7 +11,7 @@ import structlog
 from crawlctl.log_handler import LogHandler
 from nodes.log_facts import known_facts
 
-# What a line may say beside its sentence.
+# Facts that a line may carry beside its sentence.
 _FACTS: Final = ("job", "run", "document", "host")
 
 _logger: Final = logging.getLogger("crawlctl")
@@ -51,13 +51,13 @@ def configure(*, level: str, as_json: bool) -> None:
 
 
 def _log_unexpected(kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None) -> None:
-    """Log what would be printed as a traceback of many lines."""
+    """Log an exception that Python would print as a traceback of many lines."""
     if error is not None and not issubclass(kind, SystemExit | KeyboardInterrupt):
         _logger.critical("ended by an unexpected error", exc_info=(kind, error, traceback))
 
 
 def _add_known_facts(_logger: object, _name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Add the node, and the job, document and host at hand. What a line says itself counts."""
+    """Add the node and the present job, document and host. Values of the line itself win."""
     return {**known_facts(), **event}
 
 

@@ -20,7 +20,7 @@ def listen_on(port: int | None, *, host: str, first: int) -> socket.socket:
     """
     Return a socket that listens on `port` of that address; without one on the `first` that is free, or one behind it.
 
-    The caller may hand it to a server, and to the next one when that died: no connection is refused.
+    The caller may pass it to a server, and to the next server if the first one dies: no connection is refused.
 
     Raises:
         BadAddress: the address is not of this machine, or the port is taken.

@@ -3,7 +3,7 @@ Every operator's verb about bins, once: pages, the REST API and commands transla
 
 The kill switch has two strengths. A *stop* lets the documents of a host wait until an operator lets the host go on. A
 *denial* (`jobs.deny_list`) ends them as DENIED. Both need a reason, hold for every port of a host that is named without
-one, and ask back where no known host is meant. Both hold for the whole cluster from the moment at which they are stored:
+one, and need a confirmation for an unknown host. Both hold for the whole cluster as soon as they are stored:
 workers close their open requests, and outputs keep what they hold. The end of a back-off is as quick.
 """
 
@@ -48,7 +48,7 @@ class BinUnknown(Exception):
 
 
 class HostsUnknown(Exception):
-    """A name or pattern means no host that a crawl has come to: perhaps it is misspelled. Nothing was changed."""
+    """A name or pattern matches no host that a crawl has come to: perhaps it is misspelled. Nothing was changed."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -56,7 +56,7 @@ class HostsUnknown(Exception):
 
 
 class BinRefused(Exception):
-    """It is not in the state in which this can be done; the sentence says which it is in."""
+    """The state of the thing does not allow the verb; the sentence names the state."""
 
 
 def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
@@ -78,7 +78,7 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
     The same for a web host by its name, or an address there.
 
     Raises:
-        HostsUnknown: no crawl has come to such a host, and that is not confirmed.
+        HostsUnknown: no crawl has come to such a host, and the caller did not confirm it.
         BinRefused: it is stopped already.
         InvalidBin: no host has such a name, or no reason is given.
     """

@@ -37,7 +37,7 @@ def in_words(changed: Differences) -> str:
 
 
 def record_change(what: str, *, before: Mapping[str, Any], after: Mapping[str, Any], made_by: str) -> None:
-    """Write one line into the cluster's journal: it was created (nothing before), deleted (nothing after) or changed."""
+    """Write a line into the cluster's journal: a creation (nothing before), a deletion (nothing after) or a change."""
     changed = differences(before, after)
     if not changed:
         return

@@ -1,7 +1,7 @@
 """
 Every operator's verb about connections, once: admin pages and the REST API translate and call these.
 
-What a connection says counts for all jobs that use it. Workers take up an edit at once, also of jobs that run or are
+A connection's fields hold for all jobs that use it. Workers apply an edit at once, also for jobs that run or are
 paused, and the next run of each job reads and indexes everything again.
 """
 
@@ -178,9 +178,9 @@ def _mark(output_id: int, **facts: object) -> OutputConnection:
 
 def _distrust_versions(changed: Connection) -> None:
     """
-    Give each job that uses it a new version of its specification: no older version says anything about what is now.
+    Give each job that uses it a new version of its specification, so that no version of an older configuration counts.
 
-    A job that runs goes on with it: its workers are told, and what this run reads from now on has the new version.
+    A running job goes on: its workers are notified, and documents that they read from now on get the new version.
     """
     users = changed.jobs.values_list("pk", flat=True)
     jobs = list(Job.objects.select_for_update(no_key=True).filter(pk__in=list(users)).order_by("pk"))

@@ -238,7 +238,7 @@ def change_job(
 def _facts(
     job: Job, *, outputs: Sequence[OutputConnection], seeds: list[dict[str, Any]], windows: Sequence[Window]
 ) -> dict[str, Any]:
-    """Return all that operators set of a job."""
+    """Return the fields of a job that operators set."""
     return {
         **{name: getattr(job, name) for name in ("name", "specification", "node_scope", *Terms.__annotations__)},
         "outputs": sorted(output.name for output in outputs),
@@ -364,15 +364,15 @@ def _check_node(node_id: uuid.UUID) -> None:
 
 
 def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Let the clean-up remove what the delete guard held back: what the last run did not reach."""
+    """Let the clean-up remove the documents that the delete guard held back: the last run did not reach them."""
     connection.ensure_connection()
-    # Before the move: until then nothing looks at the lanes, and after it they must not sleep.
+    # This precedes the transition: until then nothing reads the lanes, and after it they must not sleep.
     wake_job(connection.connection, job_id=job_id, now=now)
     return make_transition(job_id, "allow removals", made_by=made_by, now=now, facts=_AS_NEW)
 
 
 def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Keep what the delete guard held back. The next run looks for these documents again."""
+    """Keep the documents that the delete guard held back. The next run looks for them again."""
     return make_transition(job_id, "refuse removals", made_by=made_by, now=now)
 
 

@@ -19,7 +19,7 @@ from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
 from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
 
-# Patterns that are denied here become rules of this policy; others that hold everywhere may deny, too.
+# The policy that gets the rules for denied patterns. Other policies that hold everywhere may deny, too.
 DENY_LIST: Final = "Deny list"
 # Behind a pattern: each of its ports.
 _EVERY_PORT: Final = ":*"
@@ -58,15 +58,15 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
     Raises:
         InvalidPolicy: as `jobs.policies` does.
         InvalidBin: the pattern is every host: jobs are paused for that. Or no reason is given.
-        HostsUnknown: no known host is meant, and that is not confirmed.
-        BinRefused: it is denied already, or there is a policy in the place of the list.
+        HostsUnknown: the pattern matches no known host, and the caller did not confirm it.
+        BinRefused: the pattern is denied already, or another policy has the name of the list.
     """
     pattern = pattern_meant(pattern)
     check_reason(reason)
     if not confirm and not is_known(pattern):
         raise HostsUnknown(pattern)
     with transaction.atomic():
-        # The full lock: two who deny at once must not each write a list without the other's.
+        # The full lock: two denials at once must not each write a list without the other.
         listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, holds_everywhere=True).first()
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
@@ -111,7 +111,7 @@ def is_known(pattern: str) -> bool:
 
 def pattern_meant(typed: str) -> str:
     """
-    The pattern of hosts that a person means, if they may be denied together.
+    Return the pattern of the hosts that a person names, if they may be denied together.
 
     Raises:
         InvalidBin: it is no pattern, or means every host.

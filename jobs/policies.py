@@ -249,7 +249,7 @@ def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
 
 
 def _facts(policy: ThrottlePolicy) -> dict[str, Any]:
-    """Return all that operators set of a policy."""
+    """Return the fields of a policy that operators set."""
     facts = {name: getattr(policy, name) for name in PolicyFacts.__annotations__}
     return {**facts, "rules": [asdict(rule) for rule in rules_of(policy)]}
 

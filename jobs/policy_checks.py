@@ -64,10 +64,10 @@ def check(
     policy: ThrottlePolicy, rules: Sequence[RuleWanted], *, unlimited: bool, was_unlimited: bool = False
 ) -> Checked:
     """
-    Look at a policy as it is to be.
+    Check a policy before it is stored.
 
     A policy, or a rule, that only open requests limit needs `unlimited`, unless the policy `was_unlimited` before.
-    `unlimited` of a policy that something paces is a contradiction.
+    A policy with a pace cannot be `unlimited`.
 
     What it is named, and whether others have that name, is not looked at beyond whether it can be a name.
     """

@@ -1,4 +1,4 @@
-"""Operators bring back what runs removed, and jobs that were deleted. Workers do the work behind these calls."""
+"""Calls by which operators restore removed documents and deleted jobs. Workers do the work behind them."""
 
 import datetime as dt
 from typing import Final
@@ -30,7 +30,7 @@ def restore(
 
     Raises:
         JobUnknown: there is no such job.
-        NothingToRestore: nothing of that is kept, or the job is removing documents just now.
+        NothingToRestore: no such removal is kept, or the job is removing documents now.
     """
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
@@ -46,7 +46,7 @@ def restore(
         )
     same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": ""}
     with transaction.atomic():
-        # Asked twice, it is done once.
+        # A second request for the same restoration is not done again.
         open_one = Restoration.objects.filter(**same, ended_at=None).first()
         if open_one is not None:
             return open_one
@@ -61,7 +61,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restorati
     Bring back a job that was deleted, with the documents that its deletion removed.
 
     Raises:
-        CannotComeBack: it is not kept any more, its name is taken, or something that it needs is gone.
+        CannotComeBack: the job is no longer kept, its name is taken, or something that it needs no longer exists.
     """
     with transaction.atomic():
         job = dig_out(job_id, now=now)

@@ -104,7 +104,7 @@ def refuse_newer() -> None:
 
 def refuse_while_nodes_beat(*, has_target: bool = False) -> None:
     """
-    Make sure that no node works on the tables that are to be changed; `has_target` if older ones are asked for.
+    Raise NodesBeat if nodes work on the tables that are to be changed; `has_target` if older tables are wanted.
 
     Raises:
         NodesBeat: some do, and there is something to change.

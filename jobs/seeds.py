@@ -33,7 +33,7 @@ class SeedWanted:
 
 
 def seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:
-    """Return all that operators set of a seed."""
+    """Return the fields of a seed that operators set."""
     return {"urls": list(urls), "policy": policy_id, "tag": tag}
 
 
@@ -61,7 +61,7 @@ def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
 
 def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
     """
-    Return for each wanted seed the stored one that it replaces: the one that it names, else the next that none names.
+    Return for each wanted seed the stored seed that it replaces: the one with its id, else the next unnamed one.
 
     Raises:
         InvalidJob: the job has no seed of such an id, or two wanted seeds name the same.

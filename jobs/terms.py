@@ -15,7 +15,7 @@ INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_
 MOST_WINDOWS: Final = 100
 LONGEST: Final = dt.timedelta(days=36_500)
 _MOST_HOPS: Final = 1_000_000
-# When the delete guard asks: settings of a job that may change while it runs.
+# Settings of the delete guard of a job, which may change while it runs.
 GUARD: Final = ("guard_percent", "guard_documents", "guard_seeds")
 
 

@@ -1,4 +1,4 @@
-"""Verdicts in words, for pages, the API and commands: what the cause is, who set it, until when, and what would change it."""
+"""Verdicts in words, for pages, the API and commands: the cause, its author, its end, and its remedy."""
 
 import datetime as dt
 

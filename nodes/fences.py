@@ -6,8 +6,8 @@ the transaction of the write and first of all (lock order: MainTerm, Node, then 
 crawl), so either the write commits before the change, or it sees the change and is refused. Asking
 without locking (`WHERE EXISTS ...`) lets a stale write through: the answer was true when it was read.
 
-A database that went back in time has the rows that its nodes remember. So the fences of node and term also
-compare what the node remembers of the database (`nodes/incarnation.py`).
+A database that went back in time may have the rows of its nodes. So the fences of node and term also compare the
+node's memory with the database (`nodes/incarnation.py`).
 """
 
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ def hold_node(connection: psycopg.Connection[Any], node_id: UUID) -> None:
 
 
 def refused_node(connection: psycopg.Connection[Any], node_id: UUID) -> FenceRefused:
-    """Return the refusal of a node's write, with the reason that the database has now."""
+    """Return the refusal of a node's write, with the present reason of the database."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_LOOK_AT_NODE, {"node_id": node_id}).fetchone()
     assert row is not None

@@ -35,12 +35,12 @@ class _Remembered:
 
 # The nodes of this process: one, but for tests.
 _nodes: dict[UUID, _Remembered] = {}
-# The heart notes while the thread of the work reads.
+# The heart writes while the working thread reads.
 _lock = threading.Lock()
 
 
 def remember(node_id: UUID, *, beats: int, incarnation: str) -> None:
-    """Note what the database has confirmed to a node of this process."""
+    """Note the beats and the incarnation that the database confirmed to a node of this process."""
     with _lock:
         _nodes[node_id] = _Remembered(beats, incarnation)
 

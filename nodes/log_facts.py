@@ -23,7 +23,7 @@ def set_document(*, job: int, identifier: str) -> None:
 
 
 def known_facts() -> dict[str, str | int]:
-    """Return what is known here and now: node, node_id, job, document, host."""
+    """Return the known facts of the present task: node, node_id, job, document, host."""
     facts: dict[str, str | int] = {**_of_process}
     if (at_hand := _of_task.get()) is not None:
         facts["job"], facts["document"] = at_hand

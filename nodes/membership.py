@@ -130,8 +130,8 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
 
 
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own. Waits for a mark under way and
-# then hits nothing, because the status is looked at again after the wait. A database that went back in time
-# is not beaten to.
+# then hits nothing, because the status is checked again after the wait. A database that went back in time
+# gets no beat.
 _BEAT: LiteralString = f"""
 WITH beaten AS (
     UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1

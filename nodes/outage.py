@@ -1,4 +1,4 @@
-"""Why a database does not answer, in words that a visitor without a login may read: no addresses, no names of users."""
+"""The reason of an outage of the database, for visitors without a login: no addresses, no names of users."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,12 +14,12 @@ _BY_CLASS: Final[tuple[tuple[type[psycopg.Error], str], ...]] = (
     (psycopg.errors.InvalidPassword, "it refuses the password of DATABASE_URL"),
     (psycopg.errors.InvalidCatalogName, "it lacks the database that DATABASE_URL names"),
 )
-# The driver has no class for what went wrong before there was a session.
+# The driver has no class for errors before a session exists.
 _BY_WORDS: Final = (
     ("No space left", "its disk is full"),
     ("no space is left", "its disk is full"),
     ("Disk quota", "the quota of its disk is used up"),
-    # Its message ends with the log, in which there may be any of the words below.
+    # Its message ends with the log, which may contain any of the words below.
     ("embedded PostgreSQL", "the embedded server does not start; its log, server.log, says why"),
     ("starting up", "it is starting"),
     ("shutting down", "it is stopping"),

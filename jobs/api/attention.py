@@ -27,7 +27,7 @@ class AttentionLineSerializer(serializers.Serializer[AttentionLine]):
 
 
 class AttentionSerializer(serializers.Serializer[Any]):
-    """Everything that needs attention, the most urgent first. An empty list: nothing does."""
+    """Everything that needs attention, the most urgent first. If the list is empty, nothing does."""
 
     at = serializers.DateTimeField(help_text="The database's time of this answer.")
     results = AttentionLineSerializer(many=True)

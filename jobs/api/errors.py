@@ -1,5 +1,5 @@
 """
-The one shape in which the API says that it did not do something: a problem document of RFC 9457.
+The one shape of the API's errors: a problem document of RFC 9457.
 
 `code` is stable and for programs, `detail` is a sentence, `fields` says what is wrong where, `allowed`
 (409 only) which of the job's actions are possible now. When any of these is answered, nothing was

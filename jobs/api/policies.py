@@ -61,7 +61,7 @@ def _period() -> serializers.ChoiceField:
 
 
 class UnlimitedField(serializers.BooleanField):
-    """True in a policy that does not pace its bins, so that what GET shows can be sent."""
+    """True if a policy does not pace its bins, so that a client can send back the policy that GET shows."""
 
     def get_attribute(self, instance: ThrottlePolicy) -> bool:
         return policies.has_no_pace(instance)

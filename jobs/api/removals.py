@@ -1,4 +1,4 @@
-"""Removals: those that wait for approval, and those that can be brought back; deleted jobs."""
+"""Removals that wait for approval or can be restored, and deleted jobs."""
 
 from typing import Any
 
@@ -53,10 +53,10 @@ class _RunSerializer(serializers.Serializer[Any]):
 
 class RestorationSerializer(serializers.ModelSerializer[Restoration]):
     """
-    A wish to bring back what a run removed. Workers fulfil it; `ended_at` is null until then.
+    A request to restore the removals of a run. Workers carry it out; `ended_at` is null until then.
 
-    `restored` documents are back. The texts of `unread` ones are known nowhere: the next run reads them again.
-    `refused` says what is in the way.
+    `restored` documents are back. No text of `unread` documents is left: the next run reads them again.
+    `refused` is the reason why an output did not take a document.
     """
 
     job = serializers.IntegerField(source="job_id")

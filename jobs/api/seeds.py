@@ -28,12 +28,12 @@ from jobs.seed_lists import change_addresses
 from nodes.api.paging import ListingView
 from nodes.api.parsing import TextParser
 
-# Of each seed in a list over jobs; there may be very many.
+# Addresses of each seed that a list over jobs shows: a seed may have very many.
 _ADDRESSES_SHOWN: Final = 20
 
 
 class TextRenderer(BaseRenderer):
-    """Text as it is; whatever else is answered at the same address, as JSON."""
+    """Renders text as it is, and every other answer of the same address as JSON."""
 
     media_type = "text/plain"
     format = "txt"

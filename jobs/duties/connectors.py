@@ -45,7 +45,7 @@ _CLOSED: Final = (
 
 
 def watch_connectors(at: Pass) -> int:
-    """Note which jobs lack a connector or the key of a secret, and which lack it no longer; returns how many changed."""
+    """Store which jobs lack a connector or the key of a secret, and which do no longer; return how many changed."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0

@@ -65,7 +65,7 @@ def keep_days(at: Pass, *, table: str, column: str, days: int) -> None:
 
 
 def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, table: str, term: TermHeld) -> bool:
-    """Execute it alone and soon; False if that was not possible."""
+    """Execute a statement alone and with a short wait for locks; return False if that was not possible."""
     try:
         with connection.transaction():
             hold_term(connection, term)

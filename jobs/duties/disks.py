@@ -1,4 +1,4 @@
-"""Jobs that stand still because no worker has room on its disks: the job says so beside its status."""
+"""Jobs that wait because no worker has room on its disks: the job's reason says so."""
 
 from typing import Final, LiteralString
 
@@ -11,7 +11,7 @@ _LIVE_WORKERS: Final[LiteralString] = (
 )
 _BEGINS: Final[LiteralString] = "Waiting for room on a disk: "
 
-# Locks: Job. What another duty said of a job stays.
+# Locks: Job. The reason that another duty gave stays.
 _SAY: Final[LiteralString] = f"""
 WITH found AS (
     SELECT CASE WHEN bool_and(coalesce(worker.progress ->> 'disk', '') <> '')
@@ -31,7 +31,7 @@ OR EXISTS (SELECT FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'active
 
 
 def say_which_disks_lack_room(at: Pass) -> int:
-    """Say of each running job that no worker has room on its disks, or that one has it again; returns how many changed."""
+    """Set or clear this reason of each running job, by the disks of the workers; return how many changed."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS}).rowcount

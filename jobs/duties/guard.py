@@ -1,4 +1,4 @@
-"""The delete guard's duty: before a run removes what it did not reach, look whether that has to be approved."""
+"""The delete guard's duty: check whether the removals of a run have to be approved before they begin."""
 
 from dataclasses import asdict
 from typing import Any, Final, LiteralString
@@ -18,7 +18,7 @@ from jobs.models import Job, RemovalQuestion, Seed
 from jobs.queue.unreached import Unreached
 
 _HOSTS_KEPT: Final = 100
-# An output that keeps what it is given: only from such a one anything can be removed.
+# An output that keeps its documents: only such an output can lose any.
 _HOLDS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                 WHERE link.job_id = %(job)s AND output.connector <> 'null')
@@ -26,7 +26,7 @@ SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection A
 
 
 def must_ask(at: Pass, job: Any) -> Facts | None:
-    """Return what the clean-up of this run would remove if that has to be approved first, else None."""
+    """Return the removals of this run's clean-up if they have to be approved first, else None."""
     if job.guard == Guard.ALLOWED or job.guard_percent is None or not (job.scan == Scan.FULL or job.takes_out):
         return None
     unreached = _unreached(at, job)
@@ -43,7 +43,7 @@ def must_ask(at: Pass, job: Any) -> Facts | None:
 
 
 def ask(at: Pass, job: Any, facts: Facts) -> bool:
-    """End the run without its clean-up, and ask an operator; returns whether the run ended."""
+    """End the run without its clean-up, and ask an operator; return True if the run ended."""
     examples = _unreached(at, job).examples()
     with transaction.atomic():
         moved = move(

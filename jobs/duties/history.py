@@ -44,6 +44,6 @@ def clear_histories(at: Pass) -> int:
 
 
 def keep_history(at: Pass) -> int:
-    """Make the days of the history that come, and drop those that are older than the setting; returns 0."""
+    """Make the coming days of the history, and drop those that are older than the setting; return 0."""
     keep_days(at, table="jobs_activity", column="started_at", days=current()[KEEP_HISTORY])
     return 0

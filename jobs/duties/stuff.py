@@ -63,7 +63,7 @@ _WORKS: Final[LiteralString] = """
 UPDATE jobs_throttlegroup SET failing_since = NULL, failing_why = '' WHERE id = ANY(%(groups)s) AND owner_id = %(me)s
 """
 _LONGEST_WHY: Final = 300
-# Documents that may be offered and not taken yet, for each worker: more than workers take from one pass to the next.
+# Offered documents that are not taken yet, at most, for each worker. Workers take fewer between two passes.
 _BACKLOG_A_WORKER: Final = 1024
 
 

@@ -1,5 +1,5 @@
 """
-The delete guard: whether the clean-up of a run may remove what the run did not reach, or has to ask first.
+The delete guard decides whether the clean-up of a run may remove the documents that the run did not reach.
 
 Arithmetic over counted facts, without I/O. `jobs/queue/unreached.py` counts, `jobs/duties/guard.py` asks.
 """

@@ -19,7 +19,7 @@ class ParentState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a job's guard asks: above both numbers, or if any seed is gone. `percent` is None where it never asks."""
+    """A job's guard asks above both numbers, or if any seed is gone. If `percent` is None, it never asks."""
 
     percent: int | None
     documents: int
@@ -71,7 +71,7 @@ class Facts:
 
 
 def exceeds(facts: Facts, thresholds: Thresholds) -> bool:
-    """Return whether the number of removals alone is reason to ask."""
+    """True if the number of removals alone is a reason to ask."""
     return (
         thresholds.percent is not None
         and facts.leaving > thresholds.documents
@@ -80,7 +80,7 @@ def exceeds(facts: Facts, thresholds: Thresholds) -> bool:
 
 
 def should_ask(facts: Facts, thresholds: Thresholds) -> bool:
-    """Return whether the removals have to wait for approval."""
+    """True if the removals have to wait for approval."""
     if thresholds.percent is None or not facts.leaving:
         return False
     gone = any(seed.state == ParentState.GONE for seed in facts.seeds)
@@ -88,7 +88,7 @@ def should_ask(facts: Facts, thresholds: Thresholds) -> bool:
 
 
 def question(facts: Facts) -> str:
-    """Return the question in one sentence: how much would be removed, and why."""
+    """Return the question in one sentence, with the number of removals and their cause."""
     every = facts.leaving + facts.staying
     return f"{facts.leaving:,} of {every:,} documents would be removed ({_percent(facts.share)}). {cause(facts)}"
 

@@ -257,7 +257,7 @@ _PAUSED_OR_WAITING: Final = {
     (Pause.PAUSED, Window.INSIDE): "PAUSED",
     (Pause.PAUSED, Window.OUTSIDE): "PAUSEDWAIT",
 }
-# What the guard may say in a phase, where that is more than nothing. ManifoldCF has no guard, so its names do not tell.
+# Values of the guard in each phase, if there are others than "nothing". ManifoldCF's names have no guard.
 _GUARDED: Final = {
     Phase.INACTIVE: {Guard.NO, Guard.WAITING},
     Phase.ACTIVE: {Guard.NO, Guard.ALLOWED},

@@ -1,4 +1,4 @@
-"""Beside its crawl, a worker clears outputs, removes from them what no job keeps, and brings back what was removed."""
+"""Beside its crawl, a worker clears outputs, removes documents that no job keeps, and restores removed documents."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ async def clear_outputs(
 
 
 async def _restore(database: DatabaseThread, *, may_begin: Callable[[], bool]) -> None:
-    """Bring back what operators want back, chunk by chunk; what refuses is left for the next time."""
+    """Carry out the restorations of operators, chunk by chunk. A refused one is left for the next time."""
     refused: frozenset[int] = frozenset()
     while may_begin():
         done = await database.run(partial(restore_some, opens=open_output, apart_from=refused))

@@ -89,7 +89,7 @@ def find_database() -> str:
     Return the database's address for a daemon that connects, also after the embedded server was lost with its guardian.
 
     Raises:
-        psycopg.OperationalError: the embedded server cannot be had now.
+        psycopg.OperationalError: the embedded server is unavailable.
     """
     try:
         return database_dsn()
@@ -152,7 +152,7 @@ class WorkConnection:
 
         Raises:
             psycopg.OperationalError: the database stayed away until the daemon gave up.
-            TablesMissing: a table that there was is gone.
+            TablesMissing: a table no longer exists.
         """
         pause = _FIRST_PAUSE
         while True:

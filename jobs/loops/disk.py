@@ -34,7 +34,7 @@ class FreeDisk:
             self._places.setdefault(file.parent, "output")
 
     def shortage(self, *, floor: int) -> str:
-        """Return what lacks room, as a sentence; '' while each disk has more than `floor` MiB left."""
+        """Return a sentence that names the disk that lacks room; '' while each disk has more than `floor` MiB left."""
         if not floor:
             return ""
         if time.monotonic() - self._looked_at > _LOOK_EVERY:
@@ -56,7 +56,7 @@ class FreeDisk:
 
 
 def _free_at(place: Path) -> int | None:
-    """Bytes that this process may still write there; None where that cannot be asked."""
+    """Return the bytes that this process may still write there; None if the system does not say."""
     while not place.exists() and place != place.parent:
         place = place.parent
     try:

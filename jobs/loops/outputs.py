@@ -193,7 +193,7 @@ class JobOutputs(OutputWriter):
     def _bury(
         self, cursor: psycopg.Cursor[Any], leaving: list[_Leaving], *, held: set[Key], gone: set[Key], now: dt.datetime
     ) -> None:
-        """Keep what leaves for the days of the setting, also of a document that another job keeps in the output."""
+        """Keep removed texts for the days of the setting, also if another job keeps the document in the output."""
         if not held or not current()[KEEP_REMOVED]:
             return
         tombstones.bury(

@@ -1,4 +1,4 @@
-"""A command brings back what was removed in its own process, where no worker may be running."""
+"""A command restores removed documents in its own process, since no worker may be running."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from jobs.queue.restore import restore_some
 
 
 def work_off(restoration: Restoration, *, said: Callable[[int], None] = lambda _done: None) -> Restoration:
-    """Do the work of restorations until this one has ended, or is refused; `said` hears how many documents are back."""
+    """Carry out restorations until this one has ended or is refused. `said` gets the number of restored documents."""
     refused: frozenset[int] = frozenset()
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         while True:

@@ -78,7 +78,7 @@ def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | No
 
 class JobTable:
     """
-    The jobs of this worker as they are newest known, by (job, run); bounded, the oldest go first.
+    The newest known versions of this worker's jobs, by (job, run). The number is bounded; the oldest are dropped first.
 
     An edit of a job's connection or seeds holds for its documents that this worker has already claimed. With the jobs
     goes what those of one kind of source share. Made and closed inside the running event loop.
@@ -89,7 +89,7 @@ class JobTable:
         self._runtimes: dict[str, Runtime] = {}
 
     def find(self, claimed: Claimed) -> JobAtWork | None:
-        """Return the job of a claim; None if it is unknown here, or only as it was before the document was claimed."""
+        """Return the job of a claim; None if this worker knows no version, or only one that is older than the claim."""
         job = self._jobs.get((claimed.job_id, claimed.run_no))
         if job is None or job.facts.specification_version < claimed.specification_version:
             return None

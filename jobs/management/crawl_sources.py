@@ -62,7 +62,7 @@ def repository_of(
             raise CrawlRefused(problem)
         name = f"files in {', '.join(configuration['roots'])}"
     else:
-        # Another configuration is another connection. Its name tells none of it: there may be a password in it.
+        # Another configuration is another connection. Its name shows none of it, since it may hold a password.
         digest = hash_of(json.dumps(configuration, sort_keys=True))[:8] if configuration else ""
         name = f"{kind.name} {digest}".rstrip()
     if len(name) > _MOST_NAME:
@@ -79,7 +79,7 @@ def repository_of(
 
 def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """
-    Return what `NAME=VALUE` says of a connection and of a job, by the fields of this kind.
+    Return the values of a connection and of a job that `NAME=VALUE` gives, by the fields of this kind.
 
     Raises:
         CrawlRefused: it is no pair, or there is no such field.

@@ -63,7 +63,7 @@ class Bar:
         self._progress.stop()
 
     def show(self, progress: Progress) -> None:
-        """Draw where the crawl stands, or write it as a line."""
+        """Draw the progress of the crawl, or write it as a line."""
         if self._say is not None:
             if progress.seconds < self._next_line_at:
                 return
@@ -138,7 +138,7 @@ class Summary:
 
 
 def summary(job: Job, progress: Progress, *, endings: Sequence[SeedEnding], was_interrupted: bool) -> Summary:
-    """Return how the job's run ended, or was left; `endings` are those of its seeds."""
+    """Return the end of the job's run, or the state in which it was left; `endings` are those of its seeds."""
     if job.phase != Phase.INACTIVE:
         reason = "interrupted" if was_interrupted or not job.reason else "error:PAUSED"
     elif job.run_end == RunEnd.ABORTED:

@@ -20,7 +20,7 @@ from django.conf import settings
 from jobs.connectors.output.lost_lines import memory_of
 from jobs.models import Job, OutputConnection
 
-# What a command is given as the output.
+# Value of the option `--output`.
 STANDARD_OUTPUT: Final = "jsonl:-"
 _STDOUT: Final = 1
 # Seconds between two looks at the file.

@@ -38,7 +38,7 @@ class Bin(models.Model):
     stopped_at = models.DateTimeField(null=True)
     stopped_by = models.CharField(max_length=150, default="", db_default="")
     stopped_why = models.TextField(default="", db_default="")
-    # The stop holds for all ports of this host, those that no crawl has come to yet included.
+    # The stop holds for all ports of this host, also for ports that no crawl has come to yet.
     stops_every_port = models.BooleanField(default=False, db_default=False)
 
     class Meta:
@@ -65,7 +65,7 @@ class BinState(models.Model):
     paid for at `paid_rate` bytes a second, where bytes are limited: when the next one may start, follows with the limits in force (`jobs/queue/opening.py`). `open_turns` and `open_requests` are what is handed
     out. `closed_at` is when a place last became free. `starts` and `bytes_read` count requests and what they read, as
     of then: they grow when a turn closes, so they show a rate and are no audit: what a worker did that was lost with it
-    is not in them. `answer_seconds` is how long a document of the bin took lately, from its beginning to its end.
+    is not in them. `answer_seconds` is the recent time of a document of the bin, from its start to its end.
     `version` grows with each turn (`jobs/queue/newest.py`).
     """
 

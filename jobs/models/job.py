@@ -78,8 +78,8 @@ class Job(models.Model):
     hop_limits = models.JSONField(default=dict, blank=True)
     # Whether a document of it ever passed anything to one that it names (`jobs.queue.carrying`).
     carries = models.BooleanField(default=False, editable=False)
-    # When the clean-up of a run asks before it removes: above this share, in percent (null: never), and above this number of
-    # documents; and whenever a seed is gone.
+    # Limits above which the clean-up of a run asks first: a share in percent (null: it never asks), together with a
+    # number of documents. It also asks if a seed is gone.
     guard_percent = models.PositiveSmallIntegerField(
         null=True, blank=True, default=5, db_default=5, validators=[MaxValueValidator(100)]
     )

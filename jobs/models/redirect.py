@@ -1,4 +1,4 @@
-"""Where seeds lead: redirects that a job met at the addresses it starts from."""
+"""Redirects that a job met at its seeds."""
 
 from django.db import models
 from django.db.models.functions import Now

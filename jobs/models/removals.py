@@ -25,11 +25,11 @@ class RemovalQuestion(models.Model):
 
 class Restoration(models.Model):
     """
-    An operator's wish to bring back what a run of a job removed (`jobs.queue.tombstones`).
+    An operator's request to restore the removals of a run of a job (`jobs.queue.tombstones`).
 
-    `since` and `cause` narrow it: only what was removed since then, only what was removed for this cause. Documents that
-    were brought back count as `restored`. The text of `unread` documents is known nowhere: the next run reads them again.
-    `refused` is what an output said when it did not take a document.
+    `since` and `cause` narrow it to removals since that time, or for that cause. `restored` counts restored documents.
+    No text of `unread` documents is left: the next run reads them again.
+    `refused` is the message of an output that did not take a document.
     """
 
     job_id = models.BigIntegerField(db_index=True)

@@ -112,7 +112,7 @@ def find_wrong_sums(job: Job) -> list[WrongSum]:
 
 
 def repair_counters(job: Job) -> int:
-    """Make the counts of a job right, also while it runs; returns how many were wrong."""
+    """Correct the counts of a job, also while it runs; return how many were wrong."""
     connection.ensure_connection()
     plain = connection.connection
     repaired, after = repair_sums(plain, job_id=job.pk), 0

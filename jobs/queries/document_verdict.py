@@ -1,4 +1,4 @@
-"""Why one document has not ended in the present run."""
+"""The reason why one document has not ended in the present run."""
 
 import datetime as dt
 

@@ -221,7 +221,7 @@ def hashes_of(address: str) -> list[str]:
 
 
 def host_of(beginning: str) -> str:
-    """Return the host of an address that begins so, "" where the beginning names none in full."""
+    """Return the host of addresses with this beginning; "" if the beginning names no host in full."""
     scheme, _, rest = beginning.partition("://")
     if scheme not in {"http", "https"} or "/" not in rest:
         return ""
@@ -313,7 +313,7 @@ class DocumentStory:
     hops: Mapping[str, int | None]
     # What its parents pass to it.
     carried: Carried
-    # Why it has not ended in this run; None for one that has, or is not of this run.
+    # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None
 
     @property

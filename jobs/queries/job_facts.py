@@ -12,14 +12,14 @@ from jobs.verdicts.jobs import ClusterSeen, JobSeen
 from jobs.verdicts.requests import Requests
 from nodes.lifecycle import NodeKind
 
-# Events of one job that are looked at for the one that brought it where it stands.
+# Events of one job that are searched for the transition to its present state.
 _LOOKED_AT: Final = 50
-# How a worker signs what it does, such as a pause since an output refused (`jobs.loops.writing`).
+# Beginning of a worker's signature, for example under a pause after an output refused (`jobs.loops.writing`).
 _WORKER: Final = "worker"
 
 # Seeds whose lanes are searched for the next due document.
 _SEEDS: Final = 200
-# The first lane of each seed, in the order of its index: however many wait behind it, they are not read.
+# The first lane of each seed, in the order of its index. Lanes behind it are not read.
 _NEXT_READY: Final = """
 SELECT min(lane.ready_at)
   FROM (SELECT id FROM jobs_seed WHERE job_id = ANY(%(jobs)s) LIMIT %(seeds)s) AS seed
@@ -36,7 +36,7 @@ SELECT job.id, change.at, change.made_by, change.kind
          FROM (SELECT at, made_by, kind, id FROM jobs_jobevent WHERE job_id = job.id ORDER BY id DESC LIMIT %(looked_at)s) AS newest
         WHERE kind = ANY(%(kinds)s) ORDER BY id DESC LIMIT 1) AS change
 """
-# Transitions after which a job stands where an operator, a schedule or a failure brought it.
+# Transitions by an operator, a schedule or a failure that leave the job in a lasting state.
 _KINDS: Final = [
     *("start", "start_minimal", "begin_window", "pause", "interrupt", "resume", "abort", "restart", "restart_minimal"),
     *("wait", "unwait", "lose_connector", "fail", "give_up", "shut_down", "hold_removals", "finish", "end"),
@@ -44,7 +44,7 @@ _KINDS: Final = [
 
 
 class Change(NamedTuple):
-    """The transition that brought a job where it stands."""
+    """The transition of a job to its present state."""
 
     at: dt.datetime
     made_by: str
@@ -74,7 +74,7 @@ def job_seen(
 
 
 def is_held(state: JobState) -> bool:
-    """True if an operator, a schedule or a failure holds the job: its page says who, and since when."""
+    """True if an operator, a schedule or a failure holds the job: its page names the author and the time."""
     return (
         state.pause != Pause.NO
         or state.window != Window.INSIDE
@@ -84,7 +84,7 @@ def is_held(state: JobState) -> bool:
 
 
 def read_changes(job_ids: Sequence[int]) -> Mapping[int, Change]:
-    """Read the transition that brought each of these jobs where it stands, as far as the newest events tell."""
+    """Read the transition of each of these jobs to its present state, if it is among the newest events."""
     if not job_ids:
         return {}
     facts: dict[str, Any] = {"jobs": list(job_ids), "kinds": _KINDS, "looked_at": _LOOKED_AT}
@@ -107,7 +107,7 @@ def read_cluster(scope: str, *, now: dt.datetime) -> ClusterSeen:
 
 
 def read_next_ready_at(job_ids: Sequence[int]) -> dt.datetime | None:
-    """Read when the first lane of these jobs may hand something out; None if none is to."""
+    """Return the time from which the first lane of these jobs may hand out a document; None if there is none."""
     with connection.cursor() as cursor:
         cursor.execute(_NEXT_READY, {"jobs": list(job_ids), "seeds": _SEEDS})
         first: dt.datetime | None = cursor.fetchone()[0]

@@ -26,7 +26,7 @@ from jobs.verdicts.requests import Requests
 # Jobs on the first page: those that run, then those that ran last.
 _JOBS_SHOWN: Final = 50
 _JOBS_OBSERVED: Final = 200
-# How long what a job did stays in the picture after its end: as long as the picture reaches.
+# Time for which the chart keeps an ended job: the span of the chart.
 _SHOWN_AFTER_THE_END: Final = dt.timedelta(seconds=STEP * STEPS)
 # Columns of a job that a line shows, in the order of its fields, as `from_db` needs them. Large columns are not read.
 _COLUMNS: Final = (
@@ -111,7 +111,7 @@ def _jobs(question: Standing) -> list[Job]:
 
 
 def observe_rates(*, now: dt.datetime) -> None:
-    """Remember how far running jobs are, for the rates that a page shows next: of more than are shown, the newest."""
+    """Remember the counts of running jobs, at most those of the newest, for the rates that a page shows next."""
     job_lines(_jobs(_OBSERVED), now=now)
 
 

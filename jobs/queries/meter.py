@@ -40,14 +40,14 @@ class Meter:
         self._lock = threading.Lock()
         self._readings: dict[int, deque[_Reading]] = {}
         self._series: dict[int, int] = {}
-        # What a key had grown by before its present series, less what that had when it was seen first.
+        # The growth of a key before its present series, less the first value of that series.
         self._offsets: dict[int, int] = {}
 
     def observe(self, key: int, count: int, *, series: int = 0, age: float = 0.0) -> None:
         """
         Remember what the count was `age` seconds ago.
 
-        A new series (the next run of a job) goes on from where the last one was seen: what that did stays in the history.
+        A new series (the next run of a job) goes on from the last value, so that the history keeps the earlier one.
         """
         now = self._clock() - age
         with self._lock:

@@ -1,4 +1,4 @@
-"""The first page: whether the crawl moves, and the cause under which documents wait."""
+"""The first page: progress of the crawl, and the cause for which documents wait."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ from jobs.verdicts.requests import Requests
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
     """
-    `totals` are of the jobs that run; of the last runs of all when none does. `history` is of all jobs, also of those that ended lately.
+    `totals` are of the running jobs, or of the last runs of all jobs if none runs.
+    `history` is of all jobs, also of those that ended lately.
     `moving` are counts of the jobs that nothing holds. `search_behind_since` is when the oldest text was written that cannot be found yet.
     """
 

@@ -41,7 +41,7 @@ class Question:
 
 
 def read_removals(job_id: int) -> Removals | None:
-    """Return what a job would remove; None if there is no such job."""
+    """Return the removals of a job; None if there is no such job."""
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
         return None
@@ -95,7 +95,7 @@ class RunRemovals:
 
 
 def read_runs(job_id: int) -> list[RunRemovals]:
-    """Return the newest runs of a job that removed something that is kept."""
+    """Return the newest runs of a job whose removals can be restored."""
     with connection.cursor() as cursor:
         cursor.execute(_RUNS, {"job": job_id, "most": COUNTED_AT_MOST})
         return [RunRemovals(*row) for row in cursor.fetchall()]

@@ -12,5 +12,5 @@ _NOT_FOUND_YET: Final = Standing(
 
 
 def read_search_lag() -> dt.datetime | None:
-    """When the oldest text was written that cannot be found yet; None when all can."""
+    """Return the time at which the oldest text was written that the index lacks; None if it lacks none."""
     return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)

@@ -41,7 +41,7 @@ class SeedEnding:
 
 
 def read_seed_endings(job: Job) -> list[SeedEnding]:
-    """Return how each seed of the job ended in its last run; a seed whose document has not ended is left out."""
+    """Return the ending of each seed in the job's last run, except of seeds whose documents have not ended."""
     at = {seed: uuid.UUID(hash_of(seed)) for seed in _identifiers(job)}
     endings: list[SeedEnding] = []
     for _ in range(_LONGEST_CHAIN):

@@ -1,8 +1,8 @@
 """
-Counts of documents that are wrong are made right again, also while the job runs.
+Repair of wrong counts of documents, also while the job runs.
 
-Correct processes count what they move in the same transaction. So a difference between counts and documents is the
-same in every snapshot: it is read and written by one statement, and no process has to wait for it.
+Correct processes count documents in the transaction that moves them. So a difference between counts and documents is
+the same in every snapshot: one statement reads and writes it, and no process has to wait for it.
 """
 
 from typing import Any, Final, LiteralString
@@ -56,7 +56,7 @@ DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
 
 
 def repair_lanes(connection: psycopg.Connection[Any], *, job_id: int, lanes: list[int]) -> int:
-    """Let the counts of these lanes agree with their documents; returns how many counts were wrong."""
+    """Correct the counts of these lanes by their documents; return how many counts were wrong."""
     facts = {"job": job_id, "lanes": lanes, "done": Stage.DONE}
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
@@ -64,7 +64,7 @@ def repair_lanes(connection: psycopg.Connection[Any], *, job_id: int, lanes: lis
 
 
 def repair_sums(connection: psycopg.Connection[Any], *, job_id: int) -> int:
-    """Let the counts of a job be the sums of those of its lanes; returns how many were not."""
+    """Correct the counts of a job to the sums of those of its lanes; return how many were wrong."""
     facts = {"job": job_id}
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)

@@ -41,7 +41,7 @@ class JobFacts:
     # Of a continuous job: when its documents are looked at again. None: once a run.
     intervals: Intervals | None = None
     specification_version: int = 0
-    # What the job's rules of that version say of an identifier; None: it has no rules.
+    # The rules of the job in that version, as a test of an identifier; None: it has no rules.
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
 
     @property
@@ -120,7 +120,7 @@ class Own(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NextLook:
-    """When a document is looked at again and what for; when it last changed, for continuous jobs."""
+    """Time and purpose of a document's next check; for continuous jobs also the time of its last change."""
 
     check_time: dt.datetime | None = None
     action: Action = Action.PROCESS

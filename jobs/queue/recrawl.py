@@ -41,7 +41,7 @@ class Intervals:
         bounds: ScheduleBounds = ANY_TIME,
     ) -> tuple[dt.datetime | None, Action]:
         """
-        Return when to do what with a document that was just processed; (None, PROCESS) for never.
+        Return the time and kind of the next action for a document that was just processed; (None, PROCESS) for never.
 
         It last changed at `changed_at`. `originated_at` is what its source says now; None is unknown. The earlier of
         reading again and expiring counts; at one and the same moment it is read again.

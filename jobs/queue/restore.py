@@ -1,8 +1,8 @@
 """
-Bringing back what a run removed: rows of the queue, links, accounts and texts, a chunk at a time, without a request.
+Restore the removals of a run: rows of the queue, links, accounts and texts, a chunk at a time, without a request.
 
-An operator asks for it (`Restoration`), and any worker or command does it. Each chunk is one transaction that takes its
-tombstones away, so whatever is killed, a document is brought back once. A document that was read again meanwhile stays as it is.
+An operator asks for it (`Restoration`), and any worker or command does it. Each chunk is one transaction that deletes
+its tombstones, so a document is restored once, whatever is killed. A document that was read again meanwhile stays.
 """
 
 import datetime as dt
@@ -179,7 +179,7 @@ def _restore(
         cursor.execute(_END, {"id": wanted.id, "why": f"There is no job {wanted.job_id}, or it is being deleted."})
         return Restored(wanted.id)
     if job.phase == Phase.SHUTTING_DOWN:
-        # It would remove them again.
+        # The running removal would remove the restored documents again.
         return Restored(wanted.id, refused="The job removes documents just now; this begins when it has ended.")
     of_run = {"job": job.id, "run": wanted.run_no, "now": job.now}
     stones = cursor.execute(
@@ -218,7 +218,7 @@ def _restore(
 
 
 def _next_look(job: Any) -> dict[str, object]:
-    """When a document of a continuous job that comes back is looked at next, and what for."""
+    """Return the time and kind of the next action for a restored document of a continuous job."""
     intervals = Intervals(job.recrawl_after, None, job.expire_after) if job.kind == Kind.CONTINUOUS else Intervals()
     check_time, action = intervals.next_look(now=job.now, changed_at=job.now)
     return {"check_time": check_time, "action": int(action)}
@@ -248,7 +248,7 @@ def _lanes_of(
 def _write(
     cursor: psycopg.Cursor[Any], stones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
 ) -> set[uuid.UUID]:
-    """Give each output what left it; returns the documents whose texts all of their outputs have now."""
+    """Give each output its removed texts; return the documents whose texts all of their outputs have now."""
     texts = {stone.hash: stone for stone in stones if stone.text is not None}
     stored = cursor.execute(_OUTPUTS, {"outputs": list({stone.output_id for stone in stones})}).fetchall()
     # Those that cannot be rolled back come last, as in a flush.
@@ -268,7 +268,7 @@ def _write(
 
 
 def _entries(output: Output, stones: Sequence[Any], texts: Mapping[uuid.UUID, Any]) -> list[tuple[Entry, str]]:
-    """Return what this output is to hold again, each with the version in its account."""
+    """Return the documents that this output is to hold again, each with the version in its account."""
     versions = {stone.hash.hex: stone.version for stone in stones}
     # A log has its own lines; what another output held may be spelt otherwise.
     recalled = (

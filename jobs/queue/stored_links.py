@@ -1,8 +1,8 @@
 """
 The links that are stored for documents which were not read: they still hold, and are referenced again.
 
-Rules may have been narrowed since these links were read, so they pass the present rules of their job first. What a rule
-refuses is not named: in a full run it is cleaned as any document that the run did not reach.
+Rules may have been narrowed since these links were read, so they pass the present rules of their job first. A refused
+link is not followed: a full run removes its document like any other that the run did not reach.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ class StoredLinks:
 
 
 def read_stored_links(cursor: psycopg.Cursor[Any], unread: Mapping[Key, Result]) -> Iterator[StoredLinks]:
-    """Yield what these documents, by key, still name."""
+    """Yield the links that these documents, by key, still have."""
     rows = cursor.execute(_LINKS, _columns(unread)).fetchall()
     refused = _refused_today(cursor, [(row, unread[row.hash.hex, row.job_id]) for row in rows])
     for row in rows:

@@ -1,5 +1,5 @@
 """
-Tombstones: what a job's removals took out of outputs, kept for some days so that it can be brought back.
+Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
 
 A removal writes its tombstones in its own transaction (`bury`): the row of the queue, its links, and the text of each output
 that holds texts in this database. Bringing back (`jobs.queue.restore`) puts all of that where it was, without a request.
@@ -54,7 +54,7 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
 
 
 def bury(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.datetime) -> None:
-    """Keep what leaves these outputs; in the transaction of the removal, before anything of it is changed."""
+    """Keep the documents that leave these outputs. Call it in the transaction of the removal, before any change."""
     cursor.execute(
         _BURY,
         {

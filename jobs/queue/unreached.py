@@ -135,7 +135,7 @@ class Unreached:
         return [Seed(row.identifier, _state_of(row), row.result_code) for row in rows]
 
     def parents(self) -> list[Parent]:
-        """Return documents that no longer name what would be removed, those that had named the most first."""
+        """Return documents that no longer name the removed ones, those that had named the most first."""
         rows = self._rows(_PARENTS_OF_IT)
         return [Parent(row.identifier, _state_of(row), row.result_code, row.children) for row in rows]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from jobs.lifecycle.period import Period
 
-# When a host that was stopped opens: not before an operator lets it go on.
+# Opening time of a stopped host: it stays closed until an operator lets it go on.
 UNTIL_GO_ON: Final = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 # As many requests as nobody has: where only something else is limited.
 UNLIMITED_REQUESTS: Final = 1_000_000

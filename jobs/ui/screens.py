@@ -64,7 +64,7 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
     }
 
 
-# Verbs that have a place of their own, beside a text about their effect.
+# Verbs that the page shows apart, beside a text about their effect.
 _ELSEWHERE: Final = {"delete", "allow-removals", "refuse-removals"}
 
 

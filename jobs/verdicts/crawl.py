@@ -1,4 +1,4 @@
-"""The verdict on the whole crawl: whether it moves, and the cause under which most documents wait."""
+"""The verdict on the whole crawl: its progress, and the cause for which most documents wait."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def judge_crawl(
     next_due_at: dt.datetime | None = None,
 ) -> CrawlVerdict:
     """
-    Say what holds the crawl. `jobs` are what holds each running job as a whole, None where nothing does.
+    Return the verdict on the crawl. `jobs` are the causes that hold each running job as a whole, or None.
 
     `waiting` and `in_work` documents are those of jobs that are free to go on. `rate` is their documents a second.
     """

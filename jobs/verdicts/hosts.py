@@ -17,13 +17,13 @@ from jobs.verdicts.requests import Requests
 
 # A rate of this part of the allowed one counts as the allowed one: it is counted when turns close, and turns differ.
 _AS_GOOD_AS: Final = 0.85
-# How long after an edit, or after its first turn, a host may be below its pace before another reason is given.
+# Time after an edit, or after its first turn, for which a host may be below its pace without another reason.
 _RAMP: Final = dt.timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """A parent of a bin, as far as it may be what keeps the bin waiting. Its rate is the latest, None if unknown."""
+    """A parent that may keep a bin waiting. Its rate is the latest, None if unknown."""
 
     id: int
     limits: Limits
@@ -87,7 +87,7 @@ class Known:
 
 
 def judge_host(known: Known, *, now: dt.datetime) -> Verdict:
-    """Say what keeps a host from being asked for more."""
+    """Return the cause that keeps a host from getting more requests."""
     verdict = _cause(known, now=now)
     return replace(verdict, failing=known.latest) if known.latest.is_failing else verdict
 

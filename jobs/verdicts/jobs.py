@@ -27,7 +27,7 @@ class JobSeen:
     reason: str = ""
     opens_at: dt.datetime | None = None
     is_paused_by_output: bool = False
-    # Its own requests of late.
+    # Its own latest requests.
     latest: Requests = field(default_factory=Requests)
 
 
@@ -76,7 +76,7 @@ def judge_job(
     next_due_at: dt.datetime | None = None,
 ) -> Verdict:
     """
-    Say what holds a job back. `hosts` are those where most of its documents wait.
+    Return the verdict on a job. `hosts` are those where most of its documents wait.
 
     Where only hosts do, it is the cause that holds most of the waiting documents. `next_due_at` is when the next document
     is looked at again, of a job of which none waits.
@@ -91,7 +91,7 @@ def judge_job(
 def judge_document(
     document: DocumentSeen, job: JobSeen, cluster: ClusterSeen, host: Known, *, now: dt.datetime
 ) -> Verdict:
-    """Say why a document of this run has not ended."""
+    """Return the reason why a document of this run has not ended."""
     if document.is_claimed:
         return Verdict(Cause.IN_WORK, detail=document.worker)
     if (held := hold_of(job, cluster)) is not None:
@@ -102,13 +102,13 @@ def judge_document(
         return Verdict(Cause.BUDGET)
     if document.check_time is not None and document.check_time > now:
         return Verdict(Cause.RETRY, until=document.check_time)
-    # It waits there and may go on, whatever the counters have come to by now.
+    # The document waits there and may go on, although the counters may have changed since.
     mine = replace(host, waiting=max(1, host.waiting), held=min(host.held, max(1, host.waiting) - 1))
     return judge_host(mine, now=now)
 
 
 def hold_of(job: JobSeen, cluster: ClusterSeen) -> Verdict | None:
-    """Return what keeps the whole job from being handed out; None if nothing does."""
+    """Return the cause that holds the whole job; None if there is none."""
     if cluster.disk_shortage and job.state.phase != Phase.INACTIVE:
         return Verdict(Cause.DISK, detail=cluster.disk_shortage)
     cause = _hold_by_people(job) or _hold_by_the_run(job.state, cluster)

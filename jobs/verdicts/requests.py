@@ -7,7 +7,7 @@ from typing import Final
 
 from jobs.verdicts.results import is_failure
 
-# Of fewer requests no share is told.
+# Requests below which no share is given.
 _FEWEST: Final = 3
 # A host or job fails if at least this share of its latest requests failed.
 FAILING_SHARE: Final = 0.5
@@ -59,7 +59,7 @@ class Counted:
 
 
 def add_up(counted: Iterable[Counted], *, lasted: dt.timedelta) -> Requests:
-    """Return what requests of several result codes come to."""
+    """Return the sum of requests of several result codes."""
     known = [one for one in counted if one.amount]
     failed = [one for one in known if is_failure(one.code)]
     ended = sum(one.amount for one in known)
@@ -77,7 +77,7 @@ def add_up(counted: Iterable[Counted], *, lasted: dt.timedelta) -> Requests:
 
 
 def merge(several: Iterable[Requests]) -> Requests:
-    """Return what several counts of different requests come to."""
+    """Return the sum of several counts of different requests."""
     known = [one for one in several if one.ended]
     ended = sum(one.ended for one in known)
     codes: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """
 The base of all views: ETags, preconditions and idempotency keys.
 
-A thing that can be changed has an `ETag`. A request with `If-Match` is done only while that ETag is the present one:
-the row stays locked from the comparison to the change, so of two clients that read the same, one is answered 412.
+A thing that can be changed has an `ETag`. A request with `If-Match` is done only if it names the present ETag: the row
+stays locked from the comparison to the change. If two clients read the same thing and change it, one of them gets 412.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class ContractView(APIView):
     # The serializer whose writable fields the ETag covers. None: nothing can be changed here.
     tagged_by: type[serializers.Serializer[Any]] | None = None
 
-    # True where other processes must see the change before the answer is made. It cannot be one transaction then.
+    # True if other processes must see the change before the answer is made, so that one transaction is not enough.
     asks_others = False
     _claimed: KeptAnswer | None = None
 
@@ -50,7 +50,7 @@ class ContractView(APIView):
         super().initial(request, *args, **kwargs)
         if request.method in SAFE_METHODS:
             return
-        # An answer that was given before is given again, whatever has changed since.
+        # A kept answer is given again, even if the thing has changed since.
         if idempotency.HEADER in request.headers:
             self._claimed = idempotency.claim(request)
         header = request.headers.get(_IF_MATCH)

@@ -5,7 +5,7 @@ The header is that of the IETF draft "The Idempotency-Key HTTP Header Field". A 
 kept for a day (`jobs.duties.housekeep`). Refusals are not kept: they change nothing, so the key stays free.
 
 The row of a key is made in the transaction of the change. A second request with the key therefore waits until the
-first is done, and no crash leaves the one without the other. Views that ask other processes commit before they answer.
+first is done, and no crash keeps only one of key and change. Views that ask other processes commit before they answer.
 There, a second request is refused while the first has no answer.
 """
 

@@ -43,7 +43,7 @@ class TextParser(parsers.BaseParser):
 
 def read_bounded(stream: IO[bytes], parser_context: Mapping[str, Any] | None) -> bytes:
     """
-    Return a body, as far as its view takes one: `most_bytes`, or else what the settings say.
+    Return a body of at most `most_bytes` of its view, or else of the settings.
 
     Raises:
         RequestDataTooBig: the body is longer. Django checks the length only if a view reads the body as a whole.

@@ -33,7 +33,7 @@ class NamedPermission(BasePermission):
             # The view answers 405, which says more than a refusal.
             return True
         if request.method == "OPTIONS":
-            # It tells the methods of an address, and nothing that is stored.
+            # The answer names the methods of an address, and nothing that is stored.
             return True
         needed: Mapping[str, str] = getattr(view, "permissions_needed", {})
         action = getattr(view, "action", None) or str(request.method).lower().replace("head", "get")

@@ -10,7 +10,7 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from nodes.models.words import words_in
 
-# The framework's fields also read 0 as "0", and "no" as false. The types of JSON are those of the description.
+# The framework's fields also read 0 as "0", and "no" as false. The API's description allows only the JSON types.
 _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
     ((serializers.BooleanField,), (bool,), "true or false"),
     ((serializers.IntegerField, serializers.RelatedField), (int,), "a whole number"),
@@ -34,10 +34,10 @@ _LONGEST_SHOWN: Final = 100
 
 class StrictSerializer(serializers.Serializer[Any]):
     """
-    A serializer that names what it was given and cannot take.
+    A serializer that names the fields that it cannot accept.
 
-    It takes what GET gives: fields that crawlctl sets are ignored in what is to be made, and where something is to be
-    changed if they are as they are shown now.
+    It accepts the body that GET returns. A creation ignores the fields that crawlctl sets. A change ignores them if
+    they have their present values.
     """
 
     # Names that only answers to changes have. A body that has them was made from such an answer.
@@ -101,7 +101,7 @@ def why_wrong_type(field: serializers.Field[Any, Any, Any, Any], value: object) 
     for fields, types, name in _TYPES:
         if isinstance(field, fields):
             is_right = isinstance(value, types) and (bool in types or not isinstance(value, bool))
-            # JSON knows one kind of numbers: 5.0 is a whole one.
+            # JSON has one kind of numbers: 5.0 is a whole number.
             is_right |= isinstance(value, float) and int in types and value.is_integer()
             return [] if is_right else [f"This must be {name}."]
     return []

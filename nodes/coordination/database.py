@@ -157,7 +157,7 @@ ON CONFLICT (cluster, job, item) DO UPDATE SET node = EXCLUDED.node
 _DROP_POOLS = "DELETE FROM nodes_workpool WHERE cluster = %(cluster)s AND job = ANY(%(jobs)s)"
 
 # Locks: the lock's row; who waits for another's statement looks at the lease again afterwards.
-# A lock that was given back has no node, and keeps from when the pace of its item counts. A holder that died began a run.
+# A released lock has no node, and keeps the moment from which its item's pace counts. A dead holder had begun a run.
 _ACQUIRE = """
 INSERT INTO nodes_itemlock AS held (cluster, job, item, node, token, since, expires_at, note, host)
 VALUES (%(cluster)s, %(job)s, %(item)s, %(node)s, %(token)s, clock_timestamp(), clock_timestamp() + %(lease)s, %(note)s,

@@ -318,7 +318,7 @@ class Coordination(Protocol):
         ...
 
     def release(self, lock: ItemLock) -> bool:
-        """Give a lock back, with its `paced_from` for the next holder; returns whether it was still mine."""
+        """Give a lock back, with its `paced_from` for the next holder; return True if this node still held it."""
         ...
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:

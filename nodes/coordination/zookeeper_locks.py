@@ -94,7 +94,7 @@ def _is_given_back(data: bytes) -> bool:
 
 
 def _paced_ago(data: bytes) -> float | None:
-    """Return how long before a lock was given back the pace of its item began (seconds), None where that is not said."""
+    """Return the seconds between the start of an item's pace and the release of its lock; None if the lock has none."""
     with suppress(*UNREADABLE):
         seconds = float(json.loads(data)["pacedAgo"])
         return seconds if 0 <= seconds < _LONGEST else None
@@ -102,10 +102,10 @@ def _paced_ago(data: bytes) -> float | None:
 
 
 def _paced_from(data: bytes, stat: Stat) -> float | None:
-    """Return from when the pace of an item counts, by what its lock says (the server's time, seconds); None: it has not run."""
+    """Return the time from which an item's pace counts, by its lock (the server's, seconds); None: it has not run."""
     if (ago := _paced_ago(data)) is not None:
         return stat.changed_at / 1000 - ago
-    # A holder that died began a run.
+    # A dead holder had begun a run.
     lease = _Lease.parse(data)
     return None if lease is None else (stat.changed_at if lease.since is None else lease.since) / 1000
 

@@ -2,8 +2,8 @@
 A job on one node, with the items that the node has of it: the threads that run it, and how they give way to others.
 
 When its items change, the runs are told to stop. Threads for the new items wait until those runs have ended.
-Each item keeps its own past, so that its schedule holds whatever items it shares a run with. What another node ran
-is told by the lock of the item.
+Each item keeps its own past, so that its schedule holds whatever items it shares a run with. The lock of an item
+shows the runs of other nodes.
 """
 
 import datetime as dt
@@ -91,7 +91,7 @@ class JobOnNode:
             self._ending = [group for group in (*self._ending, *before) if not group.has_ended]
             for group in before:
                 group.stop()
-            # The items before tell when new ones are due.
+            # The pasts of the earlier items set the time at which new items are due.
             known = items | self._items if self._items else frozenset()
             self._pasts = {item: past for item, past in self._pasts.items() if item in known}
             self._items = items
@@ -138,7 +138,7 @@ class JobOnNode:
             self._pasts.update(dict.fromkeys(items, past))
 
     def note_runs_elsewhere(self, moments: Mapping[str, float], schedule: Schedule) -> bool:
-        """Note from when the pace of items counts by the store. True if another node ran one of them."""
+        """Note the time from which the pace of items counts by the store. True if another node ran one of them."""
         with self._lock:
             ran = {
                 item: self._pasts[item].with_run_elsewhere(moment)

@@ -127,8 +127,8 @@ def ran_elsewhere(schedule: Schedule, own: Past, moment: float) -> bool:
     """
     True if the run whose pace counts from this moment is not the last one of this past, which is one item's own.
 
-    The store tells the moment with the delay of its answers. Two runs of an item are most of a period apart, so half a
-    period tells the last run of this node from a later one of another node.
+    The store gives the moment with the delay of its answers. Two runs of an item are most of a period apart, so half a
+    period distinguishes the last run of this node from a later run of another node.
     """
     if own.started_at is None or own.ended_at is None:
         return True

@@ -94,7 +94,7 @@ class WorkShare(models.Model):
 
 class ItemLock(models.Model):
     """
-    The node that holds an item, since when, and until when no other may have it. `token` is the holder's alone.
+    The node that holds an item, the start of its lock, and the end of its lease. Only the holder knows `token`.
 
     A lock that was given back stays, without a node: `paced_from` is when the time to the item's next run began.
     """

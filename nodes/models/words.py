@@ -1,4 +1,4 @@
-"""Names by the words in them: an index, and the question that it answers."""
+"""Names by their words: an index, and the query that uses it."""
 
 import re
 from typing import Any

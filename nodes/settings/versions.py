@@ -58,7 +58,7 @@ class Change:
 
 
 class SettingsChanged(Exception):
-    """The newest version is not the one that the change was made from; nothing was stored."""
+    """The newest version differs from the one that the change was made from; nothing was stored."""
 
     def __init__(self, *, based_on: int, newest: SettingsVersion | None) -> None:
         self.newest = 0 if newest is None else newest.version

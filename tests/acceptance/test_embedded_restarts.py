@@ -23,7 +23,7 @@ def home(tmp_path):
 
 
 def lose_server(home):
-    """Kill the server, and let it fail at each start; returns what mends that."""
+    """Kill the server, and let it fail at each start; return a function that repairs it."""
     control = home / "data" / "global" / "pg_control"
     aside = control.with_name("aside")
     control.rename(aside)

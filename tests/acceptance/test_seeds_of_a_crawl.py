@@ -14,7 +14,7 @@ NAMES = {"PYTHONPATH": str(ROOT / "tests" / "site_names")}
 
 @contextmanager
 def serve(moved):
-    """Serve pages that link to /a, under any name; those of the hosts `moved` redirect to the host that is given."""
+    """Serve pages that link to /a, under any name; pages of the hosts in `moved` redirect to the given host."""
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self):

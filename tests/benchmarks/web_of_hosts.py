@@ -1,7 +1,7 @@
 """
 A web of many hosts on loopback, each with a latency of its own: `python -m tests.benchmarks.web_of_hosts LOG ...`.
 
-The hosts have the addresses 127.1.0.0 and what follows, behind one socket. Page 0 of a host links to all its pages.
+The hosts have the addresses from 127.1.0.0 on, behind one socket. Page 0 of a host links to all its pages.
 Pages have an ETag and answer 304. With `--tls DIRECTORY` the hosts speak TLS, and the directory receives `ca.pem`.
 The process prints its port when it listens, and logs each request as the synthetic site does.
 """

@@ -32,7 +32,7 @@ from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.many_hosts import host
 from tests.benchmarks.web_of_hosts import latencies
 
-# Seconds until a new crawl goes evenly.
+# Seconds until a new crawl has an even rate.
 _WARM_UP: Final = 20.0
 _MEASURED: Final = 60.0
 _MEMORY: Final = 400.0

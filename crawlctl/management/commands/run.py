@@ -73,7 +73,7 @@ class Command(BaseCommand):
         sys.exit(stop_request.exit_code)
 
     def _say(self, sentence: str) -> None:
-        """Say it in the log, or on standard output if the log cannot be written: the services go on all the same."""
+        """Log the message, or print it on standard output if the log cannot be written. The services go on."""
         try:
             self.stderr.write(sentence)
         except OSError as error:
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             self.stdout.write(sentence)
 
     def _look_at_the_log(self) -> None:
-        """Say it once when the log, which all services share, cannot be written, and once when it can again."""
+        """Report once that the log of all services cannot be written, and once that it can be written again."""
         if time.monotonic() - self._looked_at < _LOG_LOOK:
             return
         self._looked_at = time.monotonic()

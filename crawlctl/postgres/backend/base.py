@@ -23,7 +23,7 @@ _IDLE_PATIENCE: Final = 3.0
 
 
 class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
-    """The embedded server cannot be had now: for Django as if a server did not answer."""
+    """The embedded server is unavailable: Django treats this like a server that does not answer."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

@@ -98,7 +98,7 @@ class Recalls(Protocol):
 
     def recall(self, urls: Mapping[str, str]) -> Sequence[Entry]:
         """
-        Return the last text of these documents (their URLs by hash), as far as it is known here.
+        Return the last text of these documents (their URLs by hash), if this output still has it.
 
         Raises:
             OutputError: it cannot be read.
@@ -115,7 +115,7 @@ class NoticesLoss(Protocol):
 
 @runtime_checkable
 class WritesFile(Protocol):
-    """An output that writes a file of this machine: the free room on its disk is looked at."""
+    """An output that writes a file of this machine: workers check the free room on its disk."""
 
     @property
     def path(self) -> Path: ...

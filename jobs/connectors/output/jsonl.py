@@ -98,7 +98,7 @@ class JsonLinesOutput:
         self._memory: LengthMemory | None = None
 
     def confine(self, why_not_written: Callable[[str], str]) -> None:
-        """Ask this each time before the file is opened: a sentence says why it may not be written."""
+        """Call this function each time before the file is opened. A sentence that it returns forbids the write."""
         self._why_not_written = why_not_written
 
     def remember_in(self, memory: LengthMemory) -> None:
@@ -227,7 +227,7 @@ class JsonLinesOutput:
         raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")
 
     def _sync_directory(self) -> None:
-        """See the name of a new file on the disk: without it a crash of the machine may take the file away."""
+        """Sync the folder of a new file to disk: otherwise a crash of the machine may lose the file."""
         directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)

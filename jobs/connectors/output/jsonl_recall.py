@@ -1,7 +1,7 @@
 """
 The texts of documents that were removed from a JSON lines file: their last `add` lines are still in it.
 
-The file is read once, and then on from where it was read to. Where each URL's last line begins is kept for one file.
+The file is read once, and later from the last position on. The start of each URL's last line is kept for one file.
 """
 
 import datetime as dt
@@ -19,7 +19,7 @@ _ADD: Final = b'{"action":"add","url":'
 
 
 class _Lines:
-    """Where the last `add` line of each URL begins in one file, as far as it was read."""
+    """The start of the last `add` line of each URL in one file, up to the last position read."""
 
     def __init__(self, identity: tuple[str, int, int]) -> None:
         self.identity = identity

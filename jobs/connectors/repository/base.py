@@ -248,9 +248,9 @@ class Activity:
 
     def set_origination(self, moment: dt.datetime) -> None:
         """
-        Say when the document came to be, by its source: a continuous job counts its expiry from then.
+        State the document's origination date, as its source gives it: a continuous job counts the expiry from then.
 
-        Say it each time that the document is processed. Otherwise the expiry counts from the time of processing.
+        State it each time that the document is processed. Otherwise the expiry counts from the time of processing.
         """
         self._originated_at = moment
 

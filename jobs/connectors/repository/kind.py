@@ -236,9 +236,9 @@ class RepositoryKind(Protocol):
 
     def check(self, asked: Asked) -> Checked:
         """
-        Return what a job cannot ask for, as far as only the connector can tell, without asking the source.
+        Return the problems of a job's request that only the connector can find, without a request to the source.
 
-        Fields were checked before by what `configuration` and `specification` declare (`registry.check`).
+        `registry.check` has checked the fields before, as `configuration` and `specification` declare them.
         """
 
     def status(self, configuration: Mapping[str, Any]) -> str:

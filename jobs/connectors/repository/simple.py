@@ -39,7 +39,7 @@ class SimpleConnector(abc.ABC):
 
 
 class SimpleKind(abc.ABC):
-    """A kind of source without a schema, unless it has one. Derive from it and name the rest."""
+    """Base class of a kind of source. A derived class names the rest, and a schema if it has one."""
 
     name: str
     label: str
@@ -55,16 +55,16 @@ class SimpleKind(abc.ABC):
         Return the identifier of the document that this address means.
 
         Raises:
-            BadIdentifier: it means none.
+            BadIdentifier: the address means no document.
         """
 
     @abc.abstractmethod
     def bin_of(self, identifier: str) -> str:
-        """Return the bin of a document: what shares a pace."""
+        """Return the bin of a document. Documents of one bin share a pace."""
 
     @abc.abstractmethod
     def open(self, said: Mapping[str, Any]) -> RepositoryConnector:
-        """Return a connector for a job that says this, typed by the fields."""
+        """Return a connector for a job with these values, typed by the fields."""
 
     def check(self, asked: Asked) -> Checked:
         problems = []

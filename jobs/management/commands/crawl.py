@@ -140,7 +140,7 @@ class Command(BaseCommand):
     def _conclude(
         self, job_id: int, one_shot: OneShot, progress: Progress, *, as_json: bool, write: Callable[[str], object]
     ) -> int:
-        """Say how the crawl ended, the summary by `write`, and return the exit code."""
+        """Print the end of the crawl, its summary by `write`, and return the exit code."""
         job = Job.objects.get(pk=job_id)
         endings = read_seed_endings(job)
         ended = summary(job, progress, endings=endings, was_interrupted=one_shot.was_interrupted)

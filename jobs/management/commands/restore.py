@@ -1,4 +1,4 @@
-"""`manage.py restore NAME`: bring back what a run removed, or a job that was deleted."""
+"""`manage.py restore NAME`: restore the removals of a run, or a deleted job."""
 
 import argparse
 import getpass

@@ -16,10 +16,10 @@ from jobs.queue.floor import LOWEST_DELTA
 
 # Lanes of one stopped host that are looked at.
 _LANES: Final = 200
-# Stopped hosts that are looked at: more than this many leave no one to read the list.
+# Stopped hosts that are read, at most.
 _STOPPED: Final = 50
 
-# Counters tell how each lane stands, so no document is read. DENIED is how a document of a stopped host ends.
+# Counters give the state of each lane, so no document is read. A document of a denied host ends as DENIED.
 _STOPPED_HOSTS: Final = f"""
 SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
        sum(counted.amount) FILTER (WHERE counted.stage <> {Stage.DONE:d})::bigint AS waiting,

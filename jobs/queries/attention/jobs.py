@@ -82,7 +82,7 @@ def held_jobs(now: dt.datetime) -> list[AttentionLine]:
 
 
 def late_outputs(now: dt.datetime) -> list[AttentionLine]:
-    """The search index, if it is minutes behind what was written to it."""
+    """The search index, if it is minutes behind the documents that were written to it."""
     behind_since = read_search_lag()
     if behind_since is None or now - behind_since < _INDEX_LAG:
         return []

@@ -1,4 +1,4 @@
-"""The functions that find what needs attention, and the list that they make together."""
+"""The functions that find lines of the attention list, and the list that they make together."""
 
 import datetime as dt
 from collections.abc import Callable, Sequence
@@ -36,6 +36,6 @@ _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 def read_attention(*, now: dt.datetime) -> list[AttentionLine]:
-    """Return all that needs attention: critical lines first, then in the order of the sources."""
+    """Return all lines of the attention list: critical lines first, then in the order of the sources."""
     lines = [line for source in SOURCES for line in source(now)]
     return sorted(lines, key=lambda line: _RANK[line.severity])

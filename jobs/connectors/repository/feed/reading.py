@@ -53,7 +53,7 @@ class Feed:
     """
     `links` are those of the entries, in order, as written, each with the latest date that is said for it, if any.
 
-    `interval` is seconds, None where nothing is said.
+    `interval` is in seconds, or None if the feed gives none.
     """
 
     links: Mapping[str, dt.datetime | None]
@@ -89,7 +89,7 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
 
 
 def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
-    """Return when the entry was published, or else updated last; None where that is not said or no date."""
+    """Return the date of an entry's publication, or else of its last update; None if there is no valid date."""
     # As it was read: feedparser's own look-up takes one of both for the other.
     said = dict.get(entry, "published_parsed") or dict.get(entry, "updated_parsed")
     try:

@@ -23,12 +23,12 @@ from turbohtml.detect import Detection, detect
 
 _UTF8: Final = "UTF-8"
 _WESTERN: Final = "windows-1252"
-# It is written in ASCII: only its escapes tell it from UTF-8.
+# This encoding consists of ASCII bytes: only its escapes distinguish it from UTF-8.
 _JAPANESE: Final = "ISO-2022-JP"
 _JAPANESE_ESCAPE: Final = b"\x1b$"
 _MARKS: Final = ((b"\xef\xbb\xbf", _UTF8), (b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
 
-# Bytes in which a declaration is looked for. Of 90 real pages, 15 have it after byte 1,024, the last at 69,383.
+# Bytes that are searched for a declaration. Of 90 real pages, 15 have it after byte 1,024, the last at 69,383.
 _DECLARED_WITHIN: Final = 256 * 1024
 # Bytes that a guess reads; they cost about 7 ms.
 _GUESSED_FROM: Final = 64 * 1024
@@ -40,7 +40,7 @@ _MANY_WRONG: Final = 4
 _TYPE_CHARSET: Final = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)|'([^']*)|([^\s;]+))", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(r"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE)
 _XML_ENCODING: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]{1,40})[\"']", re.IGNORECASE)
-# What wrong bytes become, and controls that no text has.
+# The replacement of wrong bytes, and controls that no text has.
 _NO_CHARACTER: Final = re.compile("[\ufffd\x80-\x9f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _OF_SEVERAL_BYTES: Final = frozenset({"GBK", "gb18030", "Big5", "EUC-JP", "EUC-KR", "Shift_JIS", _JAPANESE})

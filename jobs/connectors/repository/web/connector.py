@@ -133,7 +133,7 @@ class WebConnector:
         return self._scope.admits(document.identifier)
 
     async def _know_scope_of(self, document: Document, activity: Activity) -> None:
-        """Learn how the document's host came into the scope, if that was by redirects that other workers met."""
+        """Read the redirects, also those that other workers met, by which the document's host came into the scope."""
         redirects: dict[str, str] = {}
         unknown = [document.identifier]
         while activity.shared is not None and unknown and len(redirects) < self._limits.redirects:
@@ -152,7 +152,7 @@ class WebConnector:
         except FetchFailed as failure:
             if failure.code != "TOO_SLOW":
                 raise
-            # The document itself was not asked for: a slow robots.txt is asked for again, as one that does not come.
+            # The document itself was not requested. A slow robots.txt is requested again, like one that does not come.
             raise FetchFailed("DEADLINE", f"robots.txt: {failure.detail}") from failure
         if answer.kind is RobotsKind.UNREACHABLE:
             self._wait_for_robots(answer, origin, document, activity)

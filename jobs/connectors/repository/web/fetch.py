@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 # So much is looked at before a body is found to be of use, as WHATWG's sniffing does (1,445 is its most).
 SNIFFED_BYTES: Final = 1445
-# Bytes and seconds for which a body that is of no use is read, to keep the connection. A longer one closes it.
+# Bytes and seconds for which an unneeded body is read, to keep the connection. A longer body closes it.
 _DISCARDED_BYTES: Final = 64 * 1024
 _DISCARDED_SECONDS: Final = 1.0
 
@@ -293,7 +293,7 @@ class _Body:
         if self._answer.content.at_eof():
             return
         left = _DISCARDED_BYTES
-        # This has an end of its own.
+        # This reading has its own deadline.
         self._timer.reschedule(None)
         with contextlib.suppress(TimeoutError, aiohttp.ClientError, HttpProcessingError, OSError):
             async with asyncio.timeout(_DISCARDED_SECONDS):

@@ -1,5 +1,5 @@
 """
-Where the body of a response ends, and what a head means that a strict parser refuses: as curl and browsers read both.
+The end of a response's body, and the meaning of a head that a strict parser refuses: as curl and browsers read both.
 
 Servers send two equal lengths, a length beside chunks, a bare line feed after the size of a chunk, or bytes after
 the end. Every browser reads them. Nothing here does I/O or knows aiohttp.
@@ -71,7 +71,7 @@ class BodyInChunks:
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
         """
-        Return the content in the data, without sizes and line ends, and what follows the end of the body.
+        Return the content in the data, without sizes and line ends, and the bytes after the end of the body.
 
         Raises:
             BadFraming

@@ -23,7 +23,7 @@ class IndexRules:
     body; None is no limit. A page whose title or text matches a pattern of `exclude_text` is not indexed.
 
     Raises:
-        BadSpecification: something that is no content type, or no pattern.
+        BadSpecification: a value is no content type, or no pattern.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ def specification_of(asked: Asked) -> WebSpecification:
 
 
 def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what these levels say together, the last one first. A User-Agent does not go with another level's name."""
+    """Return the merged values of these levels; the last one wins. A User-Agent takes no name from another level."""
     said: dict[str, Any] = {}
     for level in levels:
         if "user_agent" in level:

@@ -14,7 +14,7 @@ class Limits:
     body_bytes: int = 20 * 1024 * 1024
     # From the first look at the name to the last byte of the body.
     request_seconds: float = 60.0
-    # Of all requests that a document needs together: for robots.txt, a login, and their redirects, too.
+    # Seconds of all requests of a document together, also those for robots.txt, a login, and redirects.
     document_seconds: float = 120.0
     # A body that has had `least_rate_after` seconds must have come at this many bytes a second.
     least_rate: int = 1024

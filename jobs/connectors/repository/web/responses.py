@@ -1,8 +1,8 @@
 """
 Read responses as other clients do, on the connections of aiohttp.
 
-aiohttp's parser refuses much that curl and browsers read. It reads heads only: a head that it refuses is given to
-a new parser once more, mended. Bodies are cut by `framing.py`.
+aiohttp's parser refuses much that curl and browsers read. It reads heads only. `framing.py` rewrites a refused head
+for a new parser, and finds the ends of bodies.
 
 A response that is not clean could smuggle a second one into the next request on its connection. That connection is
 never used again.
@@ -134,7 +134,7 @@ class _ResponseReader:
         """Nothing to do: aiohttp pauses the transport, and data that is here is passed on at once."""
 
     def _read_head(self, data: bytes, messages: list[_Message]) -> tuple[bytes, bool]:
-        """Read a head if it is there whole. Return what follows it, and True if another protocol begins there."""
+        """Read a head if all of it has come. Return the bytes after it, and True if another protocol begins there."""
         began = max(len(self._head) - 3, 0)
         head = self._head + data if self._head else data.lstrip(b"\r\n")
         if not head.startswith(_VERSION) and not _VERSION.startswith(head[: len(_VERSION)].upper()):
@@ -186,7 +186,7 @@ class _ResponseReader:
         self._content = content
 
     def _read_body(self, body: Body, data: bytes) -> bytes:
-        """Pass on the content that is in the data. Return what follows the body."""
+        """Pass on the content in the data. Return the bytes after the body."""
         content = self._content
         assert content is not None
         try:

@@ -30,7 +30,7 @@ _RECORD: Final = re.compile(
     r"\s*[:\s]\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-# What a pattern may hold as it is; all else is escaped, so that no character of it can end a line.
+# Characters of a pattern that stay as they are. All others are escaped, so that none can end a line.
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
@@ -125,7 +125,7 @@ def _agent_of(value: str) -> str:
 
 
 def _records(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the records that the standard and crawlers know, as (kind, value); others interfere with nothing."""
+    """Yield the records that the standard and crawlers know, as (kind, value). Other records have no effect."""
     for line in _LINE_ENDS.split(text):
         record = _RECORD.match(line.partition("#")[0].strip())
         if record is not None:

@@ -93,7 +93,7 @@ class Scope:
         return self._why_patterns_refuse(target) is None
 
     def is_near(self, url: str) -> bool:
-        """True if a redirect may yet make this address belong to the scope; cheap, and right where it says False."""
+        """True if a redirect may still bring this address into the scope. Cheap; only False is certain."""
         return self._kind in _KINDS_OF_HOSTS and _last_labels(bin_of(url)) in self._near_names
 
     def holds(self, url: str) -> bool:
@@ -121,7 +121,7 @@ class Scope:
         """
         True if this address belongs to the job, or lies on a host that a seed may have redirected to.
 
-        Whether a seed did is known in the database, not always here: the address is judged again before it is requested.
+        This process may not know all redirects of the database, so the address is judged again before it is requested.
         """
         is_held = self._is_around_a_seed(url) or (bin_of(url) not in self._hosts and self.is_near(url))
         return is_held and self._why_patterns_refuse(url) is None

@@ -154,7 +154,7 @@ class WebSpecification:
     def index_rules(self) -> IndexRules:
         """
         Raises:
-            BadSpecification: something that is no content type, or no pattern.
+            BadSpecification: a value is no content type, or no pattern.
         """
         return IndexRules(types=self.content_types, max_bytes=self.max_bytes, exclude_text=self.exclude_text)
 

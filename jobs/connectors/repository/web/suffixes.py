@@ -37,7 +37,7 @@ def is_public_suffix(domain: str) -> bool:
 
 @functools.cache
 def _suffixes() -> "TLDExtract":
-    # Loads the list and an HTTP client: processes that never need it should not pay for that.
+    # The import loads the list and an HTTP client, which most processes never need.
     from tldextract import TLDExtract  # noqa: PLC0415
 
     # The packaged list only: a crawl must not depend on a download, and all nodes must read the same list.
