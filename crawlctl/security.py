@@ -36,7 +36,7 @@ class ContentSecurityPolicy:
 
 
 class NoStore:
-    """Middleware: tells browsers and proxies to keep no answer of a view, unless the view says otherwise."""
+    """Middleware: forbid browsers and proxies to keep an answer of a view, unless the view allows it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response

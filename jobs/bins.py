@@ -61,7 +61,7 @@ class BinRefused(Exception):
 
 def stop(bin_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
-    Ask nothing more of a bin, over all jobs and nodes, until `go_on`; a host without a port stands for every port of it.
+    Stop requests to a bin, over all jobs and nodes, until `go_on`. A host without a port means every port of it.
 
     Raises:
         BinUnknown: there is none of this id.
@@ -108,7 +108,7 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
 
 def known_hosts(name: str) -> QuerySet[Bin]:
-    """The bins of a web host: the one of this name, and where it has no port also those with a port."""
+    """Return the bins of a web host: the bin of this name, and, if it has no port, also those with a port."""
     of_web = Bin.objects.filter(namespace=HOSTS.namespace)
     if _PORT.search(name):
         return of_web.filter(name=name)

@@ -54,7 +54,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
 
 
 def explain_code(code: str) -> str:
-    """Return a sentence for a result code; '' for one that says it all."""
+    """Return a sentence for a result code; '' for a code that needs none."""
     if code.isdigit():
         try:
             return HTTPStatus(int(code)).phrase

@@ -232,7 +232,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
         return shown
 
     def _warn_of_lost_lines(self, request: HttpRequest, output_id: int) -> None:
-        """Say above the page what the files of the output lost, with the button that writes it again."""
+        """Show above the page the lines that files of the output lost, and name the button that writes them again."""
         if not self.has_view_permission(request):
             return
         button = reverse("admin:jobs_outputconnection_index_again", args=[output_id])

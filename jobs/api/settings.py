@@ -157,7 +157,7 @@ def _read_body(body: object) -> tuple[object, int | None]:
     The body is the settings JSON, or what GET shows, with a changed `document`.
 
     Raises:
-        ValidationError: beside its document, the body shows something else than GET does now.
+        ValidationError: beside its document, the body differs from the present answer of GET.
     """
     if not isinstance(body, Mapping) or "document" not in body:
         return body, None

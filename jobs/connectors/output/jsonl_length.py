@@ -53,7 +53,7 @@ class LengthMemory:
         return str(row[0]) if row is not None else ""
 
     def compare(self, *, mark: str) -> None:
-        """Report what the file lost since the last append, once."""
+        """Report once the lines that the file lost since the last append."""
         # In this order: the file may grow meanwhile.
         remembered = self._read()
         if remembered is None or remembered.mark != mark:
@@ -76,7 +76,7 @@ class LengthMemory:
         if old is not None and old.length > length and replace(old, length=length) == new:
             # Another process appended after this one, and was faster.
             return
-        # The lines are what counts: a machine that cannot remember notices no loss.
+        # A failure here must not stop an append: a machine that cannot remember lengths detects no loss.
         with suppress(OSError):
             self._state.parent.mkdir(parents=True, exist_ok=True)
             draft = self._state.with_name(f"{self._state.name}.{os.getpid()}-{threading.get_ident()}")
@@ -89,7 +89,7 @@ class LengthMemory:
             self._state.unlink(missing_ok=True)
 
     def _read(self) -> Remembered | None:
-        """Return what is remembered of this path; None if nothing is, or nothing that can be read."""
+        """Return the remembered facts of this path; None if there are none, or none that can be read."""
         try:
             remembered = Remembered(**json.loads(self._state.read_bytes()))
         except (OSError, ValueError, TypeError):

@@ -24,7 +24,7 @@ ON CONFLICT (output_id, machine) DO UPDATE
 
 
 def memory_of(output_id: int, path: Path) -> LengthMemory:
-    """Return what this machine remembers of the file of an output."""
+    """Return this machine's memory of the file of an output."""
     state = Path(settings.VAR_DIR) / DIRECTORY / f"{output_id}.json"
     return LengthMemory(state, path=path, output_id=output_id, report=partial(_insert, output_id))
 

@@ -30,7 +30,7 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class SeedRedirect:
     """
-    A redirect that a job met at an address it starts from, or at one that such an address redirected to.
+    A redirect that a job met at a seed, or at an address that a seed redirected to.
 
     `target_host` is the target's bin; if the redirect `is_followed`, that host belongs to the job's scope.
     """

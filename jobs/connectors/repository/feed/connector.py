@@ -28,7 +28,7 @@ from jobs.connectors.repository.web.connector import WebConnector, conditions_of
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 
-# What a feed passes to its entries: their dates, as it says them.
+# Carried value of a feed for its entries: their dates, as the feed gives them.
 _PUBLISHED: Final = "published"
 _ACCEPT: Final = "application/rss+xml,application/atom+xml,application/rdf+xml,application/xml;q=0.9,*/*;q=0.1"
 

@@ -1,7 +1,7 @@
 """
 The encoding of a body, as browsers find it, and its text.
 
-The order is WHATWG's: a byte order mark, Content-Type, what the document declares, then a guess from the bytes.
+The order is WHATWG's: a byte order mark, Content-Type, the document's own declaration, then a guess from the bytes.
 A document declares by a `meta` element, or by an XML declaration. Both count also after byte 1,024, and not inside
 comments or scripts. Names and tables are those of the Encoding Standard, as turbohtml has them; its detector is that of
 Firefox.

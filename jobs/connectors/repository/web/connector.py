@@ -356,7 +356,7 @@ class WebConnector:
             activity.no_document(code="REDIRECT")
 
     async def _admits_redirect(self, document: Document, target: str, activity: Activity) -> bool:
-        """True if the redirect may be followed; one of a seed is noted, and may bring its host into the scope."""
+        """True if the redirect may be followed. A seed's redirect is stored, and may bring its host into the scope."""
         source, shared = document.identifier, activity.shared
         is_admitted = self._scope.admits(target)
         is_of_seed = source in self._seeds

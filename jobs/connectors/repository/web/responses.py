@@ -76,7 +76,7 @@ class TolerantConnector(aiohttp.TCPConnector):
 
 
 class _ResponseReader:
-    """Reads what comes after one request: interim responses, then the response. It takes the place of aiohttp's parser."""
+    """Reads the answer to one request: interim responses, then the response. It replaces aiohttp's parser."""
 
     __slots__ = ("_body", "_content", "_handler", "_head", "_is_over", "_most_head", "_options", "_parser", "is_broken")
 
