@@ -68,6 +68,15 @@ def pages_of(site):
     return {path: Page(path) for path in site.rglob("*.html")}
 
 
+def test_each_decision_record_has_a_number_of_its_own():
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    numbers = [record.name[:4] for record in records]
+    titles = [record.read_text(encoding="utf-8").partition(":")[0] for record in records]
+
+    assert numbers == sorted(set(numbers))
+    assert titles == [f"# {number}" for number in numbers]
+
+
 def test_every_page_of_the_documentation_is_in_the_site(site):
     compiled = {str(path.relative_to(site).with_suffix("")) for path in site.rglob("*.html")}
 
