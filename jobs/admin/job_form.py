@@ -75,14 +75,12 @@ class JobForm(DrawnForm, TermsForm):
             "outputs": _("To"),
             "max_documents": _("Documents a run, at most"),
             "guard_percent": _("Ask before a run removes more than (percent)"),
-            "guard_documents": _("And more than (documents)"),
             "guard_seeds": _("Ask whenever a seed is gone"),
         }
         help_texts: ClassVar = {
             "max_documents": _("Empty: no limit."),
             "outputs": "",
             "guard_percent": _("Share of the job's documents. Empty: never ask."),
-            "guard_documents": _("Fewer are removed without a question, unless a seed is gone."),
             "guard_seeds": "",
         }
         widgets: ClassVar = {"outputs": UnfoldAdminCheckboxSelectMultipleWidget}

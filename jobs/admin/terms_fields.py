@@ -10,6 +10,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextareaWid
 
 from jobs.lifecycle.schedule import Window
 from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words, window_in_words
+from jobs.models import Job
 from jobs.terms import GUARD, INTERVALS
 
 # Columns of a job that its form asks for beside the windows.
@@ -102,7 +103,13 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
         label=_("Hops from a seed, at most"), help_text=_("One type of link a line, such as “link 3”. Empty: no limit.")
     )
     guard_documents = forms.IntegerField(
-        required=False, min_value=0, max_value=2**31 - 1, widget=UnfoldAdminIntegerFieldWidget
+        label=_("And more than (documents)"),
+        help_text=_("Fewer are removed without a question, unless a seed is gone."),
+        required=False,
+        initial=lambda: Job().guard_documents,
+        min_value=0,
+        max_value=2**31 - 1,
+        widget=UnfoldAdminIntegerFieldWidget,
     )
     windows = WindowsField(
         label=_("Windows"),

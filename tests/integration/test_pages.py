@@ -605,6 +605,14 @@ def test_a_job_with_its_seeds_is_made_in_the_browser():
     assert job.events.get().message == "was created"
 
 
+def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
+    form = page_client("administrator").get("/admin/jobs/job/add/").context["adminform"].form
+
+    shown = [form[name].value() for name in ("guard_percent", "guard_documents", "guard_seeds")]
+    assert shown == [5, 20, True]
+    assert form["guard_documents"].label == "And more than (documents)"
+
+
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [
