@@ -115,7 +115,7 @@ def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
         ],
         "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
         "worker": ["This must be an object of settings."],
-        "web": ["There is no such section; there are: cluster, crawl, worker."],
+        "web": ["There is no such section; there are: cluster, crawl, process, worker."],
         "crawl.connectors": ["This is said by the environment only, as CRAWLCTL_CONNECTORS."],
         "crawl.keep_history": ["This must be a whole number from 0 to 3650."],
     }
