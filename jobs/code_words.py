@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 _CODES: Final[Mapping[str, str | Promise]] = {
-    "OK_UNCHANGED": gettext_lazy("The source said that nothing changed, or what it sent is the same as before."),
+    "OK_UNCHANGED": gettext_lazy("The source answered that nothing changed, or sent the same content as before."),
     "ROBOTS": gettext_lazy("The host's robots.txt does not allow it."),
     "ROBOTS_UNREACHABLE": gettext_lazy("The host's robots.txt could not be read, so nothing may be fetched there."),
     "DENIED": gettext_lazy("An operator or a policy denies its host, so no request was made."),
@@ -34,11 +34,11 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "INCOMPLETE": gettext_lazy("The body ended before it was complete."),
     "ADDRESS_FORBIDDEN": gettext_lazy("The host's address is in a private network, which this job may not enter."),
     "LOGIN": gettext_lazy("The login page came again after a login that succeeded."),
-    "FEED": gettext_lazy("It is a feed: what it names are documents of their own."),
-    "NOT_A_FEED": gettext_lazy("It is no feed that can be read."),
-    "BROKEN_FEED": gettext_lazy("The feed breaks off, so what it would have named is not known."),
+    "FEED": gettext_lazy("It is a feed: each of its entries is a document."),
+    "NOT_A_FEED": gettext_lazy("The answer is not a feed that crawlctl can read."),
+    "BROKEN_FEED": gettext_lazy("The feed is cut off, so its last entries are unknown."),
     "UNCHANGED": gettext_lazy("The file looks as it did when it was read."),
-    "DIRECTORY": gettext_lazy("It is a directory: what is in it are documents of their own."),
+    "DIRECTORY": gettext_lazy("It is a directory: each of its files is a document."),
     "EXCLUDED": gettext_lazy("The job's rules leave it out."),
     "OUT_OF_ROOT": gettext_lazy("It is below none of the directories that its connection names."),
     "SYMLINK": gettext_lazy("It is a link, and the job does not follow links."),

@@ -71,7 +71,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
             raise BinRefused(
-                f"A policy named {DENY_LIST} is no list of what is denied, since it does not hold everywhere: rename it first."
+                f"A policy named {DENY_LIST} is not the list of denied hosts, since it does not hold everywhere: rename that policy first."
             )
         if listed is None:
             facts: policies.PolicyFacts = {

@@ -39,7 +39,7 @@ class AttentionView(ContractView):
 
     @extend_schema(
         operation_id="attention",
-        description="What needs an operator's attention now: the lines at the top of the overview.",
+        description="List the lines of the attention list, which the overview shows at its top.",
         responses=AttentionSerializer,
     )
     def get(self, request: Request) -> Response:

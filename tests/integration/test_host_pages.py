@@ -331,7 +331,7 @@ def test_who_took_the_name_of_the_list_is_told_of(db):
         "/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""}
     )
 
-    assert "A policy named Deny list is no list of what is denied" in text_of(answer)
+    assert "A policy named Deny list is not the list of denied hosts" in text_of(answer)
     assert not ThrottlePolicy.objects.get().rules.exists()
 
 
