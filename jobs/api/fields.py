@@ -39,7 +39,7 @@ class TagField(serializers.RegexField):
     """A tag of workers, or none."""
 
     def __init__(self, *, help_text: str) -> None:
-        super().__init__(rf"^({TAG})?\Z", default="", allow_blank=True, help_text=help_text)
+        super().__init__(rf"^{TAG}\Z", default="", allow_blank=True, help_text=help_text)
 
 
 @extend_schema_field(OpenApiTypes.DOUBLE)
