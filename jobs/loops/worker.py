@@ -604,11 +604,10 @@ class Worker:
         self._close_turns(queue)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """Let the bin that has waited longest for a free task begin a document."""
+        """Let the bins that have waited longest for the limit begin documents, until it is reached again."""
         del self._tasks[task]
-        if self._crowded:
-            bin_id = next(iter(self._crowded))
-            self._dispatch(self._crowded.pop(bin_id))
+        while self._crowded and len(self._tasks) < self._settings.open_documents:
+            self._dispatch(self._crowded.pop(next(iter(self._crowded))))
 
     def _deny_waiting(self, queue: BinQueue) -> None:
         """Nothing may be asked of this bin: its documents end without a request, and outputs keep what they hold."""
