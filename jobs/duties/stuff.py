@@ -18,6 +18,7 @@ from jobs.queue.runnable import RUNNABLE
 from jobs.queue.stuff import stuff
 from jobs.queue.stuff_removals import stuff_expired, stuff_outside, stuff_removals
 from jobs.queue.wake import notify
+from jobs.throttling.bins import largest_turn
 from nodes.fences import FenceRefused
 
 # The groups of mine in which a lane is ready, of those the ones with something to expire or to remove, the workers that
@@ -47,6 +48,8 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS workers,
        (SELECT coalesce(sum(capacity), 0) FROM nodes_node
          WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running')::bigint AS capacity,
+       (SELECT min(capacity) FROM nodes_node
+         WHERE scope = %(scope)s AND kind = 'worker' AND status = 'running') AS least_capacity,
        (SELECT coalesce(json_object_agg(group_id, documents), '{{}}')
           FROM (SELECT group_id, sum(documents) AS documents FROM jobs_batch
                  WHERE node_scope = %(scope)s AND state = 'available' AND tag = '' AND id >= {LOWEST_BATCH}
@@ -86,7 +89,13 @@ def stuff_groups(at: Pass) -> int:
         return 0
     held = {group.id: group for group in at.groups}
     backlog = {int(group): documents for group, documents in work.backlog.items()}
-    process = partial(stuff, workers=len(work.workers), keepers=work.workers, front=at.front)
+    process = partial(
+        stuff,
+        workers=len(work.workers),
+        largest=largest_turn(work.least_capacity),
+        keepers=work.workers,
+        front=at.front,
+    )
     wanted: list[tuple[int, Callable[..., Stuffed]]] = [
         *((group, stuff_expired) for group in work.may_expire),
         *((group, stuff_outside) for group in work.may_leave),

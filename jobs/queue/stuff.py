@@ -30,7 +30,7 @@ from jobs.queue.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.retrying import retried
 from jobs.queue.runnable import RUNNABLE
 from jobs.queue.transaction import implicit_transaction
-from jobs.throttling.bins import LOST_PLACE, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
+from jobs.throttling.bins import LOST_PLACE, MOST_A_TURN, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
 from jobs.throttling.keepers import prefer_keepers
 
 # Documents of one batch where a batch holds turns of many bins.
@@ -240,6 +240,7 @@ def stuff(
     group: GroupHeld,
     room: int,
     workers: int,
+    largest: int = MOST_A_TURN,
     keepers: Sequence[uuid.UUID] = (),
     front: Front | None = None,
     now: dt.datetime,
@@ -247,7 +248,7 @@ def stuff(
     """
     Offer due documents of one group, about `room` of them at most, for `workers` live workers.
 
-    Each bin is kept by one of the `keepers`, who is preferred for its documents.
+    No turn has more than `largest` documents. Each bin is kept by one of the `keepers`, who is preferred for its documents.
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -257,7 +258,9 @@ def stuff(
         if not held.lanes or room <= 0:
             return Stuffed()
         bins, parents = _read_bins(cursor, held, now=now)
-        turns, waiting = plan_turns(bins=bins, parents=parents, lanes=held.lanes, workers=workers, now=now)
+        turns, waiting = plan_turns(
+            bins=bins, parents=parents, lanes=held.lanes, workers=workers, largest=largest, now=now
+        )
         chosen = _choose(cursor, held, turns=turns, room=room, now=now)
         kept = prefer_keepers([plan for plan, _ in chosen.turns], bins=bins, workers=keepers)
         chosen.turns = [(plan, documents) for plan, (_, documents) in zip(kept, chosen.turns, strict=True)]

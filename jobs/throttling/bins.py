@@ -32,6 +32,8 @@ TURN_SECONDS: Final = 2.0
 DOCUMENTS_A_TURN: Final = 64
 # Documents of the largest turn.
 MOST_A_TURN: Final = 1024
+# Turns of the largest size that fit into the claims of one worker.
+_LARGEST_A_WORKER: Final = 8
 # How long before its first start a turn may be handed out.
 _LEAD: Final = dt.timedelta(seconds=1)
 # Who finds the lane of another owner first in line leaves the place to it for so long.
@@ -215,6 +217,7 @@ class _Plan:
 
     now: dt.datetime
     workers: int
+    largest: int
     rooms: dict[int, _Room]
     turns: list[TurnPlan] = field(default_factory=list)
     waiting: list[NoPlace] = field(default_factory=list)
@@ -225,25 +228,31 @@ def is_limited(limits: Limits) -> bool:
     return not limits.denied and (limits.gap > 0 or limits.bytes_per_second is not None)
 
 
+def largest_turn(claims: int) -> int:
+    """Return how many documents a turn may hold where the smallest worker claims at most `claims` documents."""
+    return max(1, min(MOST_A_TURN, claims // _LARGEST_A_WORKER))
+
+
 def plan_turns(
     *,
     bins: Iterable[BinSeen],
     parents: Iterable[ParentSeen] = (),
     lanes: Iterable[LaneSeen],
     workers: int,
+    largest: int = MOST_A_TURN,
     now: dt.datetime,
 ) -> tuple[list[TurnPlan], list[NoPlace]]:
     """
     Return the turns that can be given now, and the lanes for which there is no place.
 
-    The place goes by job priority, then to the lane that was served longest ago; turns come in this order, since
+    No turn has more than `largest` documents. The place goes by job priority, then to the lane that was served longest ago; turns come in this order, since
     there may not be room for all of them, and of one priority those of lanes that are ahead and of others take turns.
     Lanes that wait for what their whole group waits for are in neither.
     """
     by_bin: dict[int, list[LaneSeen]] = {}
     for lane in sorted(lanes, key=_rank):
         by_bin.setdefault(lane.bin_id, []).append(lane)
-    plan = _Plan(now, workers, {seen.id: _Room.of(seen) for seen in parents})
+    plan = _Plan(now, workers, largest, {seen.id: _Room.of(seen) for seen in parents})
     group = [room for room in plan.rooms.values() if room.seen.whole_group]
     bin_of = {seen.id: seen for seen in bins}
     for room in plan.rooms.values():
@@ -280,7 +289,7 @@ def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Ro
         plan.waiting.extend(NoPlace(lane, plan.now + COURTESY) for lane in queue)
         return
     one_worker = any(is_limited(room.seen.limits) for room in above)
-    places = _places(seen, workers=1 if one_worker else plan.workers)
+    places = _places(seen, workers=1 if one_worker else plan.workers, largest=plan.largest)
     if above:
         _plan_under_parents(plan, seen, queue, [place for place in places if place.follows is None], above)
         return
@@ -378,7 +387,7 @@ def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:
     return min(by_gap, by_bytes, float(MOST_A_TURN))
 
 
-def _documents_a_turn(seen: BinSeen, *, requests: int) -> int:
+def _documents_a_turn(seen: BinSeen, *, requests: int, largest: int) -> int:
     """
     Return how many documents `requests` open requests read in `TURN_SECONDS`.
 
@@ -386,17 +395,17 @@ def _documents_a_turn(seen: BinSeen, *, requests: int) -> int:
     each of its requests, unless the pace allows fewer.
     """
     if seen.limits.denied:
-        return DOCUMENTS_A_TURN
+        return min(DOCUMENTS_A_TURN, largest)
     page_bytes = EXPECTED_BYTES if seen.page_bytes is None else max(1.0, seen.page_bytes)
     by_pace = int(TURN_SECONDS * _starts_a_second(seen.limits, page_bytes=page_bytes))
     if seen.answer_seconds is None:
         by_answers = DOCUMENTS_A_TURN
     else:
         by_answers = max(requests, math.ceil(TURN_SECONDS * requests / max(seen.answer_seconds, 1e-3)))
-    return max(1, min(by_pace, by_answers, MOST_A_TURN))
+    return max(1, min(by_pace, by_answers, largest))
 
 
-def _places(seen: BinSeen, *, workers: int) -> list[_Place]:
+def _places(seen: BinSeen, *, workers: int, largest: int) -> list[_Place]:
     limits = seen.limits
     most = _DENIED_REQUESTS if limits.denied else limits.requests
     if not limits.denied and (not seen.is_known or seen.back_off_level > 0):
@@ -408,16 +417,16 @@ def _places(seen: BinSeen, *, workers: int) -> list[_Place]:
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
     share = max(1, most // max(1, workers))
     if is_limited(limits):
-        documents = _documents_a_turn(seen, requests=most)
+        documents = _documents_a_turn(seen, requests=most, largest=largest)
         if not seen.turns:
             return [_Place(documents, most)]
         # One that begins after the end of what may be planned ahead is planned later.
         fits = 2 * documents * limits.gap <= LONGEST_PLAN.total_seconds()
         return [_Place(documents, 0, followed[0])] if len(seen.turns) == 1 and followed and fits else []
     free = most - seen.open_requests
-    places = [_Place(_documents_a_turn(seen, requests=share), 0, turn) for turn in followed]
+    places = [_Place(_documents_a_turn(seen, requests=share, largest=largest), 0, turn) for turn in followed]
     while free > 0:
         requests = min(share, free)
-        places.append(_Place(_documents_a_turn(seen, requests=requests), requests))
+        places.append(_Place(_documents_a_turn(seen, requests=requests, largest=largest), requests))
         free -= requests
     return places

@@ -163,8 +163,8 @@ def test_a_successor_is_taken_in_time_by_a_worker_that_has_no_room_for_others(ma
     wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the host was read")
 
     assert slow.count_requests() > 150
-    # 50 documents last for two seconds, and the next turn has that time to come.
-    following = Turn.objects.filter(follows__isnull=False, lane__seed__job=paced, documents=50)
+    # A turn is an eighth of what the worker may claim. It lasts for 1.3 s, and the next turn has that time to come.
+    following = Turn.objects.filter(follows__isnull=False, lane__seed__job=paced, documents=32)
     late = [
         turn for turn in following.select_related("follows", "batch") if turn.batch.sent_at > turn.follows.closed_at
     ]

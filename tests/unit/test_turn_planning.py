@@ -17,6 +17,7 @@ from jobs.throttling.bins import (
     NoPlace,
     OpenTurn,
     ParentSeen,
+    largest_turn,
     plan_turns,
 )
 from jobs.throttling.limits import Limits
@@ -50,8 +51,8 @@ def seen_lane(**facts):
     return LaneSeen(**({"id": next(_ids), "bin_id": 1, "job_id": 1, "priority": 5, "served_at": None} | facts))
 
 
-def plan(seen, *lanes, workers=1):
-    return plan_turns(bins=[seen], lanes=lanes or [seen_lane()], workers=workers, now=NOON)
+def plan(seen, *lanes, workers=1, **facts):
+    return plan_turns(bins=[seen], lanes=lanes or [seen_lane()], workers=workers, now=NOON, **facts)
 
 
 def shapes(turns):
@@ -128,6 +129,13 @@ def test_a_turn_without_a_gap_is_two_seconds_of_answers(answer_seconds, document
 
     assert [turn.documents for turn in turns] == [documents]
     assert [turn.documents for turn in successors] == [documents]
+
+
+@pytest.mark.parametrize(("claims", "documents"), [(8192, 1024), (256, 32), (4, 1)])
+def test_a_turn_holds_an_eighth_of_what_the_smallest_worker_may_claim(claims, documents):
+    turns, _ = plan(seen_bin(requests=250, answer_seconds=0.01), largest=largest_turn(claims))
+
+    assert shapes(turns) == [(documents, 250)]
 
 
 def test_slow_answers_make_turns_with_a_gap_smaller():
