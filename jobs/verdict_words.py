@@ -8,7 +8,8 @@ from django.utils.translation import ngettext
 from jobs import words
 from jobs.limit_words import limits_in_words
 from jobs.models import Bin
-from jobs.queries.bin_lines import BinLine, ParentLine, SourceLine, said_by_of
+from jobs.queries.bin_limits import SourceLine
+from jobs.queries.bin_lines import BinLine, ParentLine, said_by_of
 from jobs.throttling.limits import UNLIMITED_REQUESTS
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict, is_of_job

@@ -18,7 +18,8 @@ from jobs.bins import MAY_STOP, BinUnknown
 from jobs.deny_list import Denial
 from jobs.models import Bin, Turn
 from jobs.policies import EVERYWHERE
-from jobs.queries.bin_lines import BinLine, LimitLines, ParentLine, SourceLine, read_bin_lines, said_by_of
+from jobs.queries.bin_limits import LimitLines, SourceLine
+from jobs.queries.bin_lines import BinLine, ParentLine, read_bin_lines, said_by_of
 from jobs.queries.bin_page import LaneLine, Refusal, read_bin_page
 from jobs.queries.clock import read_clock
 from jobs.verdicts.causes import Cause

@@ -1,34 +1,33 @@
 """
-What is known of some bins at one moment: what they may be asked for and are, and what limits them.
+Bins as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
 
-Rates come from the counts that closing turns leave on the bin (`BinState.starts`, `BinState.bytes_read`), read here each time that
-somebody looks and remembered by this process: nothing is written, or asked of workers, for them. They are as of
-the last turn that closed, seconds ago while a bin is served. What is read is bounded by the bins that are asked for.
+Rates come from the counts that closing turns leave on the bin (`BinState.starts`, `BinState.bytes_read`). This process reads
+them with each list and remembers them, so rates cost no writes and no questions to workers. They are as of
+the last turn that closed, seconds ago while a bin is served. Only the bins of the list are read.
 """
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 from django.db import connection
 
-from jobs.lifecycle.document import Stage
-from jobs.models import Bin, ThrottlePolicy
+from jobs.models import Bin
+from jobs.queries.bin_limits import LimitLines, PolicyNames, SourceLine
+from jobs.queries.bin_waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.bins import find_busiest
 from jobs.queries.latest_requests import LatestRequests, read_latest_requests
 from jobs.queries.meter import BYTES, STARTS
 from jobs.queries.moment import kept
 from jobs.queries.open_documents import OpenDocuments, read_open_documents
-from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.limits import BOUND, FACTS, Terms
 from jobs.queue.newest import newest
 from jobs.queue.opening import OPENING, opens_at
 from jobs.queue.rows import named_rows
-from jobs.queue.runnable import RUNNABLE
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import Limits
-from jobs.throttling.sources import Origin, Source, decisive
+from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
@@ -44,68 +43,6 @@ SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_o
 _TOTALS: Final[LiteralString] = """
 SELECT id FROM jobs_bin WHERE namespace = 'policy' AND name = ANY(%(policies)s)
 """
-# Documents of active jobs that wait for these bins, those of jobs that are held, and whether a worker could have
-# them. Counters say how each lane stands, so no document is read; each branch reads its own index.
-_WAITING: Final[LiteralString] = f"""
-WITH lanes AS MATERIALIZED (
-    SELECT lane.id, lane.bin_id, state.ready_at, seed.job_id, job.run_no, held.state = 'owned' AS is_owned, {RUNNABLE} AS may_run,
-           seed.tag, held.failing_since, held.failing_why,
-           EXISTS (SELECT FROM nodes_node AS node
-                    WHERE node.scope = job.node_scope AND node.kind = 'worker' AND node.status = 'running'
-                      AND (seed.tag = '' OR seed.tag = ANY(node.tags))) AS is_served
-      FROM jobs_lane AS lane
-     CROSS JOIN LATERAL {newest("ready_at", of="lane", number="lane.id")} AS state
-      JOIN jobs_seed AS seed ON seed.id = lane.seed_id
-      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
-      LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
-     WHERE lane.bin_id = ANY(%(bins)s)
-), counted AS (
-    SELECT bin_id, sum(amount) FILTER (WHERE stage = {Stage.PENDING:d})::bigint AS waiting,
-           sum(amount) FILTER (WHERE stage = {Stage.PENDING:d} AND NOT may_run)::bigint AS held,
-           sum(amount) FILTER (WHERE stage = {Stage.ACTIVE:d})::bigint AS in_work
-      FROM (SELECT lanes.bin_id, may_run, stage, amount
-              FROM lanes JOIN jobs_counter AS counter
-                ON counter.job_id = lanes.job_id AND counter.run_no = lanes.run_no AND counter.lane_id = lanes.id
-             WHERE measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})
-             UNION ALL
-            SELECT lanes.bin_id, may_run, stage, amount
-              FROM jobs_counterdelta AS delta JOIN lanes
-                ON delta.job_id = lanes.job_id AND delta.run_no = lanes.run_no AND delta.lane_id = lanes.id AND delta.id >= {LOWEST_DELTA}
-             WHERE delta.job_id IN (SELECT job_id FROM lanes) AND measure = 'stage' AND stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d})) AS both_
-     GROUP BY bin_id
-)
-SELECT bin_id, min(ready_at) FILTER (WHERE may_run) AS ready_at, bool_or(coalesce(is_owned, false)) AS is_owned,
-       bool_or(is_served) AS is_served, coalesce(min(tag) FILTER (WHERE NOT is_served AND tag <> ''), '') AS missing_tag,
-       CASE WHEN bool_and(failing_since IS NOT NULL) THEN min(failing_since) END AS group_failing_since,
-       coalesce(min(failing_why), '') AS group_why,
-       coalesce(max(counted.waiting), 0) AS waiting, coalesce(max(counted.held), 0) AS held,
-       coalesce(max(counted.in_work), 0) AS in_work
-  FROM lanes LEFT JOIN counted USING (bin_id)
- GROUP BY bin_id
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """Who says a limit, with the name of the policy that it is ('' for none). `is_everywhere`: it holds for all bins."""
-
-    source: Source
-    policy: str = ""
-    is_everywhere: bool = False
-
-    @property
-    def since(self) -> dt.datetime | None:
-        return self.source.since
-
-
-@dataclass(frozen=True, slots=True)
-class LimitLines:
-    """Who says each limit that is in force; None where nothing limits that."""
-
-    requests: SourceLine | None
-    gap: SourceLine | None
-    bytes_per_second: SourceLine | None
-    denied: SourceLine | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +112,6 @@ class BinLine:
         return _since(self)
 
 
-_NOBODY: Final[Mapping[str, Any]] = {
-    "ready_at": None,
-    "is_owned": False,
-    "is_served": False,
-    "missing_tag": "",
-    "group_failing_since": None,
-    "group_why": "",
-    "waiting": 0,
-    "held": 0,
-    "in_work": 0,
-}
-
-
 def read_bin_lines(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
     """Read these bins, in this order; those that are gone are left out."""
     known: dict[int, BinLine] = kept("bins")
@@ -208,11 +132,11 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
         rows = {row.id: row for row in cursor.execute(_BINS, {"bins": list(ids), "policy": None})}
         terms = Terms.read(cursor, list(rows.values()), now=now)
         above = _read_above(cursor, rows.values(), terms)
-        waiting = {row.bin_id: row for row in cursor.execute(_WAITING, {"bins": list(ids)})}
+        waiting = read_waiting(cursor, ids)
     latest, open_ = read_latest_requests(now=now), read_open_documents()
     for row in (*rows.values(), *above.values()):
         _observe(row, now=now)
-    policies = _Policies.of(rows.values(), above.values())
+    policies = PolicyNames.of(rows.values(), above.values())
     parents = {row.id: _parent_line(row, terms, policies) for row in above.values()}
     return [
         _line(
@@ -228,33 +152,6 @@ def _read(ids: Sequence[int], *, now: dt.datetime) -> list[BinLine]:
         for id_ in ids
         if id_ in rows
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Policies:
-    """Names of policies, when they were changed last, and whether they hold everywhere."""
-
-    by_id: Mapping[int, tuple[str, dt.datetime, bool]]
-
-    @classmethod
-    def of(cls, *some: Iterable[Any]) -> "_Policies":
-        ids = {int(id_) for rows in some for row in rows for id_ in ((row.always or {}) | row.policies)}
-        found = ThrottlePolicy.objects.filter(pk__in=ids).values_list("pk", "name", "changed_at", "holds_everywhere")
-        return cls({id_: (name, changed_at, everywhere) for id_, name, changed_at, everywhere in found})
-
-    def line(self, source: Source | None) -> SourceLine | None:
-        if source is None:
-            return None
-        if source.policy is None or source.policy not in self.by_id:
-            return SourceLine(source)
-        name, changed_at, everywhere = self.by_id[source.policy]
-        return SourceLine(replace(source, since=max(changed_at, source.since or changed_at)), name, everywhere)
-
-    def lines(self, sources: Sequence[Source]) -> LimitLines:
-        found = decisive(sources)
-        return LimitLines(
-            *map(self.line, (found.requests, found.gap, found.bytes_per_second, found.denied)),
-        )
 
 
 def _read_above(cursor: Any, rows: Iterable[Any], terms: Terms) -> dict[int, Any]:
@@ -287,7 +184,7 @@ def _observe(row: Any, *, now: dt.datetime) -> None:
     BYTES.observe(row.id, row.bytes_read, age=age)
 
 
-def _parent_line(row: Any, terms: Terms, policies: _Policies) -> ParentLine:
+def _parent_line(row: Any, terms: Terms, policies: PolicyNames) -> ParentLine:
     known = policies.by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
     limits = terms.of_bin(row)
     return ParentLine(
@@ -317,7 +214,7 @@ def _line(
     now: dt.datetime,
 ) -> BinLine:
     limits = terms.of_bin(row)
-    waiting = _NOBODY if waits is None else waits._asdict()
+    waiting = WITHOUT_LANES if waits is None else waits._asdict()
     starts, read = STARTS.rate(row.id), BYTES.rate(row.id)
     known = Known(
         limits=limits,
@@ -336,7 +233,7 @@ def _line(
         open_now=open_.at(row.id),
         changed_at=said_by.gap.since if said_by.gap else None,
         latest=latest.of(row.name),
-        **{name: waiting[name] for name in _NOBODY},
+        **{name: waiting[name] for name in WITHOUT_LANES},
     )
     return BinLine(
         read_at=now,

@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 from jobs import verdict_words, words
 from jobs.code_words import explain_code
 from jobs.limit_words import limits_in_words
-from jobs.queries.bin_lines import BinLine, ParentLine, SourceLine
+from jobs.queries.bin_limits import SourceLine
+from jobs.queries.bin_lines import BinLine, ParentLine
 from jobs.queries.bin_page import BinPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
 from jobs.ui.screens import Record, documents_address

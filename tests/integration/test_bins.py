@@ -7,6 +7,7 @@ from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.models import Bin, BinState, CounterDelta, Job, LaneState, ThrottleGroup, ThrottlePolicy
+from jobs.queries import bin_lines, bin_waiting
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bins import BinFilter, find_bins, find_busiest
 from jobs.queries.job_facts import read_next_ready_at
@@ -288,8 +289,7 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
         assert not _sequential(connection, statement) & grown, statement
     ids = find_busiest()
     assert len(ids) == 50
-    for name in ("_BINS", "_WAITING"):
-        query = getattr(__import__("jobs.queries.bin_lines", fromlist=[name]), name)
+    for query in (bin_lines._BINS, bin_waiting._WAITING):
         cursor = connection.cursor()
         literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
         assert not _sequential(cursor, literal) & grown
