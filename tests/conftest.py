@@ -116,6 +116,7 @@ def no_stored_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_kept_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each reading of the latest requests ask the database of this test."""
     monkeypatch.setattr("jobs.queries.latest_requests._FRESH", -1.0)
+    monkeypatch.setattr("jobs.queries.latest_requests._STALEST", -1.0)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job
 from jobs.queries.counts import count_present_runs
 from jobs.queries.job_facts import is_held, job_seen, read_changes, read_cluster
-from jobs.queries.latest_requests import LatestRequests, read_latest_requests
+from jobs.queries.latest_requests import read_latest_requests
 from jobs.queries.meter import METER, STEP, STEPS, present, smoothed
 from jobs.queries.moment import kept
 from jobs.queries.standing import Standing
@@ -135,7 +135,7 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
     counts = count_present_runs(job.pk for job in jobs) if jobs else {}
     running = [job for job in jobs if job.phase != Phase.INACTIVE]
     changes = read_changes([job.pk for job in running if is_held(job.state)])
-    latest = read_latest_requests(now=now) if running else LatestRequests()
+    latest = read_latest_requests(now=now) if running else None
     clusters = {scope: read_cluster(scope, now=now) for scope in {job.node_scope for job in running}}
     lines = []
     for job in jobs:
@@ -144,7 +144,9 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
         runs = job.phase != Phase.INACTIVE
         is_recent = runs or (job.ended_at is not None and now - job.ended_at < _SHOWN_AFTER_THE_END)
         history = smoothed(METER.history(job.pk)) if is_recent else []
-        seen = job_seen(job.state, reason=job.reason, change=changes.get(job.pk), latest=latest.of(job.pk))
+        seen = job_seen(
+            job.state, reason=job.reason, change=changes.get(job.pk), latest=latest.of(job.pk) if latest else Requests()
+        )
         lines.append(
             JobLine(
                 id=job.pk,

@@ -1,74 +1,109 @@
 """
 The latest requests by host and by job, from the history that each flush writes anyway.
 
-Of each source with running jobs a bounded number of the newest rows is read, at most every few seconds in one process,
-however many pages are open. Where no history is kept, nothing is known.
+Of each source with running jobs, all requests of the last minute are read, and some before it. So the requests of a job or
+host are always its latest ones without a gap. At speeds at which the minute has too many rows, its newest part is read.
+One reading serves all pages of a process for some seconds, the longer the more rows it read.
+Where no history is kept, nothing is known.
 """
 
 import datetime as dt
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from django.db import connection
 
 from jobs.verdicts.requests import Counted, Requests, add_up, merge
+from jobs.verdicts.results import is_failure
 
-# A verdict is about this span, or about the longer one where fewer requests than it needs ended in it.
+# A verdict is about this span, or about the longer one where too few requests to judge by ended in it.
 _MINUTE: Final = dt.timedelta(minutes=1)
 _LATELY: Final = dt.timedelta(minutes=10)
-# Requests of one host, or job, that are looked at.
-_HUNDRED: Final = 100
-# Rows of one source that are read, the newest first.
+# Newest rows of one source that are read although they are older than a minute, and rows that are read at most.
 _ROWS: Final = 3_000
+_MOST_ROWS: Final = 100_000
 # Running jobs whose sources are looked at, and sources of which the history is read.
 _JOBS: Final = 200
 _SOURCES: Final = 20
-# Seconds for which one reading is used.
+# Seconds for which one reading is used: these, or 100 times the seconds that it took, but not longer than the last number.
 _FRESH: Final = 3.0
+_FRESH_TIMES: Final = 100
+_STALEST: Final = 20.0
 
 # The history is partitioned by day and has an index of source and time: the rows come in their order.
+# `span` is materialized: else its sub-select may run again for each row that is read.
 _LATEST: Final = """
-SELECT job_id, host, code, since, amount, seconds, first_at
-  FROM (SELECT DISTINCT repository_id AS id
-          FROM (SELECT repository_id FROM jobs_job WHERE phase <> 'inactive' ORDER BY id DESC LIMIT %(jobs)s) AS job
-         LIMIT %(sources)s) AS source
+WITH source AS MATERIALIZED (
+    SELECT DISTINCT repository_id AS id
+      FROM (SELECT repository_id FROM jobs_job WHERE phase <> 'inactive' ORDER BY id DESC LIMIT %(jobs)s) AS job
+     LIMIT %(sources)s
+), span AS MATERIALIZED (
+    SELECT id, least(%(minute)s, coalesce((SELECT started_at FROM jobs_activity
+                                            WHERE repository_id = source.id AND started_at > %(lately)s
+                                            ORDER BY started_at DESC OFFSET %(rows)s LIMIT 1), %(lately)s)) AS begins_at
+      FROM source
+)
+SELECT job_id, host, code, since, amount, seconds, first_at, begins_at
+  FROM span
  CROSS JOIN LATERAL (
-       SELECT job_id, host, result_code AS code, started_at > %(minute)s AS since, count(*) AS amount,
+       SELECT job_id, host, result_code AS code, is_of_the_minute AS since, count(*) AS amount,
               coalesce(sum(seconds), 0) AS seconds, min(started_at) AS first_at
-         FROM (SELECT job_id, host, result_code, started_at, seconds,
-                      row_number() OVER (PARTITION BY job_id, host ORDER BY started_at DESC) AS place
-                 FROM (SELECT job_id, split_part(entity, '/', 3) AS host, activity, result_code, started_at, seconds
-                         FROM jobs_activity
-                        WHERE repository_id = source.id AND started_at > %(lately)s
-                        ORDER BY started_at DESC LIMIT %(rows)s) AS newest
-                WHERE activity = 'fetch' AND host <> '') AS placed
-        WHERE place <= %(hundred)s
-        GROUP BY job_id, host, result_code, started_at > %(minute)s) AS counted
+         FROM (SELECT job_id, split_part(entity, '/', 3) AS host, activity, result_code, started_at, seconds,
+                      started_at > %(minute)s AS is_of_the_minute
+                 FROM jobs_activity
+                WHERE repository_id = span.id AND started_at > span.begins_at AND started_at > %(lately)s
+                ORDER BY started_at DESC LIMIT %(most_rows)s) AS newest
+        WHERE activity = 'fetch' AND host <> ''
+        GROUP BY GROUPING SETS ((job_id, result_code, is_of_the_minute), (host, result_code, is_of_the_minute))) AS counted
 """
 
 
 @dataclass(frozen=True, slots=True)
-class LatestRequests:
-    """`minutes` are requests of the last minute, `hundreds` the last hundred ones, by host name and by job id."""
+class _Part:
+    """Requests of one job or host with one result code, of the last minute or of the time before."""
 
-    minutes: Mapping[str | int, Requests] = field(default_factory=dict)
-    hundreds: Mapping[str | int, Requests] = field(default_factory=dict)
+    counted: Counted
+    is_of_the_minute: bool
+
+
+class LatestRequests:
+    """The latest requests by host name and by job id; `begin` is the time from which on all requests were read."""
+
+    def __init__(self, parts: Mapping[str | int, Sequence[_Part]], *, begin: dt.datetime) -> None:
+        self._parts = parts
+        self._begin = begin
 
     def of(self, key: str | int) -> Requests:
-        """Return the requests of the last minute; the last hundred where these are too few to judge by."""
-        minute, hundred = self.minutes.get(key, Requests()), self.hundreds.get(key, Requests())
-        return minute if minute.can_be_judged or not hundred.can_be_judged else hundred
+        """Return the requests of the last minute; those of a longer span where these are too few to judge by."""
+        parts = self._parts.get(key, ())
+        longer = add_up(part.counted for part in parts)
+        minute = add_up(part.counted for part in parts if part.is_of_the_minute)
+        found = minute if minute.can_be_judged or not longer.can_be_judged else longer
+        return replace(found, failing_since=self._failing_since(parts, longer))
 
     def of_all(self, job_ids: Iterable[int]) -> Requests:
-        """Return the requests of the last minute of these jobs together."""
+        """Return the latest requests of these jobs together."""
         return merge(self.of(job_id) for job_id in job_ids)
 
-    def hundred_of(self, key: str | int) -> Requests:
-        return self.hundreds.get(key, Requests())
+    @cached_property
+    def failing_hosts(self) -> Sequence[tuple[str, Requests]]:
+        """The hosts that fail by their latest requests, the most failures first."""
+        suspects = [host for host, parts in self._parts.items() if any(is_failure(part.counted.code) for part in parts)]
+        hosts = [(host, self.of(host)) for host in suspects if isinstance(host, str)]
+        return sorted((one for one in hosts if one[1].is_failing), key=lambda one: (-one[1].failed, one[0]))
+
+    def _failing_since(self, parts: Iterable[_Part], longer: Requests) -> dt.datetime | None:
+        """Return when the failures began; None where they may have begun before all that was read."""
+        first = longer.failing_since
+        if first is None:
+            return None
+        is_after_a_good_one = any(part.counted.first_at < first for part in parts)
+        return first if is_after_a_good_one or first > self._begin + _MINUTE else None
 
 
 class _Reading:
@@ -76,14 +111,16 @@ class _Reading:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._read_at = float("-inf")
-        self._found = LatestRequests()
+        self._good_until = float("-inf")
+        self._found: LatestRequests | None = None
 
     def read(self, *, now: dt.datetime) -> LatestRequests:
         with self._lock:
-            if time.monotonic() - self._read_at > _FRESH:
+            began = time.monotonic()
+            if self._found is None or began > self._good_until:
                 self._found = _read(now=now)
-                self._read_at = time.monotonic()
+                ended = time.monotonic()
+                self._good_until = ended + max(_FRESH, min(_FRESH_TIMES * (ended - began), _STALEST))
             return self._found
 
 
@@ -99,32 +136,18 @@ def _read(*, now: dt.datetime) -> LatestRequests:
     facts = {
         "minute": now - _MINUTE,
         "lately": now - _LATELY,
-        "hundred": _HUNDRED,
         "rows": _ROWS,
+        "most_rows": _MOST_ROWS,
         "jobs": _JOBS,
         "sources": _SOURCES,
     }
-    minutes: dict[str | int, list[Counted]] = defaultdict(list)
-    hundreds: dict[str | int, list[Counted]] = defaultdict(list)
-    for job_id, host, code, is_of_the_minute, amount, seconds, first_at in _rows(facts):
-        one = Counted(code, amount, seconds, first_at)
-        for key in (host, job_id):
-            hundreds[key].append(one)
-            if is_of_the_minute:
-                minutes[key].append(one)
-    of_hundreds = {key: add_up(several, lasted=_LATELY) for key, several in hundreds.items()}
-    begins = {key: _begin(requests, now=now) for key, requests in of_hundreds.items()}
-    return LatestRequests(
-        {key: replace(add_up(several, lasted=_MINUTE), failing_since=begins[key]) for key, several in minutes.items()},
-        {key: replace(requests, failing_since=begins[key]) for key, requests in of_hundreds.items()},
-    )
-
-
-def _begin(requests: Requests, *, now: dt.datetime) -> dt.datetime | None:
-    """Return when the failures began; None where they may have begun before what was read."""
-    since = requests.failing_since
-    is_cut = requests.ended >= _HUNDRED or (since is not None and since < now - _LATELY + _MINUTE)
-    return None if is_cut else since
+    parts: dict[str | int, list[_Part]] = defaultdict(list)
+    begin = now - _LATELY
+    for job_id, host, code, is_of_the_minute, amount, seconds, first_at, begins_at in _rows(facts):
+        begin = max(begin, begins_at)
+        key = job_id if host is None else host
+        parts[key].append(_Part(Counted(code, amount, seconds, first_at), is_of_the_minute))
+    return LatestRequests(parts, begin=begin)
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[Any, ...]]:

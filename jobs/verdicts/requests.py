@@ -19,7 +19,6 @@ class Requests:
     Requests that ended. `codes` counts those that failed by result code.
 
     `seconds` is how long an answer took on average, None if nothing was measured. `failing_since` is when the earliest of the failed ones began.
-    `lasted` is the span that they cover.
     """
 
     ended: int = 0
@@ -27,7 +26,6 @@ class Requests:
     codes: Mapping[str, int] | None = None
     seconds: float | None = None
     failing_since: dt.datetime | None = None
-    lasted: dt.timedelta = dt.timedelta()
 
     @property
     def share(self) -> float:
@@ -58,7 +56,7 @@ class Counted:
     first_at: dt.datetime
 
 
-def add_up(counted: Iterable[Counted], *, lasted: dt.timedelta) -> Requests:
+def add_up(counted: Iterable[Counted]) -> Requests:
     """Return the sum of requests of several result codes."""
     known = [one for one in counted if one.amount]
     failed = [one for one in known if is_failure(one.code)]
@@ -72,7 +70,6 @@ def add_up(counted: Iterable[Counted], *, lasted: dt.timedelta) -> Requests:
         codes=codes,
         seconds=sum(one.seconds for one in known) / ended if ended else None,
         failing_since=min((one.first_at for one in failed), default=None),
-        lasted=lasted,
     )
 
 
@@ -90,5 +87,4 @@ def merge(several: Iterable[Requests]) -> Requests:
         codes=codes,
         seconds=sum((one.seconds or 0.0) * one.ended for one in known) / ended if ended else None,
         failing_since=min((one.failing_since for one in known if one.failing_since), default=None),
-        lasted=max((one.lasted for one in known), default=dt.timedelta()),
     )

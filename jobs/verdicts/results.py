@@ -1,6 +1,7 @@
 """Result codes: one fixed class for each, which sets its colour and whether it counts as a failure."""
 
 import enum
+import functools
 from typing import Final
 
 
@@ -73,6 +74,7 @@ def class_of(code: str, *, otherwise: ResultClass = ResultClass.NONE) -> ResultC
     return otherwise
 
 
+@functools.cache
 def is_failure(code: str) -> bool:
     """True if a request with this result shows that its host does not work: no answer, 5xx, 429, or a refusal."""
     return class_of(code) in {ResultClass.FAILED, ResultClass.REFUSED}

@@ -145,7 +145,7 @@ def test_requests_of_several_codes_add_up_to_a_share_and_its_most_frequent_code(
         Counted("503", 5, 5.5, NOON),
     ]
 
-    requests = add_up(counted, lasted=MINUTE)
+    requests = add_up(counted)
 
     assert (requests.ended, requests.failed, requests.share, requests.code) == (40, 20, 0.5, "REFUSED")
     assert requests.seconds == pytest.approx(0.2)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from jobs.lifecycle.job import RunEnd
 from jobs.queries.attention.lines import SHOWN, AttentionLine
 from jobs.queries.job_lines import JobLine, read_first_jobs
-from jobs.queries.latest_requests import LatestRequests, read_latest_requests
+from jobs.queries.latest_requests import read_latest_requests
 from jobs.queries.search_lag import read_search_lag
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.requests import Requests
@@ -31,23 +31,16 @@ SELECT id, name, schedule_due_at FROM jobs_job
 
 
 def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
-    """Running jobs of which at least half of the last hundred requests failed, and jobs whose last run failed."""
+    """Running jobs of which at least half of the latest requests failed, and jobs whose last run failed."""
     jobs = read_first_jobs(now=now)
-    latest = read_latest_requests(now=now) if any(job.runs for job in jobs) else LatestRequests()
-    found = [line for job in jobs if (line := _of_job(job, latest.hundred_of(job.id), now=now)) is not None]
+    found = [line for job in jobs if (line := _of_job(job, now=now)) is not None]
     return found[:SHOWN]
 
 
 def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
-    """Hosts of running jobs of which at least half of the last hundred requests failed."""
+    """Hosts of running jobs of which at least half of the latest requests failed."""
     if not any(job.runs for job in read_first_jobs(now=now)):
         return []
-    failing = [
-        (host, requests)
-        for host, requests in read_latest_requests(now=now).hundreds.items()
-        if isinstance(host, str) and requests.is_failing
-    ]
-    failing.sort(key=lambda found: (-found[1].failed, found[0]))
     return [
         AttentionLine(
             kind="host_fails",
@@ -58,7 +51,7 @@ def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
             since=requests.failing_since,
             link=f"{reverse('hosts')}?{urlencode({'name': host})}",
         )
-        for host, requests in failing[:SHOWN]
+        for host, requests in read_latest_requests(now=now).failing_hosts[:SHOWN]
     ]
 
 
@@ -119,12 +112,12 @@ def missed_schedules(now: dt.datetime) -> list[AttentionLine]:
     ]
 
 
-def _of_job(job: JobLine, requests: Requests, *, now: dt.datetime) -> AttentionLine | None:
+def _of_job(job: JobLine, *, now: dt.datetime) -> AttentionLine | None:
     if job.runs:
-        if not requests.is_failing:
+        if not job.latest.is_failing:
             return None
-        sentence = _("%(failures)s See which hosts fail.") % {"failures": _failures(requests)}
-        since = requests.failing_since
+        sentence = _("%(failures)s See which hosts fail.") % {"failures": _failures(job.latest)}
+        since = job.latest.failing_since
     elif job.ended_at is not None and now - job.ended_at < _LISTED and (job.all_failed or job.run_end == RunEnd.ERROR):
         why = job.reason.rstrip(".") if job.run_end == RunEnd.ERROR else _("every document failed")
         sentence = _("The last run of the job failed: %(why)s. Repair the cause, then start it again.") % {

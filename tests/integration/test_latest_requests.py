@@ -1,0 +1,97 @@
+"""Hosts and jobs are judged by their very latest requests, also where others are much faster."""
+
+import datetime as dt
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobs.models import Activity
+from jobs.queries.latest_requests import read_latest_requests
+from tests.cluster import NOON
+from tests.factories import make_running_job
+from tests.stepping import Manager
+
+MINUTE = 60.0
+TEN_MINUTES = 600.0
+
+
+@pytest.fixture
+def running(connection):
+    return make_running_job(Manager(connection).node, name="news")
+
+
+def request(running, host, code, *, ago):
+    """A request of the job that began so many seconds before noon."""
+    return Activity(
+        started_at=NOON - dt.timedelta(seconds=ago),
+        seconds=0.1,
+        job=running.job,
+        repository=running.job.repository,
+        activity="fetch",
+        entity=f"http://{host}/page",
+        result_code=code,
+    )
+
+
+def spread(amount, *, over):
+    """Return so many ages, evenly over these seconds."""
+    return [over * (number + 0.5) / amount for number in range(amount)]
+
+
+def test_a_fast_host_does_not_hide_that_another_one_fails(running):
+    Activity.objects.bulk_create(request(running, "fast.example", "200", ago=ago) for ago in spread(10_000, over=50))
+    Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(10, over=50))
+
+    latest = read_latest_requests(now=NOON)
+
+    assert (latest.of("dead.example").failed, latest.of("dead.example").ended) == (10, 10)
+    assert [host for host, _ in latest.failing_hosts] == ["dead.example"]
+
+
+def test_a_job_is_judged_by_all_its_requests_of_the_minute(running):
+    Activity.objects.bulk_create(request(running, "fast.example", "200", ago=ago) for ago in spread(1_000, over=50))
+    Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(100, over=50))
+
+    latest = read_latest_requests(now=NOON).of(running.job.pk)
+
+    assert (latest.failed, latest.ended, latest.is_failing) == (100, 1_100, False)
+
+
+def test_failures_that_fill_all_that_was_read_have_no_known_beginning(running):
+    Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=590))
+    assert read_latest_requests(now=NOON).of("dead.example").failing_since is None
+
+    request(running, "dead.example", "200", ago=595).save()
+
+    assert read_latest_requests(now=NOON).of("dead.example").failing_since == NOON - dt.timedelta(seconds=584.1)
+
+
+HISTORIES = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from(["200", "503"]), st.integers(1, 900)), max_size=60, unique=True
+)
+
+
+@given(history=HISTORIES, older=st.integers(0, 40), most=st.integers(1, 60))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypatch, history, older, most):
+    monkeypatch.setattr("jobs.queries.latest_requests._ROWS", older)
+    monkeypatch.setattr("jobs.queries.latest_requests._MOST_ROWS", most)
+    Activity.objects.all().delete()
+    Activity.objects.bulk_create(request(running, host, code, ago=ago) for host, code, ago in history)
+
+    latest = read_latest_requests(now=NOON)
+
+    for key, hosts in ((running.job.pk, "ab"), ("a", "a"), ("b", "b")):
+        newest = sorted((ago, code) for host, code, ago in history if host in hosts and ago < TEN_MINUTES)
+        found = latest.of(key)
+        amounts = {(n, sum(code == "503" for _ago, code in newest[:n])) for n in _ends(newest)}
+        assert (found.ended, found.failed) in amounts
+        of_the_minute = sum(ago < MINUTE for ago, _code in newest)
+        if len(history) <= most:
+            assert found.ended >= of_the_minute
+
+
+def _ends(newest):
+    """Numbers of requests after which an older moment begins: requests of one second have no order."""
+    return [n for n in range(len(newest) + 1) if n in {0, len(newest)} or newest[n - 1][0] != newest[n][0]]
