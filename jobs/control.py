@@ -209,7 +209,7 @@ def change_job(
             job.from_the_beginning = True
         if schedule_changes:
             # What the new schedule would have started before it was there is not made up for.
-            job.schedule_checked_at, job.schedule_due_at = now, None
+            job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
         job.save()
         if outputs is not None:
             taken = [one.pk for one in stored_outputs if one not in outputs]

@@ -29,6 +29,7 @@ _AT_REST: Final[dict[str, Any]] = {
     "reseed_at": None,
     "window_ends_at": None,
     "schedule_due_at": None,
+    "missed_window_at": None,
     # The deletion also removed the facts about its source.
     "from_the_beginning": True,
     "strays": 1,

@@ -39,6 +39,7 @@ def ask_for_run(
         "failures": 0,
         "failing_since": None,
         "retry_at": None,
+        "missed_window_at": None,
     }
     with transaction.atomic():
         change = make_transition(job_id, name, made_by=made_by, now=now, facts={**fresh, **(facts or {})}, term=term)

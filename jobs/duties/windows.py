@@ -4,6 +4,9 @@ import datetime as dt
 import logging
 from typing import Final, LiteralString
 
+from django.db import connection, transaction
+
+from jobs import journal
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move, say_why
 from jobs.lifecycle import schedule
@@ -12,6 +15,7 @@ from jobs.lifecycle.job import Window as Place
 from jobs.models import Job
 from jobs.queue.rows import named_rows
 from jobs.runs import InvalidJob
+from nodes.fences import hold_term
 
 logger = logging.getLogger(__name__)
 # Whoever waits for a window: to start, or to go on.
@@ -53,11 +57,12 @@ def mind_windows(at: Pass) -> int:
             windows, method=StartMethod(job.start_method), checked_at=job.schedule_checked_at, now=at.now
         )
         if opening is None:
+            _note_missed_window(at, job, windows)
             waiting.append((job.pk, job.schedule_checked_at, _due_again(windows, at)))
             if job.phase == Phase.ACTIVE:
                 say_why(job.pk, _why_it_waits(windows, at))
         elif job.phase == Phase.ACTIVE:
-            moved += move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at})
+            moved += move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at, "missed_window_at": None})
         else:
             moved += _start(at, job, opening)
     if waiting:
@@ -70,6 +75,21 @@ def _due_again(windows: list[schedule.Window], at: Pass) -> dt.datetime:
     """When a schedule that lets its job wait is to be looked at next."""
     coming = schedule.next_opening_of(windows, after=at.now)
     return min(at.now + _AT_MOST, coming[0]) if coming else at.now + _AT_MOST
+
+
+def _note_missed_window(at: Pass, job: Job, windows: list[schedule.Window]) -> None:
+    """Record the last window that opened and closed while the job waited for it, which no manager looked at in time."""
+    missed = schedule.closed_opening_of(windows, after=job.waits_since, now=at.now)
+    if missed is None or missed[0] == job.missed_window_at:
+        return
+    with transaction.atomic():
+        hold_term(connection.connection, at.office)
+        still = Job.objects.filter(
+            pk=job.pk, schedule_checked_at=job.schedule_checked_at, phase=job.phase, window=job.window
+        )
+        if still.update(missed_window_at=missed[0]):
+            said = f"did not run in its window of {schedule.opening_in_words(*missed)}, which is over"
+            journal.record(job, kind="missed_window", message=said, made_by="manager", now=at.now)
 
 
 def _start(at: Pass, job: Job, opening: schedule.Opening) -> bool:

@@ -165,6 +165,20 @@ def _closes_last(opening: Opening) -> tuple[bool, dt.datetime]:
     return (opening.ends_at is None, opening.ends_at or opening.began_at)
 
 
+def closed_opening_of(
+    windows: Sequence[Window], *, after: dt.datetime, now: dt.datetime
+) -> tuple[dt.datetime, Window] | None:
+    """Return the latest opening after a moment of a window that has closed by now, and that window; None if there is none."""
+    found = []
+    for window in windows:
+        if window.duration is None:
+            continue
+        opening = window.last_opening(after=after, until=now - window.duration)
+        if opening is not None:
+            found.append((opening, window))
+    return max(found, key=lambda one: one[0], default=None)
+
+
 def next_opening_of(windows: Sequence[Window], *, after: dt.datetime) -> tuple[dt.datetime, Window] | None:
     """The first opening of any of the windows after a moment, and whose it is."""
     coming = [(opening, window) for window in windows if (opening := window.next_opening(after=after)) is not None]

@@ -115,6 +115,8 @@ class Job(models.Model):
     schedule_checked_at = models.DateTimeField(db_default=Now())
     # When its schedule is looked at next, while it waits for a window; null: at once, since something has changed.
     schedule_due_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Opening of the last window that was open while the job waited for it and did not run; null: there is none since the last run.
+    missed_window_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Attempts in a row to start, or to tell an output of the end, that came to nothing; the next one.
     failures = models.PositiveSmallIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)
@@ -150,6 +152,11 @@ class Job(models.Model):
                 fields=["window_ends_at"],
                 name="job_window_ends",
                 condition=models.Q(phase=Phase.ACTIVE, window_ends_at__isnull=False),
+            ),
+            models.Index(
+                fields=["missed_window_at"],
+                name="job_missed_window",
+                condition=models.Q(missed_window_at__isnull=False),
             ),
             models.Index(fields=["id"], name="job_waits_for_approval", condition=models.Q(guard=Guard.WAITING)),
             models.Index(fields=["id"], name="job_lacks_connector", condition=models.Q(connectors_ready=False)),
@@ -222,6 +229,13 @@ class Job(models.Model):
             connectors_ready=self.connectors_ready,
             guard=Guard(self.guard),
         )
+
+    @property
+    def waits_since(self) -> dt.datetime:
+        """The time since which windows open for the job, if it waits for one."""
+        if self.phase == Phase.INACTIVE and self.ended_at is not None:
+            return max(self.schedule_checked_at, self.ended_at)
+        return self.schedule_checked_at
 
     @property
     def manifoldcf_status(self) -> str:

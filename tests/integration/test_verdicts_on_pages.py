@@ -4,12 +4,14 @@ import datetime as dt
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from jobs.lifecycle.document import Stage
+from jobs.lifecycle.schedule import Window
 from jobs.models import Activity, BinState, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
 from jobs.queries.attention.sources import read_attention
+from jobs.terms import store_windows
 from jobs.ui.topics import host_topic, job_topic, read_screen
 from nodes.models import Node
 from tests.api import client_of
@@ -212,12 +214,24 @@ def test_a_run_of_which_every_document_failed_is_red_and_needs_attention(crawl):
     assert crawl.page()["tone"] == "failed"
 
 
-def test_a_schedule_that_no_manager_kept_needs_attention(crawl):
+def test_page_api_and_command_show_a_missed_window(crawl):
+    opened = timezone.now().replace(second=0, microsecond=0) - dt.timedelta(minutes=30)
+    window = Window(hours=(opened.hour,), minutes=(opened.minute,), duration=dt.timedelta(minutes=10))
+    long_ago = opened - dt.timedelta(hours=1)
+    store_windows(crawl.job, [window])
     Job.objects.update(
-        phase="inactive", start_method="window_begin", schedule_due_at=timezone.now() - dt.timedelta(minutes=5)
+        phase="inactive", start_method="window_begin", schedule_due_at=opened, schedule_checked_at=long_ago
     )
 
-    assert attention() == [("schedule_missed", "news")]
+    (line,) = read_attention(now=timezone.now())
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command("status", stdout=out)
+
+    assert (line.kind, line.subject, line.since) == ("schedule_missed", "news", opened)
+    assert [row["says"] for row in read_screen("overview")["attention"]] == [line.sentence]
+    assert [row["sentence"] for row in crawl.viewer.get("/api/v1/attention/").json()["results"]] == [line.sentence]
+    assert line.sentence in out.getvalue()
 
 
 def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monkeypatch):

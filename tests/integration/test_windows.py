@@ -11,6 +11,7 @@ from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, JobEvent
+from jobs.queries.attention.schedules import missed_schedules
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.cluster import NOON
 from tests.factories import make_job
@@ -179,3 +180,82 @@ def test_a_schedule_whose_job_cannot_run_says_why_and_does_not_try_for_ever(day)
     job = scheduled.at(18)
 
     assert (status(job), "no output" in job.reason, job.schedule_checked_at) == ("INACTIVE", True, scheduled.main.now)
+
+
+def missed(now):
+    """What the attention list says about schedules at this time."""
+    return [(line.subject, line.sentence, line.since) for line in missed_schedules(now)]
+
+
+OVER = "did not run in its window, which is over. Start the job, or wait for its next window:"
+
+
+def test_a_window_that_passed_without_a_manager_is_missed(day):
+    scheduled = day(EVENING)
+    scheduled.at(17)
+    assert missed(NOON.replace(hour=17, minute=59)) == []
+    (open_,) = missed(NOON.replace(hour=18, minute=30))
+    assert "is open, and no manager lets the job run" in open_[1]
+
+    (over,) = missed(NOON.replace(hour=23))
+
+    said = f"Job {scheduled.job.name} {OVER} Wed 2 Jan 2030 18:00 UTC."
+    assert over == (scheduled.job.name, said, NOON.replace(hour=18))
+
+
+def test_a_missed_window_is_listed_and_in_the_journal_until_a_run_begins(day):
+    scheduled = day(EVENING)
+    scheduled.at(17)
+
+    job = scheduled.at(23)
+    scheduled.at(23, 30)
+
+    assert job.missed_window_at == NOON.replace(hour=18)
+    assert [since for _, _, since in missed(NOON.replace(hour=23, minute=45))] == [NOON.replace(hour=18)]
+    (event,) = JobEvent.objects.filter(job=job, kind="missed_window")
+    assert event.message == "did not run in its window of Tue 1 Jan 2030 18:00 UTC, which is over"
+    scheduled.asks("start")
+    assert missed(NOON.replace(hour=23, minute=45)) == []
+    scheduled.runs()
+    scheduled.ends()
+    assert (scheduled.at(23, 50).missed_window_at, missed(NOON.replace(hour=23, minute=55))) == (None, [])
+
+
+def test_a_window_in_which_the_job_ran_is_not_missed(day):
+    scheduled = day(EVENING)
+    scheduled.at(17)
+    scheduled.asks("start")
+    scheduled.runs()
+    Job.objects.update(phase=Phase.INACTIVE, ended_at=NOON.replace(hour=21))
+
+    assert scheduled.at(23).missed_window_at is None
+    assert missed(NOON.replace(hour=23, minute=30)) == []
+
+
+def test_a_schedule_that_is_due_only_for_a_look_is_not_missed(day):
+    scheduled = day(EVENING)
+    assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
+
+    assert missed(NOON.replace(hour=16)) == []
+
+
+def test_a_job_that_waits_for_its_next_window_misses_it_too(day):
+    scheduled = day(EVENING, Window(hours=(21,), duration=HOUR))
+    scheduled.at(18)
+    scheduled.runs()
+    scheduled.at(20)
+
+    assert scheduled.at(23).missed_window_at == NOON.replace(hour=21)
+    (line,) = missed(NOON.replace(hour=23, minute=1))
+    assert OVER in line[1]
+
+
+def test_a_new_schedule_has_missed_nothing(day):
+    scheduled = day(EVENING)
+    scheduled.at(17)
+    scheduled.at(23)
+
+    windows = [Window(hours=(9,), duration=HOUR)]
+    control.change_job(scheduled.job.pk, windows=windows, made_by="a test", now=scheduled.main.now)
+
+    assert missed(NOON.replace(hour=23, minute=30)) == []

@@ -8,7 +8,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobs.lifecycle.job import StartMethod
-from jobs.lifecycle.schedule import Opening, Window, next_opening_of, opening_at, opening_in_words, why_not_windows
+from jobs.lifecycle.schedule import (
+    Opening,
+    Window,
+    closed_opening_of,
+    next_opening_of,
+    opening_at,
+    opening_in_words,
+    why_not_windows,
+)
 
 MINUTE, HOUR, DAY = dt.timedelta(minutes=1), dt.timedelta(hours=1), dt.timedelta(days=1)
 # Berlin's clocks go forward on 31 March 2030 at 02:00 and back on 27 October at 03:00.
@@ -205,6 +213,37 @@ def test_what_is_open_is_what_a_look_at_every_minute_finds(windows, method, sinc
     assert (opening is not None) == bool(ends)
     if opening is not None:
         assert opening.ends_at == (None if None in ends else max(ends))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    windows=st.lists(
+        st.builds(
+            Window,
+            hours=some_of(0, 23),
+            minutes=st.just((0, 20)),
+            time_zone=st.sampled_from(ZONES),
+            duration=st.one_of(st.none(), st.integers(1, 600).map(lambda minutes: minutes * MINUTE)),
+        ),
+        max_size=3,
+    ),
+    since=st.integers(0, 1500),
+    now=MOMENTS,
+)
+def test_the_last_closed_window_is_what_a_look_at_every_minute_finds(windows, since, now):
+    now = now.replace(second=0, microsecond=0)
+    after = now - since * MINUTE
+
+    found = closed_opening_of(windows, after=after, now=now)
+
+    closed = [
+        began
+        for window in windows
+        if window.duration is not None
+        for began in every_opening(window, after, now)
+        if began + window.duration <= now
+    ]
+    assert (found[0] if found else None) == max(closed, default=None)
 
 
 def test_the_next_opening_is_said_as_its_clock_shows_it():

@@ -1,9 +1,8 @@
-"""Failing jobs and hosts, jobs that wait for an output or a connector, and schedules that no manager kept."""
+"""Failing jobs and hosts, and jobs that wait for an output or a connector."""
 
 import datetime as dt
 from typing import Final
 
-from django.db import connection
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
@@ -20,14 +19,6 @@ from jobs.verdicts.requests import Requests
 _LISTED: Final = dt.timedelta(days=7)
 # The search index lags by seconds while a crawl writes to it.
 _INDEX_LAG: Final = dt.timedelta(minutes=2)
-# A main manager starts jobs within a second of their windows.
-_SCHEDULE_LAG: Final = dt.timedelta(minutes=1)
-
-_OVERDUE: Final = """
-SELECT id, name, schedule_due_at FROM jobs_job
- WHERE phase = 'inactive' AND start_method <> 'manual' AND schedule_due_at < %(before)s
- ORDER BY schedule_due_at LIMIT %(shown)s
-"""
 
 
 def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
@@ -90,25 +81,6 @@ def late_outputs(now: dt.datetime) -> list[AttentionLine]:
             since=behind_since,
             link=reverse("search"),
         )
-    ]
-
-
-def missed_schedules(now: dt.datetime) -> list[AttentionLine]:
-    """Jobs whose schedule no main manager has looked at when it was due."""
-    with connection.cursor() as cursor:
-        cursor.execute(_OVERDUE, {"before": now - _SCHEDULE_LAG, "shown": SHOWN})
-        rows = cursor.fetchall()
-    return [
-        AttentionLine(
-            kind="schedule_missed",
-            key=str(id_),
-            subject=name,
-            sentence=_("The schedule of job %(job)s is due, and no manager has started it. Check that a manager runs.")
-            % {"job": name},
-            since=due_at,
-            link=reverse("job", args=[id_]),
-        )
-        for id_, name, due_at in rows
     ]
 
 

@@ -8,10 +8,11 @@ from jobs.queries.attention.disks import disks_without_room
 from jobs.queries.attention.groups import failing_groups
 from jobs.queries.attention.guard import removals_that_wait
 from jobs.queries.attention.hosts import denied_documents, stopped_hosts
-from jobs.queries.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs, missed_schedules
+from jobs.queries.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs
 from jobs.queries.attention.lines import AttentionLine, Severity
 from jobs.queries.attention.nodes import lost_nodes, no_main_manager, silent_nodes
 from jobs.queries.attention.outputs import outputs_that_lost_lines
+from jobs.queries.attention.schedules import missed_schedules
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest.
 # An open overview calls all of them once a second: a function reads what is active, or from an index, and no documents.
