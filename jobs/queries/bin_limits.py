@@ -11,7 +11,7 @@ from jobs.throttling.sources import Source, decisive
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Who says a limit, with the name of the policy that it is ('' for none). `is_everywhere`: it holds for all bins."""
+    """The source of a limit, with the name of its policy ('' for none). `is_everywhere`: the policy holds for all bins."""
 
     source: Source
     policy: str = ""
@@ -24,7 +24,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class LimitLines:
-    """Who says each limit that is in force; None where nothing limits that."""
+    """The source of each limit that is in force; None where nothing limits that."""
 
     requests: SourceLine | None
     gap: SourceLine | None

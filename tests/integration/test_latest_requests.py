@@ -22,7 +22,7 @@ def running(connection):
 
 
 def request(running, host, code, *, ago):
-    """A request of the job that began so many seconds before noon."""
+    """Return a request of the job that began `ago` seconds before noon."""
     return Activity(
         started_at=NOON - dt.timedelta(seconds=ago),
         seconds=0.1,
@@ -35,7 +35,7 @@ def request(running, host, code, *, ago):
 
 
 def spread(amount, *, over):
-    """Return so many ages, evenly over these seconds."""
+    """Return ages for an `amount` of requests, evenly over these seconds."""
     return [over * (number + 0.5) / amount for number in range(amount)]
 
 

@@ -183,7 +183,7 @@ def test_a_schedule_whose_job_cannot_run_says_why_and_does_not_try_for_ever(day)
 
 
 def missed(now):
-    """What the attention list says about schedules at this time."""
+    """Return the lines of the attention list about schedules at this time."""
     return [(line.subject, line.sentence, line.since) for line in missed_schedules(now)]
 
 
