@@ -120,6 +120,12 @@ def no_kept_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_kept_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test read the seeds of its own ended runs."""
+    monkeypatch.setattr("jobs.queries.failed_seeds._KNOWN", {})
+
+
+@pytest.fixture(autouse=True)
 def no_known_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process knows policies by number and version, which another test's database has too, for others."""
     monkeypatch.setattr("jobs.queue.limits.Terms._known", {})

@@ -9,10 +9,11 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
-from jobs.lifecycle.job import JobState, Phase, allowed_transitions
+from jobs.lifecycle.job import JobState, Phase, RunEnd, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job
 from jobs.queries.counts import count_present_runs
+from jobs.queries.failed_seeds import read_failed_seeds
 from jobs.queries.job_facts import is_held, job_seen, read_changes, read_cluster
 from jobs.queries.latest_requests import read_latest_requests
 from jobs.queries.meter import METER, STEP, STEPS, present, smoothed
@@ -51,6 +52,7 @@ class JobLine:
     """
     A job as a line of a list. `rate` is in documents a second, None before two looks at it.
 
+    `failed_seeds` is the most frequent result code of an ended run of which no seed could be read, else ''.
     `hold` is the cause that holds the whole job, or None. `latest` are its latest requests. `history` are the rates of the
     last minutes, empty for a job that ended before them.
     """
@@ -71,6 +73,7 @@ class JobLine:
     hold: Verdict | None
     latest: Requests
     history: Sequence[float | None]
+    failed_seeds: str
 
     @property
     def allowed(self) -> Sequence[Transition]:
@@ -85,6 +88,11 @@ class JobLine:
     def all_failed(self) -> bool:
         """True if every document of the run failed."""
         return 0 < self.counts.processed == self.counts.failed
+
+    @property
+    def last_run_failed(self) -> bool:
+        """True if the job has ended in an error, or if all its seeds or all its documents failed."""
+        return not self.runs and (self.run_end == RunEnd.ERROR or self.all_failed or bool(self.failed_seeds))
 
     @property
     def average(self) -> float | None:
@@ -137,6 +145,7 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
     changes = read_changes([job.pk for job in running if is_held(job.state)])
     latest = read_latest_requests(now=now) if running else None
     clusters = {scope: read_cluster(scope, now=now) for scope in {job.node_scope for job in running}}
+    failed_seeds = read_failed_seeds(job for job in jobs if job.phase == Phase.INACTIVE)
     lines = []
     for job in jobs:
         of_run = counts[job.pk]
@@ -165,6 +174,7 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
                 history=history,
                 hold=hold_of(seen, clusters[job.node_scope]) if runs else None,
                 latest=seen.latest,
+                failed_seeds=failed_seeds.get(job.pk, ""),
             )
         )
     return lines

@@ -1,6 +1,7 @@
 """What one job's page shows: where its run stands, what failed, and how each host is doing."""
 
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -122,9 +123,9 @@ class HostLine:
 
     @property
     def at_workers(self) -> int:
-        """Documents that workers have and have not begun, as far as their open requests tell."""
-        open_ = self.bin.lent if self.bin.open_requests is None else self.bin.open_requests
-        return max(0, self.active - open_) if self.bin.known.open_turns else 0
+        """Documents that workers have and have not begun. Where jobs share the host, an estimate: the job's part of all of them."""
+        every = self.bin.in_work
+        return math.ceil(self.bin.known.waiting_at_workers * self.active / every) if every else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Endings of a job's seeds in its run, and the addresses that they redirected to."""
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -57,6 +58,15 @@ def read_seed_endings(job: Job) -> list[SeedEnding]:
         if not at:
             break
     return endings
+
+
+def failed_seeds_code(job: Job) -> str:
+    """Return the most frequent code of the seeds if each one ended in the job's last run and none could be read, else ''."""
+    endings = read_seed_endings(job)
+    if not endings or any(ending.is_read for ending in endings) or len(endings) < len(_identifiers(job)):
+        return ""
+    codes = Counter(ending.code for ending in endings)
+    return max(sorted(codes), key=codes.__getitem__)
 
 
 def read_new_hosts(job: Job) -> list[SeedRedirect]:

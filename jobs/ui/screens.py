@@ -196,6 +196,8 @@ def _why(job: JobLine, *, now: dt.datetime) -> str:
         return verdict_words.sentence(job.hold, now=now)
     if job.runs and job.latest.is_failing:
         return verdict_words.failures(job.latest)
+    if job.failed_seeds and not job.reason:
+        return _("No seed could be read (%(code)s).") % {"code": job.failed_seeds}
     return job.reason
 
 
@@ -204,7 +206,7 @@ def _job_tone(job: JobLine) -> str:
     if state.phase == Phase.INACTIVE:
         if state.guard == Guard.WAITING:
             return "failed"
-        return "failed" if job.run_end == "error" or job.all_failed else "quiet"
+        return "failed" if job.last_run_failed else "quiet"
     if job.latest.is_failing:
         return "failed"
     if state.rests:

@@ -1,16 +1,19 @@
 """Pages, API and commands say of one crawl what the verdict says, and never "nothing" beside a queue."""
 
 import datetime as dt
+import uuid
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.schedule import Window
 from jobs.models import Activity, BinState, Counter, Job, JobCounter, JobEvent, Outcome, QueueItem
 from jobs.queries.attention.sources import read_attention
+from jobs.queries.job_page import read_job_page
 from jobs.terms import store_windows
 from jobs.ui.topics import host_topic, job_topic, read_screen
 from nodes.models import Node
@@ -196,6 +199,19 @@ def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
     assert overview["headline_detail"] == crawl.page()["says"] == f"No worker takes work: {lacking}."
 
 
+def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
+    crawl.empty_the_queue()
+    crawl.serve(in_work=2, open_now=2)
+    other = make_running_job(crawl.manager.node, name="archive")
+    facts = {"job_id": other.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.ACTIVE}
+    count_folded(lane_id=make_lane(other.seed, HOST).pk, amount=6, **facts)
+
+    at_workers = [read_job_page(job.pk, now=timezone.now()).hosts[0].at_workers for job in (crawl.job, other.job)]
+
+    # Six of eight documents have not begun.
+    assert at_workers == [2, 5]
+
+
 def test_waiting_is_one_number_on_the_overview(crawl):
     crawl.serve(in_work=7, open_now=2)
 
@@ -212,6 +228,33 @@ def test_a_run_of_which_every_document_failed_is_red_and_needs_attention(crawl):
 
     assert attention() == [("job_fails", "news")]
     assert crawl.page()["tone"] == "failed"
+
+
+def end_run(job, **endings):
+    """End the job's run, with a seed at each of these hosts that ended with this outcome and code."""
+    Job.objects.filter(pk=job.pk).update(phase="inactive", run_end="finished", ended_at=timezone.now())
+    for name, (outcome, code) in endings.items():
+        make_documents(make_lane(job.seeds.get(), f"{name}.example"), [name], stage=Stage.DONE)
+        ended = {"hash": uuid.UUID(hash_of(f"http://{name}.example/")), "outcome": outcome, "result_code": code}
+        QueueItem.objects.filter(job=job, identifier=f"http://{name}.example/{name}").update(**ended)
+
+
+@pytest.mark.parametrize(
+    ("second", "fails"), [((Outcome.FAILED, "REFUSED"), True), ((Outcome.UNCHANGED, "304"), False)]
+)
+def test_a_run_fails_if_none_of_its_seeds_could_be_read(connection, crawl, second, fails):
+    running = make_running_job(crawl.manager.node, name="archive", urls=["http://one.example/", "http://two.example/"])
+    # Documents that are known from earlier runs are fine.
+    lane = make_lane(running.seed, "three.example")
+    facts = {"job_id": running.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.DONE}
+    count_folded(lane_id=lane.pk, outcome=Outcome.UNCHANGED, code="304", amount=500, **facts)
+    end_run(running.job, one=(Outcome.FAILED, "REFUSED"), two=second)
+
+    lines = [line for line in read_attention(now=timezone.now()) if line.subject == "archive"]
+
+    said = "The last run of the job failed: no seed could be read (REFUSED). Repair the cause, then start it again."
+    assert [line.sentence for line in lines] == [said] * fails
+    assert (read_screen(job_topic(running.job.pk))["tone"] == "failed") == fails
 
 
 def test_page_api_and_command_show_a_missed_window(crawl):

@@ -90,10 +90,9 @@ def _of_job(job: JobLine, *, now: dt.datetime) -> AttentionLine | None:
             return None
         sentence = _("%(failures)s See which hosts fail.") % {"failures": _failures(job.latest)}
         since = job.latest.failing_since
-    elif job.ended_at is not None and now - job.ended_at < _LISTED and (job.all_failed or job.run_end == RunEnd.ERROR):
-        why = job.reason.rstrip(".") if job.run_end == RunEnd.ERROR else _("every document failed")
+    elif job.ended_at is not None and now - job.ended_at < _LISTED and job.last_run_failed:
         sentence = _("The last run of the job failed: %(why)s. Repair the cause, then start it again.") % {
-            "why": why or _("it ended in an error")
+            "why": _why_failed(job)
         }
         since = job.ended_at
     else:
@@ -106,6 +105,14 @@ def _of_job(job: JobLine, *, now: dt.datetime) -> AttentionLine | None:
         since=since,
         link=reverse("job", args=[job.id]),
     )
+
+
+def _why_failed(job: JobLine) -> str:
+    if job.run_end == RunEnd.ERROR:
+        return job.reason.rstrip(".") or _("it ended in an error")
+    if job.failed_seeds:
+        return _("no seed could be read (%(code)s)") % {"code": job.failed_seeds}
+    return _("every document failed")
 
 
 def _failures(requests: Requests) -> str:
