@@ -1,4 +1,4 @@
-"""Attached processes: those that end when the process that started them is gone, however it went."""
+"""Attached processes: they end when the process that started them ends, in whatever way."""
 
 import os
 import threading
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 def call_when_orphaned(callback: Callable[[], object]) -> None:
     """
-    Call `callback`, in a thread, when standard input ends: whoever held its other end is gone.
+    Call `callback`, in a thread, when standard input ends: the process at its other end has exited.
 
-    By descriptor, because a thread that sleeps in sys.stdin holds its lock when the interpreter ends,
-    which is fatal; in a thread, because epoll cannot wait for a file or /dev/null.
+    The thread reads the descriptor: a thread that sleeps in sys.stdin holds its lock when the interpreter ends, which
+    is fatal. It is a thread because epoll cannot wait for a file or /dev/null.
     """
 
     def read_to_the_end() -> None:

@@ -1,13 +1,13 @@
 """
-Connections to the database: how they are named, how long they may hang, and how long anybody waits on them.
+Connections to the database: their names, their limits at the server, and the limits of waits on this side.
 
-A daemon that dies, freezes or is cut off may hold locks that everybody waits for. So each session
-carries the id of its node, by which others can end it, and limits that are fractions of the node's
-timeout: nobody waits so long for a lock that he could not judge who holds it.
+A daemon that dies, freezes or is cut off may hold locks that others wait for. Each session therefore carries the id of
+its node, so that other nodes can end it. Its limits are fractions of the node's timeout: a wait for a lock ends before
+the wait could keep the node from judging the holder of the lock.
 
-The other way round, a server may be gone, or a line cut, without this end ever hearing of it. TCP notices most of
-that (keepalives, user timeout). What is left, such as something in between that still answers for the server,
-ends by our own patience: no statement is waited for much longer than the server itself would let it run.
+Conversely, a server may die, or a line may be cut, without a sign at this end. TCP notices most of that (keepalives,
+user timeout). The rest, such as a proxy that still answers for the server, is ended by a limit on this side: a wait for
+a statement lasts little longer than the server itself would let the statement run.
 """
 
 import datetime as dt
@@ -28,35 +28,35 @@ from nodes.effort import Waiting
 from nodes.metrics import of_nodes
 
 _T = TypeVar("_T")
-# Where the database is, or a function that finds it: an embedded one may have to be started first.
+# Connection string of the database, or a function that returns it: an embedded server may have to be started first.
 Dsn = str | Callable[[], str]
-# Whether to give up an answer that has been waited for for so many seconds.
+# Predicate: True if a wait for an answer ends after this time (seconds).
 GivesUp = Callable[[float], bool]
 
-# How often a wait looks whether it should go on.
+# Interval between two checks whether a wait should end (seconds).
 _LOOK: Final = 0.1
-# What a statement may take longer here than at the server.
+# Time that a statement may take longer here than at the server.
 _WAY: Final = dt.timedelta(seconds=2)
-# Daemons execute the same large statements again and again, and each time that one is not prepared it is read and
-# planned anew: only what is executed once is not worth it.
+# Executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and the server
+# parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
 _PREPARED_AFTER: Final = 1
 
 
 class PatientConnection(psycopg.Connection[Row]):
-    """A connection on which no answer is waited for for ever; who waited in vain finds it closed."""
+    """A connection that ends each wait for an answer after a limit. After such a wait the connection is closed."""
 
     gives_up: GivesUp = staticmethod(lambda _waited: False)
 
     def wait(self, gen: PQGen[_T], interval: float = _LOOK, timeout: float | None = None) -> _T:
         if timeout is not None:
-            # Whoever says how long does not wait for an answer, but for whatever may come.
+            # A call with a timeout waits for notifications, not for an answer.
             return super().wait(gen, interval, timeout)
         try:
             with Waiting():
                 return super().wait(self._patiently(gen), interval)
         except psycopg.Error:
-            # A statement whose preparing was broken off, say by a lock, the driver takes for prepared all the same, and
-            # would fail with it for ever.
+            # If the preparation of a statement was interrupted, for example by a lock timeout, the driver still takes
+            # the statement for prepared. Each later execution would fail.
             self._prepared.clear()
             raise
 
@@ -77,7 +77,7 @@ class PatientConnection(psycopg.Connection[Row]):
 
 @contextmanager
 def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Let statements, and waits for locks, take as long as they take: what changes tables does."""
+    """Suspend the limits on statements and lock waits inside the block: migrations take their time."""
     assert isinstance(connection, PatientConnection)
     limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
     gives_up = connection.gives_up
@@ -104,8 +104,8 @@ def connect(
     """
     Return a new connection of the node, in autocommit, for one purpose (work, beat, listen).
 
-    A `dsn` that is a function is asked each time. `timeout` is the node's own. `gives_up` may end a wait for an answer before the patience does. The caller
-    closes the connection.
+    A `dsn` that is a function is called each time. `timeout` is the node's own. `gives_up` may end a wait for an answer
+    before its limit. The caller closes the connection.
 
     Raises:
         psycopg.OperationalError: the database cannot be reached within half the timeout.
@@ -122,30 +122,35 @@ def connect(
 
 
 def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
-    """How long an answer is waited for: that of a beat for what is left of the timeout, others as long as they may run."""
+    """
+    Return the limit of a wait for an answer.
+
+    For a beat it is half the timeout, which is left after connecting. For other purposes it is a little more than the
+    server's limit for a statement.
+    """
     return timeout / 2 if purpose == "beat" else 3 * timeout + _WAY
 
 
 def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta, options: str = "") -> dict[str, Any]:
     """
-    The parameters of a node's session, for libpq, behind `options` that were given for it.
+    Return the parameters of a node's session, for libpq. The limits follow the given `options`.
 
-    Its name begins with the node's id: that is how all sessions of a node are found (see membership).
+    The session's name begins with the node's id: `nodes.membership` finds all sessions of a node by it.
     """
     return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters(options=options)}
 
 
 def settings_of_node(timeout: dt.timedelta) -> Mapping[str, str | int]:
-    """What the server is to keep to in a node's session, as it says so itself."""
+    """Return the server settings of a node's session, with their values as the server prints them."""
     return _limits_of_node(timeout).settings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """
-    How long either side of a session waits for what.
+    Limits of a session, on both sides.
 
-    `unheard_for` is how long a line may be silent that should not be, before either takes the other for gone.
+    `unheard_for` is the time for which a line may be silent unexpectedly before either side takes the other for dead.
     """
 
     connect_within: dt.timedelta
@@ -155,7 +160,7 @@ class Limits:
     idle_in_transaction: dt.timedelta
 
     def parameters(self, *, options: str) -> dict[str, Any]:
-        """The session's parameters for libpq, behind `options` that were given for it."""
+        """Return the session's parameters for libpq. The limits follow the given `options`."""
         mine = ("-c " + f"{name}={value}".replace(" ", r"\ ") for name, value in self.settings().items())
         return {
             "options": " ".join([*filter(None, [options]), *mine]),
@@ -166,17 +171,17 @@ class Limits:
         }
 
     def settings(self) -> Mapping[str, str | int]:
-        """What the server is asked to keep to, by the names of its settings."""
+        """Return the settings that the session asks of the server, by name."""
         return {
-            # The fences rest on this: a statement that waited for a lock sees what was committed meanwhile.
+            # The fences rest on this: a statement that waited for a lock sees what was committed during the wait.
             "default_transaction_isolation": "read committed",
             "TimeZone": "UTC",
-            # A transaction that nobody goes on with ends before its locks can outlive its node. One without a BEGIN of
-            # its own does not: it ends with the sessions of its node, once that is marked failed.
+            # Ends a transaction that its client abandoned before its locks can outlive its node. It does not end a
+            # statement that runs without BEGIN: that ends with the node's sessions, once the node is marked failed.
             "idle_in_transaction_session_timeout": _milliseconds(self.idle_in_transaction),
             "lock_timeout": _milliseconds(self.lock),
             "statement_timeout": _milliseconds(self.statement),
-            # The server's side of the same: it forgets a client whose machine is gone.
+            # The server's side of the same: it drops a client whose machine no longer answers.
             **{f"tcp_keepalives_{name}": value for name, value in _KEEPALIVES.items()},
             "tcp_user_timeout": _milliseconds(self.unheard_for),
         }
@@ -184,17 +189,18 @@ class Limits:
 
 def _limits_of_node(timeout: dt.timedelta) -> Limits:
     return Limits(
-        # libpq knows no connect timeout below two seconds.
+        # libpq raises shorter connect timeouts to two seconds.
         connect_within=max(dt.timedelta(seconds=2), timeout / 2),
         unheard_for=timeout / 2,
         statement=3 * timeout,
-        # Who holds a lock for longer may be frozen, and it may be for who waits here to see to that.
+        # The holder of a lock that is held for longer may be frozen, and the waiting node may have to judge it.
         lock=timeout / 2,
         idle_in_transaction=timeout / 2,
     )
 
 
-# Seconds: a silent line is asked after two, then each second, and taken for dead after three questions.
+# Keepalives in seconds: the first probe of a silent line after two, then one each second. After three unanswered probes
+# the line counts as dead.
 _KEEPALIVES: Final = {"idle": 2, "interval": 1, "count": 3}
 
 

@@ -1,9 +1,10 @@
 """
-Whether a thread of a process works: what its heart asks before each beat.
+The effort of a thread: the heartbeat asks before each beat whether the threads of its process make progress.
 
-Slow is not dead. A thread at work is found in one of three ways: it goes round and says so; it computes, which its
-CPU clock shows; or it waits for the database, and such a wait ends by itself (see `nodes.connections`). A thread of
-which none of these is true hangs. One that computes for ever hangs as well, only that it takes longer to tell.
+Slow is not dead. A thread makes progress if one of three things is true. It completes passes of its loop and reports
+them. It computes, as its CPU clock shows. Or it waits for the database, and such a wait always ends (see
+`nodes.connections`). A thread for which none of these is true hangs. A thread that computes endlessly hangs as well,
+but is recognized later.
 """
 
 import datetime as dt
@@ -14,17 +15,17 @@ from typing import Final, Self
 
 from nodes.trust import Clock, seconds_since_boot
 
-# A thread computes if it gets so much of a core: polling takes less, and a crowded machine still gives as much.
+# Share of a core above which a thread computes. Polling uses less, and a crowded machine still grants as much.
 _COMPUTES: Final = 0.01
 
 _of_thread = threading.local()
 
 
 class Effort:
-    """The effort of one thread: the one that calls `goes_round`. Any other may ask."""
+    """The effort of the one thread that calls `goes_round`. Other threads may read it."""
 
     def __init__(self, *, computes_at_most: dt.timedelta, clock: Clock = seconds_since_boot) -> None:
-        """`computes_at_most` is how long it may compute without going round."""
+        """`computes_at_most` is the time that the thread may compute without completing a pass."""
         self._computes_at_most = computes_at_most.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
@@ -35,7 +36,7 @@ class Effort:
         self._cpu_used = 0.0
 
     def goes_round(self) -> None:
-        """The work of the calling thread goes on."""
+        """Note that the loop of the calling thread completed a pass."""
         ident = threading.get_ident()
         if ident != self._thread:
             self._thread, self._cpu_clock = ident, _cpu_clock_of(ident)
@@ -44,12 +45,12 @@ class Effort:
             self._went_round, self._went_round_at, self._rests = True, self._clock(), False
 
     def rests(self) -> None:
-        """Nothing is to be done: until it goes round again, that nothing happens is as it should be."""
+        """Note that the thread has nothing to do: until the next pass, standing still is no sign of trouble."""
         with self._lock:
             self._went_round = self._rests = True
 
     def was_made(self) -> bool:
-        """Whether the thread went round, computed, waited for the database or rested since this was asked last."""
+        """True if the thread completed a pass, computed, waited for the database or rested since the last call."""
         with self._lock:
             now, used = self._clock(), self._read_cpu()
             computes = used - self._cpu_used > _COMPUTES * (now - self._asked_at)
@@ -71,7 +72,7 @@ class Effort:
 
 
 class Waiting:
-    """A wait of the calling thread that is certain to end: while it lasts, the thread is at work."""
+    """A wait of the calling thread that is certain to end. The thread counts as working while it lasts."""
 
     def __enter__(self) -> Self:
         self._effort: Effort | None = getattr(_of_thread, "effort", None)
@@ -85,5 +86,5 @@ class Waiting:
 
 
 def _cpu_clock_of(ident: int) -> int | None:
-    """The clock of what a thread computes; None where the system has none."""
+    """Return the clock of the CPU time of a thread; None if the system has none."""
     return time.pthread_getcpuclockid(ident) if hasattr(time, "pthread_getcpuclockid") else None

@@ -1,12 +1,12 @@
 """
-The fences of the cluster: what a write must hold so that nobody who was replaced can make it.
+The fences of the cluster: locks that a write must hold, so that a replaced process cannot make it.
 
-A fence is a lock on the row that would have to change for the write to become wrong. It is taken in
-the transaction of the write and first of all (lock order: MainTerm, Node, then everything of the
-crawl), so either the write commits before the change, or it sees the change and is refused. Asking
-without locking (`WHERE EXISTS ...`) lets a stale write through: the answer was true when it was read.
+A fence is a lock on the row that would have to change for the write to become wrong. A transaction takes it before any
+other lock (lock order: MainTerm, Node, then the rows of the crawl). So either the write commits before the change, or
+it sees the change and is refused. A check without a lock (`WHERE EXISTS ...`) would let a stale write through: the
+answer was true when it was read.
 
-A database that went back in time may have the rows of its nodes. So the fences of node and term also compare the
+A database that went back in time may have the rows of its nodes. The fences of node and term therefore also compare the
 node's memory with the database (`nodes/incarnation.py`).
 """
 
@@ -22,21 +22,21 @@ from psycopg.rows import dict_row, tuple_row
 from nodes.incarnation import IS_AS_REMEMBERED, remembered, why_refused
 from nodes.metrics import of_nodes
 
-# A condition on the node's row, with the parameters of `nodes.incarnation.remembered`.
+# Condition on the node's row, with the parameters of `nodes.incarnation.remembered`.
 MAY_WRITE: Final[LiteralString] = f"status IN ('running', 'draining') AND {IS_AS_REMEMBERED}"
 
-# Locks: the node's row KEY SHARE. That conflicts with the FOR UPDATE under which a node is marked
-# failed and with nothing else: beats and foreign-key checks go on beside it.
+# Locks: the node's row KEY SHARE. It conflicts only with the FOR UPDATE under which a node is marked failed. Beats and
+# foreign-key checks continue beside it.
 NODE_FENCE: Final[LiteralString] = f"SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND {MAY_WRITE} FOR KEY SHARE"
-# Locks: none. It explains a refusal.
+# Locks: none. Explains a refusal.
 _LOOK_AT_NODE: Final[LiteralString] = """
 SELECT node.status, node.beats, nodes_incarnation() AS incarnation
   FROM (SELECT 1) AS always LEFT JOIN nodes_node AS node ON node.id = %(node_id)s
 """
 
-# Locks: the scope's MainTerm SHARE. An election takes the row FOR NO KEY UPDATE and so waits for
-# every running transaction of the main. No other transaction takes a database back in time, so the main's own
-# row is read without a lock.
+# Locks: the scope's MainTerm SHARE. An election takes the row FOR NO KEY UPDATE and so waits for every running
+# transaction of the main manager. No other transaction takes a database back in time, so the main manager's own row is
+# read without a lock.
 TERM_FENCE: Final[LiteralString] = f"""
 SELECT 1 FROM nodes_mainterm
  WHERE scope = %(scope)s AND term = %(term)s AND main_id = %(main_id)s AND NOT resigned
@@ -52,26 +52,26 @@ _COUNT_REFUSED: Final[LiteralString] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermHeld:
-    """The office of the main in one scope, as its holder knows it: worth what `hold_term` says of it."""
+    """The leadership of one scope, as the main manager believes to hold it. Only `hold_term` proves it."""
 
     scope: str
     term: int
     main_id: UUID
 
     def as_facts(self) -> dict[str, object]:
-        """The parameters of `TERM_FENCE`."""
+        """Return the parameters of `TERM_FENCE`."""
         return {"scope": self.scope, "term": self.term, "main_id": self.main_id, **remembered(self.main_id)}
 
     def refused(self) -> "FenceRefused":
-        """What is raised when the fence is shut."""
+        """Return the exception to raise if the fence is closed."""
         return FenceRefused("term", scope=self.scope, term=self.term, main=self.main_id)
 
 
 class FenceRefused(Exception):
     """
-    A write was refused because who wanted to make it was replaced. Trying again cannot help.
+    A write was refused because its process was replaced. Retrying cannot help.
 
-    `fence` is its name (node, term, group, job, claim) and `facts` say what the writer took for true.
+    `fence` is the name of the fence (node, term, group, job, claim). `facts` are what the writer believed to be true.
     """
 
     def __init__(self, fence: str, *, because: str = "", **facts: object) -> None:
@@ -79,7 +79,7 @@ class FenceRefused(Exception):
         self.facts: Mapping[str, object] = facts
         believed = ", ".join(f"{name} {value}" for name, value in facts.items())
         super().__init__(f"the {fence} fence refused the write: {because or f'no longer true is {believed}'}")
-        # Here, so that nobody who handles it can forget to.
+        # Counted here, so that no handler of the exception can forget it.
         of_nodes.REFUSED_WRITES.add(1, fence)
 
 
@@ -95,7 +95,7 @@ def hold_node(connection: psycopg.Connection[Any], node_id: UUID) -> None:
 
 
 def refused_node(connection: psycopg.Connection[Any], node_id: UUID) -> FenceRefused:
-    """Return the refusal of a node's write, with the present reason of the database."""
+    """Return the refusal of a node's write, with the current reason from the database."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_LOOK_AT_NODE, {"node_id": node_id}).fetchone()
     assert row is not None
@@ -104,24 +104,24 @@ def refused_node(connection: psycopg.Connection[Any], node_id: UUID) -> FenceRef
 
 def hold_term(connection: psycopg.Connection[Any], term: TermHeld) -> None:
     """
-    Hold the term fence until the transaction ends. To be taken before any other lock.
+    Hold the term fence until the transaction ends. Take it before any other lock.
 
     Raises:
-        FenceRefused: somebody else is main, or nobody.
+        FenceRefused: another node is main manager, or no node is.
     """
     if not _holds(connection, TERM_FENCE, term.as_facts()):
         raise term.refused()
 
 
 def count_refused(connection: psycopg.Connection[Any], node_id: UUID) -> None:
-    """Count a refused write on the node's row: after the refused transaction has ended, not inside it."""
+    """Count a refused write on the node's row. Call this after the refused transaction has ended."""
     connection.execute(_COUNT_REFUSED, {"node_id": node_id})
 
 
 def _holds(connection: psycopg.Connection[Any], fence: str, who: Mapping[str, object]) -> bool:
     with connection.cursor(row_factory=tuple_row) as cursor:
         held = cursor.execute(fence, who).fetchone() is not None
-    # A pipeline is a transaction, and the driver does not say so while it waits for nothing.
+    # A pipeline is a transaction, but the driver does not report it as one while it waits for no answer.
     is_alone = connection.pgconn.pipeline_status == PipelineStatus.OFF
     if is_alone and connection.info.transaction_status == TransactionStatus.IDLE:
         raise RuntimeError("a fence was asked for outside a transaction, where its lock ends with the statement")

@@ -1,8 +1,8 @@
 """
-The heart of a node: a thread that beats for as long as its process does its work.
+The heartbeat of a node: a thread that beats for as long as the process makes progress.
 
-It beats on a connection of its own, so that no slow statement of the work holds a beat up. When it
-beats, and what follows from a beat that was counted or missed, is said in `nodes.pulse`.
+It beats on a connection of its own, so that a slow statement of the work delays no beat. `nodes.pulse` decides when the
+thread beats, and what follows from a beat that was counted or missed.
 """
 
 import datetime as dt
@@ -24,28 +24,28 @@ from nodes.metrics import of_nodes
 from nodes.pulse import Pulse
 from nodes.trust import Clock, TrustWindow, seconds_since_boot
 
-# Timeouts for which a thread may compute without going round, before it counts as one that hangs.
+# Time that a thread may compute without completing a pass before it counts as hanging (in timeouts).
 _TIMEOUTS_OF_COMPUTING = 10
-# Timeouts for which a thread may hang beyond the first, which silences the node, before its process is given up: with
-# the second it is failed, and whatever it holds open is worth nothing any more.
+# Time that a thread may hang before the process is ended (in timeouts). After the first timeout the node falls silent.
+# After the second it has been marked failed, and nothing that it holds open is of use.
 _TIMEOUTS_OF_HANGING = 2
 
 logger = logging.getLogger(__name__)
 
 
 def exit_at_once() -> None:
-    """End this process whatever its other threads do: what it had in hand goes back as for any lost node."""
+    """End this process whatever its other threads do. Its claims are released as for any lost node."""
     os._exit(1)
 
 
 class Heart:
     """
-    Beats for one node. The work loop calls `progress` in every pass, and reads the rest at will.
+    Beats for one node. The work loop calls `progress` in every pass, and may read the rest at any time.
 
-    `failed` is set once the database refuses the node's beats: the node is failed, or the database went back
-    in time. The process has to exit, and `why` is the reason as a sentence. `drains` is set once the database
-    says that the node drains. `term` and `main_id` are those of the node's scope as of the last good beat, and
-    `settings_version` is the newest version of the stored settings.
+    `failed` is set once the database refuses the node's beats: the node is failed, or the database went back in time.
+    The process must then exit, and `why` is the reason as a sentence. `drains` is set once the database reports that
+    the node drains. `term` and `main_id` are those of the node's scope at the last counted beat, and `settings_version`
+    is the newest version of the stored settings.
     """
 
     def __init__(
@@ -60,8 +60,9 @@ class Heart:
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
-        `timeout` is the one that the node registered with; `give_up` ends the hope for a database that is away.
-        `abandon` is called when the work hangs for good: nobody but the heart's thread is left to end the process.
+        `timeout` is the one that the node registered with. `give_up` is the longest outage of the database that the
+        process waits out. `abandon` is called when the work hangs for good: only this thread is left to end the
+        process.
         """
         self._dsn = dsn
         self._node_id = node_id
@@ -72,10 +73,10 @@ class Heart:
         self._pulse = Pulse(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
-        # Only the thread touches it.
+        # Used by the heartbeat thread only.
         self._connection: psycopg.Connection[Any] | None = None
         self._hangs_since: float | None = None
-        # Guards the facts, which the work loop writes and the heart reads.
+        # Guards the facts, which the work loop writes and the heartbeat reads.
         self._lock = threading.Lock()
         self._facts: dict[str, object] = {}
         self._computes_at_most = _TIMEOUTS_OF_COMPUTING * timeout
@@ -95,40 +96,40 @@ class Heart:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and its connection. A beat that hangs with the database is left to itself."""
+        """End the thread and its connection. Do not wait for a beat that hangs at the database."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=self._interval)
 
     def progress(self, **facts: object) -> None:
-        """Note that the work loop goes round; `facts` replace those of the same name on the node's page."""
+        """Note that the work loop completed a pass. `facts` replace those of the same name on the node's page."""
         self._loop.goes_round()
         with self._lock:
             self._facts.update(facts)
 
     def mind_another_thread(self) -> Effort:
-        """Return the effort of another thread, without which there is no beat either; to be called before the start."""
+        """Return the effort of another thread, whose hanging stops the beats as well. Call this before the start."""
         effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
         effort.rests()
         self._efforts.append(effort)
         return effort
 
     def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
-        """Beat at another interval from the next beat on. The timeout stays: others judge the node by it."""
+        """Use another interval from the next beat on. The timeout stays: other nodes judge this node by it."""
         self._pulse.adjust(interval=interval, give_up=give_up)
 
     @property
     def trust(self) -> TrustWindow:
-        """What the node may do."""
+        """Return the window in which the node may act."""
         return self._pulse.trust
 
     def is_steady(self, duration: dt.timedelta) -> bool:
-        """Return whether the node has beaten for so long without a gap: what entitles it to judge others."""
+        """True if the node has beaten for this time without a gap, and so may judge other nodes."""
         return self._pulse.is_steady(duration)
 
     @property
     def has_given_up(self) -> bool:
-        """Whether the database was away for so long that the process should exit."""
+        """True if the database was away for so long that the process should exit."""
         return self._pulse.has_given_up
 
     def _run(self) -> None:
@@ -186,7 +187,7 @@ class Heart:
         self._connection = None
 
     def _end(self, beat: Beat) -> None:
-        """No beat will count any more. A node that stopped itself knows that; any other has to exit."""
+        """Note that no beat will count any more, and demand the exit of the process unless the node stopped itself."""
         self._pulse.ended()
         if beat.status != NodeStatus.STOPPED:
             logger.error("node %s has to exit: %s", self._node_id, beat.refusal)

@@ -1,10 +1,10 @@
 """
-Which process a node is, and whether that process still is.
+The identity of a node's process, and the test whether that process still runs.
 
-A pid alone names nobody: it is reused, and means something else in another container. Boot id, pid
-namespace, pid and the moment of the start together name one process for ever, for those that share
-the first two. Where the system does not tell (anything but Linux) the values are empty, and then
-nobody claims that a process is gone: the heartbeat alone decides.
+A pid alone identifies no process: it is reused, and means another process in another container. Boot id, pid namespace,
+pid and start time together identify one process for ever, to processes that share the first two. Where the system does
+not report them (anything but Linux) the values are empty. Then no process is ever reported as ended, and the heartbeat
+alone decides.
 """
 
 import datetime as dt
@@ -17,18 +17,18 @@ from uuid import UUID, uuid4
 
 from nodes.lifecycle import NodeKind
 
-# What a tag is: a word that seeds and workers are matched by.
+# Pattern of a tag: a word that matches seeds with workers.
 TAG: Final = r"[A-Za-z0-9._-]{1,64}"
 
 _PROC = Path("/proc")
-# Fields of /proc/PID/stat, counted from the one behind the command's name (see proc(5): 3 and 22).
+# Fields of /proc/PID/stat, counted from the field after the command's name (3 and 22 in proc(5)).
 _STATE, _START_TICKS = 0, 19
 _DEAD_STATES = frozenset("ZXx")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """Everything that a node says of itself when it registers. `capacity` is in documents."""
+    """All that a node reports of itself when it registers. `capacity` is in documents."""
 
     id: UUID
     kind: NodeKind
@@ -57,9 +57,9 @@ class NodeIdentity:
         address: str = "",
     ) -> Self:
         """
-        Return a new node that is the calling process: its id is new with every call.
+        Return a new node for the calling process, with a new id at every call.
 
-        To be called after any fork: the child is another process than its parent.
+        Call this after any fork: the child is another process than its parent.
         """
         pid = os.getpid()
         stat = _stat_of(pid)
@@ -80,7 +80,7 @@ class NodeIdentity:
         )
 
     def shares_processes_with(self, *, boot_id: str, pid_namespace: str) -> bool:
-        """Whether a pid of that boot and namespace names a process that this one could see."""
+        """True if a pid of that boot and namespace names a process that this process could see."""
         return bool(self.boot_id and self.pid_namespace) and (self.boot_id, self.pid_namespace) == (
             boot_id,
             pid_namespace,
@@ -89,14 +89,14 @@ class NodeIdentity:
 
 def is_process_gone(*, pid: int, process_start: int) -> bool:
     """
-    Return whether the process with this pid and start no longer runs; False whenever that is not certain.
+    True if the process with this pid and start time no longer runs; False whenever that is uncertain.
 
-    A zombie is gone: nobody has asked for its exit status yet, but it will not run again.
+    A zombie counts as ended: its parent has not yet read its exit status, but it will not run again.
     """
     if not process_start:
         return False
     try:
-        # Where other users' processes are hidden from /proc, this still tells that there is one.
+        # This finds a process even where /proc hides the processes of other users.
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
@@ -107,12 +107,12 @@ def is_process_gone(*, pid: int, process_start: int) -> bool:
 
 
 def _stat_of(pid: int) -> list[str]:
-    """The fields of the process's stat line from its state on; empty where it cannot be read."""
+    """Return the fields of the process's stat line from its state on; empty if it cannot be read."""
     try:
         line = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return []
-    # The command's name comes before, in parentheses, and may itself contain any of them.
+    # The command's name stands before, in parentheses, and may itself contain spaces and parentheses.
     return line.rpartition(")")[2].split()
 
 

@@ -1,17 +1,17 @@
 """
 Detection of a database that has gone back in time.
 
-A restore, a snapshot that is rolled back, or the failover to an asynchronous standby takes commits away that a
-process has seen. Its memory of them is void: references that it takes for written, batches, cached ids.
-Its node id may still be in the database, so the status of its row does not show the loss.
+A restore, a rolled-back snapshot or a failover to an asynchronous standby removes commits that a process has seen. The
+process then remembers things that do not exist: written references, batches, cached ids. Its node id may still be in
+the database, so the status of its row does not show the loss.
 
-Two facts show it. The node's row counts its beats: if the row has fewer than were confirmed, the database is older
-than the process. Less than one beat may be lost, too: then the incarnation has changed. It is computed, not
-stored, since a dump would carry a stored one along. It names the cluster of PostgreSQL and its timeline, which
-a promotion changes, and the database and the table of nodes, which a restore creates again.
+Two facts show it. The node's row counts its beats: if the row has fewer than were confirmed, the database is older than
+the process. The loss may be shorter than one beat: then the incarnation has changed. It is computed and not stored,
+because a dump would carry a stored value along. It names the cluster of PostgreSQL and its timeline, which a promotion
+changes. It also names the database and the table of nodes, which a restore creates again.
 
-Each fence of a node and each beat compares both. A node that is refused here forgets everything by ending its
-process; its supervisor starts it again.
+Each fence of a node and each beat compares both. A node that is refused here ends its process and so forgets
+everything. Its supervisor starts it again.
 """
 
 import threading
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
-# A condition on a row of nodes_node. Its parameters are `remembered(node_id)`.
+# Condition on a row of nodes_node. Its parameters are `remembered(node_id)`.
 IS_AS_REMEMBERED: Final[LiteralString] = (
     "beats >= %(beats)s AND coalesce(nodes_incarnation() = %(incarnation)s::text, true)"
 )
@@ -33,9 +33,9 @@ class _Remembered:
     incarnation: str | None = None
 
 
-# The nodes of this process: one, but for tests.
+# The nodes of this process: one, except in tests.
 _nodes: dict[UUID, _Remembered] = {}
-# The heart writes while the working thread reads.
+# Guards `_nodes`: the heartbeat writes while the working thread reads.
 _lock = threading.Lock()
 
 
@@ -56,7 +56,7 @@ def why_refused(node_id: UUID, row: Mapping[str, Any]) -> str:
     """
     Return why the database does not let a node write, as a sentence; '' if it does.
 
-    `row` has the node's `status` (None without a row) and `beats`, and the database's `incarnation`.
+    `row` holds the node's `status` (None without a row) and `beats`, and the database's `incarnation`.
     """
     with _lock:
         known = _nodes.get(node_id, _Remembered())

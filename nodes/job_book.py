@@ -1,7 +1,8 @@
 """
-The book of distributed jobs: how they do on each node, and which are disabled, in PostgreSQL.
+Records of distributed jobs in PostgreSQL: their status on each node, and the jobs that are disabled.
 
-Jobs are shared by their store, and run on if the book cannot be had: it is for people who look, and for their switches.
+Jobs are shared through the store of coordination. They continue if these records cannot be read or written: the records
+only serve the pages and their switches.
 """
 
 import datetime as dt
@@ -16,14 +17,14 @@ from nodes.connections import Dsn, connect
 from nodes.distributed import DistributedJob, JobContext, Schedule, Switches
 from nodes.distributed.status import JobStatus, ManagerStatus
 
-# The cluster that `manage.py runjobs` joins unless it is told of another.
+# Default cluster of `manage.py runjobs`.
 DEFAULT_CLUSTER: Final = "jobs"
 
-# The switch of all jobs, and that of those without one of their own.
+# Keys of the switch for all jobs, and of the one for jobs without a switch of their own.
 ALL: Final = "*"
 OTHERS: Final = ""
 
-# Nodes that have said nothing for so long are of no interest any more.
+# Silence after which the rows of a node are deleted.
 _REMEMBERED: Final = dt.timedelta(days=1)
 
 # Locks: the node's rows, one for each of its jobs.
@@ -47,12 +48,12 @@ _SWITCHES = "SELECT job, is_disabled FROM nodes_distributedjobswitch WHERE clust
 
 _WISH = "SELECT asked_at FROM nodes_distributedjobwish WHERE cluster = %(cluster)s"
 
-# Locks: the rows of nodes that are gone. Whoever does it, and however often, does the same.
+# Locks: the rows of nodes that ended. Idempotent: any node may do it at any time.
 _FORGET = "DELETE FROM nodes_distributedjobonnode WHERE seen_at < clock_timestamp() - %(remembered)s"
 
 
 class JobBook:
-    """One node's page of it. Each call may raise psycopg.Error, where the database does not answer."""
+    """The records of one node. Each call may raise psycopg.Error if the database does not answer."""
 
     def __init__(self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta) -> None:
         self._dsn, self._timeout = dsn, timeout
@@ -60,7 +61,7 @@ class JobBook:
         self._connection: psycopg.Connection[Any] | None = None
 
     def note(self, status: ManagerStatus) -> None:
-        """Write how the jobs do."""
+        """Write the status of the node's jobs."""
         with self._asking() as connection, connection.transaction(), connection.cursor() as cursor:
             rows = [{**self._who, **_row(job, refusal=status.refusal)} for job in status.jobs.values()]
             cursor.executemany(_NOTE, rows)
@@ -72,13 +73,13 @@ class JobBook:
         return switches_of({row.job: row.is_disabled for row in rows})
 
     def read_wish(self) -> dt.datetime | None:
-        """Return when it was last asked for that all items are shared out anew; None: never."""
+        """Return when an operator last requested to redistribute all items; None: never."""
         with self._asking() as connection:
             row = connection.execute(_WISH, self._who).fetchone()
         return None if row is None else row.asked_at
 
     def leave(self) -> None:
-        """The node ends: nothing of it is of interest any more."""
+        """Delete the node's rows when it ends."""
         with self._asking() as connection:
             connection.execute(_LEAVE, self._who)
 
@@ -100,7 +101,7 @@ class JobBook:
 
 
 class ForgetSilentNodes(DistributedJob):
-    """Keeps the book small: nodes that ended without a word leave rows in it. Done by one node of the cluster."""
+    """Deletes the rows of nodes that ended without a word. One node of the cluster does it."""
 
     job_id = "crawlctl.forget-silent-nodes"
 
@@ -117,7 +118,7 @@ class ForgetSilentNodes(DistributedJob):
 
 
 def switches_of(said: Mapping[str, bool]) -> Switches:
-    """The switches of a cluster, from what the book says by job."""
+    """Return the switches of a cluster from its rows: whether each job is disabled."""
     of_jobs = {job: is_disabled for job, is_disabled in said.items() if job not in {ALL, OTHERS}}
     return Switches(all_disabled=said.get(ALL, False), disabled_by_default=said.get(OTHERS, False), disabled=of_jobs)
 

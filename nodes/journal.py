@@ -1,4 +1,4 @@
-"""What happened to nodes, in rows that people read. Written in the transaction of what they report."""
+"""The journal of nodes: rows for people. Each is written in the transaction of the event that it reports."""
 
 from collections.abc import Mapping
 from typing import Any, Final, LiteralString

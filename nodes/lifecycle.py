@@ -1,11 +1,10 @@
 """
-The states of a node and the moves between them, as data.
+The states of a node and the transitions between them, as data.
 
-A node is one run of one process: it gets a new id at every start, so its life goes one way only.
-Who is *live* takes part in elections and is judged by its heartbeat; who *may work* passes the node
-fence. `stopped` and `failed` are for ever: the database itself refuses any move out of them
-(a trigger, see migration 0001), because a process that was frozen may wake years later and must not
-be able to talk itself back in.
+A node is one run of one process: it gets a new id at every start, so its life goes one way only. A *live* node takes
+part in elections and is judged by its heartbeat. A *working* node passes the node fence. `stopped` and `failed` are
+final: a trigger of the database refuses any transition out of them (migration 0001). A frozen process may wake years
+later and must not be able to declare itself alive.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from enum import StrEnum
 
 
 class NodeKind(StrEnum):
-    """What a process does in the cluster."""
+    """The role of a process in the cluster."""
 
     MANAGER = "manager"
     WORKER = "worker"
@@ -21,13 +20,12 @@ class NodeKind(StrEnum):
 
 class NodeStatus(StrEnum):
     """
-    Where a node is in its life.
+    The state of a node.
 
-    starting: registered; the process is still getting ready. It is judged but may not work.
-    running: it works. Set by the node itself.
-    draining: it finishes what it has begun and takes nothing new. Set by the node itself, or by the main.
-    stopped: it has ended in good order. Set by the node itself, its last word.
-    failed: it was silent for too long, or its process is gone. Set by the main, or by who takes its place.
+    starting: registered. The process is getting ready. It is judged but may not work. running: it works. Set by the
+    node itself. draining: it finishes what it has begun and takes nothing new. Set by the node itself, or by the main
+    manager. stopped: it has ended in good order. Set by the node itself, as its last write. failed: it was silent for
+    too long, or its process ended. Set by the main manager, or by the manager that replaces it.
     """
 
     STARTING = "starting"
@@ -41,12 +39,12 @@ LIVE_STATUSES = frozenset({NodeStatus.STARTING, NodeStatus.RUNNING, NodeStatus.D
 WORKING_STATUSES = frozenset({NodeStatus.RUNNING, NodeStatus.DRAINING})
 FINAL_STATUSES = frozenset({NodeStatus.STOPPED, NodeStatus.FAILED})
 
-# The scope that all daemons share. A one-shot `crawl` has one of its own: "crawl:<uuid>".
+# The scope that all daemons share. A one-shot `crawl` has a scope of its own: "crawl:<uuid>".
 CLUSTER_SCOPE = "cluster"
 
 
 class Owner(StrEnum):
-    """Who may make a transition."""
+    """The process that may make a transition."""
 
     NODE = "the node itself"
     MAIN = "the main of its scope, or of the cluster if its scope has no live manager"
@@ -55,7 +53,7 @@ class Owner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeTransition:
-    """One move that a node's status may make: why, from where, to where, by whom, and if what holds."""
+    """One transition of a node's status: its cause, source states, target, owner and condition."""
 
     cause: str
     sources: frozenset[NodeStatus]
@@ -111,5 +109,5 @@ TRANSITIONS = (
 
 
 def sources_of(cause: str) -> frozenset[NodeStatus]:
-    """Return the states that the transition of this cause may start from."""
+    """Return the states from which the transition of this cause may start."""
     return next(transition.sources for transition in TRANSITIONS if transition.cause == cause)

@@ -18,12 +18,12 @@ def set_node(*, name: str, node_id: str) -> None:
 
 
 def set_document(*, job: int, identifier: str) -> None:
-    """Name the job and the document that the present task processes, until the task ends."""
+    """Name the job and the document that the current task processes, until the task ends."""
     _of_task.set((job, identifier))
 
 
 def known_facts() -> dict[str, str | int]:
-    """Return the known facts of the present task: node, node_id, job, document, host."""
+    """Return the known facts of the current task: node, node_id, job, document, host."""
     facts: dict[str, str | int] = {**_of_process}
     if (at_hand := _of_task.get()) is not None:
         facts["job"], facts["document"] = at_hand

@@ -1,14 +1,14 @@
 """
-Membership of the cluster: every write to the tables of nodes, and the read that decisions rest on.
+Membership of the cluster: every write to the tables of nodes, and the read on which decisions rest.
 
-What is to be done is decided in `nodes.decisions`, from a snapshot that may be out of date by the
-time anybody acts on it. So each write here is guarded by what was seen: it takes its locks first,
-looks again, and changes nothing if the facts have changed. All functions take a plain psycopg
-connection in autocommit and outside any transaction; times are the database's.
+`nodes.decisions` decides from a snapshot, which may be out of date when the decision is applied. So each write here is
+guarded by what the snapshot showed: it takes its locks first, reads again, and changes nothing if the facts have
+changed. All functions take a plain psycopg connection in autocommit and outside any transaction. Times are the
+database's.
 
-Lock order: MainTerm, Node. A node's status moves to an end only under FOR UPDATE of its row, taken
-in a statement *before* the UPDATE. The UPDATE alone takes FOR NO KEY UPDATE, which does not conflict
-with the KEY SHARE of the node fence: a write of the failed node could still commit after it.
+Lock order: MainTerm, Node. A node's status becomes final only under FOR UPDATE of its row, taken in a statement
+*before* the UPDATE. The UPDATE alone takes FOR NO KEY UPDATE, which does not conflict with the KEY SHARE of the node
+fence: a write of the failed node could still commit after it.
 """
 
 import datetime as dt
@@ -37,17 +37,17 @@ logger = logging.getLogger(__name__)
 _LIVE = sorted(LIVE_STATUSES)
 
 
-# --- One node's own life -------------------------------------------------------------------------
+# --- The life of one node --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
     """
-    What the database answered to a heartbeat.
+    The answer of the database to a heartbeat.
 
-    `status` is None for a node that it does not know (any more). `main_id` is None as long as the
-    scope has no main. `settings_version` is the newest version of the stored settings. `refusal` is the
-    reason why the beat was not counted.
+    `status` is None if the database has no row of the node. `main_id` is None while the scope has no main manager.
+    `settings_version` is the newest version of the stored settings. `refusal` is the reason why the beat was not
+    counted.
     """
 
     at: dt.datetime
@@ -59,12 +59,12 @@ class Beat:
 
     @property
     def is_fit(self) -> bool:
-        """Whether the node is still a member, and the beat was counted."""
+        """True if the node is still a member and the beat was counted."""
         return self.status in LIVE_STATUSES and not self.refusal
 
 
-# Locks: none that anybody else waits for; the row of a new scope. The scope's row comes with its
-# first node, so that an election always has a row to lock.
+# Locks: only the row of a new scope, for which no other transaction waits. The scope's row is inserted with its first
+# node, so that an election always has a row to lock.
 _OPEN_SCOPE = """
 INSERT INTO nodes_mainterm (scope, since) VALUES (%(scope)s, clock_timestamp()) ON CONFLICT (scope) DO NOTHING
 """
@@ -79,10 +79,10 @@ VALUES (%(id)s, %(kind)s, %(scope)s, %(name)s, %(tags)s, 'starting', clock_times
 
 def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None:
     """
-    Enter a new node, as starting.
+    Register a new node, as starting.
 
     Raises:
-        psycopg.errors.UniqueViolation: a node of this id is or was there; that one is left as it is.
+        psycopg.errors.UniqueViolation: a node of this id is or was registered. It stays unchanged.
     """
     with connection.transaction():
         connection.execute(_OPEN_SCOPE, {"scope": identity.scope})
@@ -116,11 +116,11 @@ def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> 
 
 def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None:
     """
-    Enter a new node and let it work.
+    Register a new node and let it work.
 
-    To be called again when the connection broke: what an earlier call did, whose answer was lost, is not done twice.
+    Call this again when the connection broke. A call that was committed without an answer is not repeated.
     """
-    # The id is new with every start, so whoever is there under it is this very node.
+    # The id is new with every start, so the row under it is this node's own.
     with suppress(psycopg.errors.UniqueViolation):
         register(connection, identity=identity)
     begin_work(connection, node_id=identity.id)
@@ -129,9 +129,9 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
     remember(identity.id, beats=0, incarnation=row["incarnation"])
 
 
-# Locks: the node's row NO KEY UPDATE, in a transaction of its own. Waits for a mark under way and
-# then hits nothing, because the status is checked again after the wait. A database that went back in time
-# gets no beat.
+# Locks: the node's row NO KEY UPDATE, in a transaction of its own. It waits for a transaction that marks the node
+# failed, and then updates nothing, because the status is checked again after the wait. A database that went back in
+# time gets no beat.
 _BEAT: LiteralString = f"""
 WITH beaten AS (
     UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1
@@ -144,8 +144,8 @@ SELECT beaten.status, beaten.beats, nodes_incarnation() AS incarnation, clock_ti
   FROM beaten JOIN nodes_mainterm AS term ON term.scope = beaten.scope
 """
 
-# Only for a beat that hit nothing: a statement of its own, because the SELECT above would still read
-# the row as it was before the wait.
+# Only for a beat that updated nothing. It is a statement of its own, because the SELECT above would still read the row
+# as it was before the wait.
 _LOOK_AT_MYSELF = """
 SELECT node.status, node.beats, nodes_incarnation() AS incarnation, clock_timestamp() AS at,
        coalesce(term.term, 0) AS term,
@@ -157,7 +157,7 @@ SELECT node.status, node.beats, nodes_incarnation() AS incarnation, clock_timest
 
 
 def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mapping[str, object]) -> Beat:
-    """Say that the node is alive, and what it does; returns what has become of it and of its scope."""
+    """Record a beat of the node and its progress. Return the status of the node and of its scope."""
     row = _row(connection, _BEAT, {"node_id": node_id, "progress": Jsonb(dict(progress)), **remembered(node_id)})
     refusal = ""
     if row is None:
@@ -177,7 +177,7 @@ def beat(connection: psycopg.Connection[Any], *, node_id: UUID, progress: Mappin
     )
 
 
-# Locks: the node's row NO KEY UPDATE. For moves between live states, after which writes go on.
+# Locks: the node's row NO KEY UPDATE. For transitions between live states, after which writes continue.
 _MOVE = """
 UPDATE nodes_node SET status = %(target)s, reason = %(reason)s
  WHERE id = %(node_id)s AND status = ANY(%(sources)s)
@@ -186,20 +186,21 @@ RETURNING scope, kind, name
 
 
 def begin_work(connection: psycopg.Connection[Any], *, node_id: UUID) -> bool:
-    """Let a starting node work: from here on the node fence lets it through. Returns whether it was starting."""
+    """Let a starting node work: from now on it passes the node fence. Return True if it was starting."""
     return _move(connection, node_id=node_id, cause="begin_work", target=NodeStatus.RUNNING)
 
 
 def begin_draining(connection: psycopg.Connection[Any], *, node_id: UUID, reason: str) -> bool:
-    """Say that the node finishes what it has begun and takes nothing new. Returns whether it could."""
+    """Let the node finish what it has begun and take nothing new. Return True if its state allowed that."""
     return _move(connection, node_id=node_id, cause="begin_draining", target=NodeStatus.DRAINING, reason=reason)
 
 
 def stop(connection: psycopg.Connection[Any], *, node_id: UUID, reason: str) -> bool:
     """
-    End the node in good order; a main leaves its office with it. Returns False if it had ended already.
+    End the node in good order. A main manager gives up its leadership with it. Return False if the node had ended
+    already.
 
-    Everything that it claimed has to be back in the queue by now: the fence refuses its next write.
+    The caller must have released all claims of the node: the fence refuses its next write.
     """
     with connection.transaction():
         offices = _offices_of(connection, node_id=node_id)
@@ -227,13 +228,13 @@ def _move(
     return True
 
 
-# --- The main and its term -----------------------------------------------------------------------
+# --- The main manager and its term -------------------------------------------------------------------
 
-# A term, and a mark that is for ever, outlive a crash of the server also where it need not keep every commit.
+# A term and a final status must survive a crash of the server, even if the server need not keep every commit.
 _BE_DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 
-# Locks: the scope's MainTerm NO KEY UPDATE; waits for every transaction that holds the term fence.
-# Of two that saw the same term the second waits here, looks at the term again and finds nothing.
+# Locks: the scope's MainTerm NO KEY UPDATE. It waits for every transaction that holds the term fence. Of two candidates
+# that saw the same term, the second waits here, checks the term again and finds no row.
 _LOCK_TERM_SEEN = """
 SELECT main_id, resigned FROM nodes_mainterm WHERE scope = %(scope)s AND term = %(seen_term)s FOR NO KEY UPDATE
 """
@@ -255,10 +256,11 @@ def elect(
     replaces: MarkFailed | None = None,
 ) -> TermHeld | None:
     """
-    Make the node main of the scope, with the next term; returns None if things are not as they were seen.
+    Make the node main manager of the scope, with the next term. Return None if the facts have changed since the
+    snapshot.
 
-    A main on record that has neither resigned nor ended must be named by `replaces`; it is marked
-    failed in the same transaction, so that at no moment two mains pass their fences.
+    A recorded main manager that has neither resigned nor ended must be named by `replaces`. It is marked failed in the
+    same transaction, so that two main managers never pass their fences at the same time.
 
     Raises:
         FenceRefused: the node itself is no longer a member.
@@ -288,20 +290,22 @@ def elect(
 
 
 def resign(connection: psycopg.Connection[Any], *, term: TermHeld) -> bool:
-    """Leave the office, so that the next main need not wait for a silence. Returns whether it was still held."""
+    """
+    Give up the leadership, so that the next main manager need not wait for a timeout. Return True if it was still held.
+    """
     with connection.transaction():
         return _give_up_office(connection, office=term)
 
 
 def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, term: TermHeld) -> bool:
     """
-    Mark a node failed, for ever; returns False if it has ended already, or has spoken again meanwhile.
+    Mark a node failed for ever. Return False if it has already ended, or has beaten meanwhile.
 
-    After the commit no write of the node passes its fence, and none that passed it before is still
-    under way: what the node held can be given to others.
+    After the commit no write of the node passes its fence, and no write that passed it before is still running. What
+    the node held can be given to other nodes.
 
     Raises:
-        FenceRefused: the term is no longer mine.
+        FenceRefused: the caller's term has ended.
     """
     _end_sessions(connection, verdict=verdict, scope=term.scope, term=term.term)
     with connection.transaction():
@@ -312,10 +316,10 @@ def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, ter
 
 def drain(connection: psycopg.Connection[Any], *, node_id: UUID, term: TermHeld, reason: str) -> bool:
     """
-    Let a node finish what it has begun, take nothing new, and stop; returns whether it was at work until now.
+    Let a node finish what it has begun, take nothing new, and stop. Return True if it was running until now.
 
     Raises:
-        FenceRefused: the term is no longer mine.
+        FenceRefused: the caller's term has ended.
     """
     with connection.transaction():
         hold_term(connection, term)
@@ -323,7 +327,7 @@ def drain(connection: psycopg.Connection[Any], *, node_id: UUID, term: TermHeld,
 
 
 def _remove_main(connection: psycopg.Connection[Any], *, main_id: UUID, verdict: MarkFailed | None) -> bool:
-    """Mark the main on record failed, if it has not ended; returns whether it is out of office now."""
+    """Mark the recorded main manager failed, if it has not ended. Return True if it no longer leads."""
     if verdict is not None and verdict.node_id == main_id and _fail(connection, verdict=verdict):
         return True
     node = _lock_node(connection, node_id=main_id)
@@ -337,17 +341,17 @@ def _fail(connection: psycopg.Connection[Any], *, verdict: MarkFailed) -> bool:
         return False
     if node.silence <= PATIENCE[verdict.cause]:
         return False
-    # The main of a one-shot that the main of the cluster fails: its own term is void with it, or
-    # it could wake and write as main of a scope in which nobody else has been elected.
+    # If the main manager of the cluster fails the main manager of a one-shot scope, the term of that scope ends with
+    # it. Otherwise the failed process could wake and write as main manager, because its scope has elected no other.
     for office in offices:
         connection.execute(_VACATE, {"scope": office.scope})
     _end_node(connection, node=node, status=NodeStatus.FAILED, reason=verdict.reason)
     return True
 
 
-# --- Looking -------------------------------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------------------------------
 
-# One statement, so that all ages are of one moment. `%(scope)s` may be a scope that nobody has opened.
+# One statement, so that all ages refer to one moment. The scope `%(scope)s` may not have a row yet.
 _LOOK = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT clock.now, term.term, term.main_id, term.since, term.resigned,
@@ -361,7 +365,7 @@ SELECT clock.now, term.term, term.main_id, term.since, term.resigned,
  ORDER BY node.started_at, node.id
 """
 
-# All that is alive, or seems to be, outside the scope that all daemons share.
+# All nodes with a live status outside the scope that all daemons share.
 _LOOK_AT_ONE_SHOTS = """
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
 SELECT node.id, node.kind, node.scope, node.status, node.started_at, node.timeout_seconds,
@@ -379,7 +383,7 @@ def look(
     """
     Return the scope as it is now, with what `me` can see of the processes on its own machine.
 
-    `present` are the ids of who is a member also for the store of coordination, None where nobody knows.
+    `present` are the ids of the nodes that are members in the store of coordination; None if that is unknown.
     """
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_LOOK, {"scope": scope}).fetchall()
@@ -400,9 +404,9 @@ def look(
 
 def look_at_orphaned_scopes(connection: psycopg.Connection[Any], *, me: NodeIdentity) -> tuple[NodeSeen, ...]:
     """
-    Return the nodes that have not ended of one-shot scopes in which no manager lives.
+    Return the live nodes of one-shot scopes in which no manager lives.
 
-    They have no main that could judge them, so the main of the cluster does.
+    They have no main manager that could judge them, so the main manager of the cluster does.
     """
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_LOOK_AT_ONE_SHOTS, {"cluster": CLUSTER_SCOPE}).fetchall()
@@ -431,16 +435,16 @@ def _node_seen(row: Mapping[str, Any], *, me: NodeIdentity, present: Collection[
     )
 
 
-# --- Steps that several of the above share -------------------------------------------------------
+# --- Steps shared by the functions above -------------------------------------------------------------
 
-# Locks: the MainTerm rows of the node's offices, NO KEY UPDATE, in the order of their scopes.
+# Locks: the MainTerm rows that name the node as main manager, NO KEY UPDATE, ordered by scope.
 _OFFICES_OF = """
 SELECT scope, term, main_id FROM nodes_mainterm
  WHERE main_id = %(node_id)s AND NOT resigned
  ORDER BY scope FOR NO KEY UPDATE
 """
 
-# Locks: the scope's MainTerm NO KEY UPDATE; waits for the main's own transactions.
+# Locks: the scope's MainTerm NO KEY UPDATE. It waits for the main manager's own transactions.
 _GIVE_UP_OFFICE = """
 UPDATE nodes_mainterm SET resigned = true, since = clock_timestamp()
  WHERE scope = %(scope)s AND term = %(term)s AND main_id = %(main_id)s AND NOT resigned
@@ -450,7 +454,7 @@ RETURNING term
 # Locks: held already, by `_OFFICES_OF`.
 _VACATE = "UPDATE nodes_mainterm SET main_id = NULL, since = clock_timestamp() WHERE scope = %(scope)s"
 
-# Locks: the node's row UPDATE; waits for every transaction that holds its fence.
+# Locks: the node's row UPDATE. It waits for every transaction that holds its fence.
 _LOCK_NODE = """
 SELECT id, kind, name, scope, status,
        extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 / timeout_seconds AS silence
@@ -462,8 +466,8 @@ _END_NODE = """
 UPDATE nodes_node SET status = %(status)s, reason = %(reason)s, stopped_at = clock_timestamp() WHERE id = %(node_id)s
 """
 
-# Locks: none. The guards are those of the write that follows, unlocked: a main that was replaced, or
-# that is mistaken about a silence, must not cut anybody's sessions either.
+# Locks: none. It checks the conditions of the write that follows, without locks: a main manager that was replaced, or
+# that is mistaken about a silence, must not end the sessions of a healthy node.
 _END_SESSIONS = """
 SELECT pg_terminate_backend(session.pid)
   FROM pg_stat_activity AS session
@@ -477,7 +481,8 @@ SELECT pg_terminate_backend(session.pid)
 
 
 class _LockedNode(NamedTuple):
-    # In the words of the database, which compare equal to those of `nodes.lifecycle`; the silence is in timeouts.
+    # Status and kind are the strings of the database, which compare equal to those of `nodes.lifecycle`. The silence is
+    # in timeouts.
     id: UUID
     kind: str
     name: str
@@ -487,7 +492,7 @@ class _LockedNode(NamedTuple):
 
 
 def _offices_of(connection: psycopg.Connection[Any], *, node_id: UUID) -> list[TermHeld]:
-    """Lock and return the terms in which the node is main: mostly none, seldom more than one."""
+    """Lock and return the terms in which the node is main manager: mostly none, seldom more than one."""
     with connection.cursor(row_factory=class_row(TermHeld)) as cursor:
         return cursor.execute(_OFFICES_OF, {"node_id": node_id}).fetchall()
 
@@ -526,10 +531,10 @@ def _end_node(connection: psycopg.Connection[Any], *, node: _LockedNode, status:
 
 def _end_sessions(connection: psycopg.Connection[Any], *, verdict: MarkFailed, scope: str, term: int) -> None:
     """
-    End the database sessions of a node that is to be marked failed, as far as that is permitted.
+    End the database sessions of a node before it is marked failed, as far as the database permits.
 
-    A frozen process may have a transaction open that holds its fence; the mark would have to wait
-    for the server to give that transaction up.
+    A frozen process may have an open transaction that holds its fence. The mark would have to wait until the server
+    ends that transaction.
     """
     try:
         connection.execute(
@@ -547,6 +552,6 @@ def _end_sessions(connection: psycopg.Connection[Any], *, verdict: MarkFailed, s
 
 
 def _row(connection: psycopg.Connection[Any], query: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
-    """Return the first row, its columns by name whatever the connection's own row factory, or None."""
+    """Return the first row as a dict, whatever the connection's own row factory; None without a row."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, parameters).fetchone()

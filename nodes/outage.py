@@ -14,12 +14,12 @@ _BY_CLASS: Final[tuple[tuple[type[psycopg.Error], str], ...]] = (
     (psycopg.errors.InvalidPassword, "it refuses the password of DATABASE_URL"),
     (psycopg.errors.InvalidCatalogName, "it lacks the database that DATABASE_URL names"),
 )
-# The driver has no class for errors before a session exists.
+# The driver has no classes for errors that occur before a session exists.
 _BY_WORDS: Final = (
     ("No space left", "its disk is full"),
     ("no space is left", "its disk is full"),
     ("Disk quota", "the quota of its disk is used up"),
-    # Its message ends with the log, which may contain any of the words below.
+    # Must come first: its message ends with the server's log, which may contain any of the words below.
     ("embedded PostgreSQL", "the embedded server does not start; its log, server.log, says why"),
     ("starting up", "it is starting"),
     ("shutting down", "it is stopping"),
@@ -47,7 +47,7 @@ def why_away(error: BaseException | None) -> str:
 
 
 def outage(error: BaseException | None) -> str:
-    """Return the sentence about an outage, without its end."""
+    """Return the sentence about an outage, without its final stop."""
     reason = why_away(error)
     return f"The database does not answer: {reason}" if reason else "The database does not answer"
 

@@ -1,13 +1,12 @@
 """
 The pulse of a node: when it beats next, and what it may conclude from its own beats.
 
-A node beats only while its work loop makes progress: a process whose loop is stuck must look dead,
-because for the cluster it is. The outage of the database fails nobody. The node goes on trying; its
-trust runs out meanwhile, so it falls silent towards the web; and whoever comes back first does not
-judge before everybody had time to come back.
+A node beats only while its work loop makes progress: a process whose loop hangs must look dead, because for the cluster
+it is. An outage of the database fails no node. The node keeps trying. Meanwhile its trust window closes, so it sends no
+request to the web. The first node that returns judges no other before all had time to return.
 
-No thread, no database and no clock but the one that is handed in: the heart of a process and the
-simulator beat by the same rules.
+The module uses no thread, no database and no clock but the one that it is given: the heartbeat of a process and the
+simulator follow the same rules.
 """
 
 import datetime as dt
@@ -15,45 +14,48 @@ import threading
 
 from nodes.trust import Clock, TrustWindow
 
-# The first pause after a missed beat, in seconds. It doubles up to the interval, so that a database
-# that is back is noticed within one beat.
+# First pause after a missed beat (seconds). It doubles up to the interval, so that the node notices within one beat
+# that the database is back.
 _FIRST_RETRY = 0.1
-# A beat may come so many intervals after the one before: no thread wakes to the moment.
+# Largest pause between two beats that is not late (in intervals): no thread wakes exactly on time.
 _LATE = 1.25
 
 
 class Pulse:
-    """The beats of one node as it knows of them; any thread may ask. Pauses are in seconds, until the next beat."""
+    """The beats of one node, as the node knows them. Any thread may ask. Pauses are in seconds, until the next beat."""
 
     def __init__(self, *, interval: dt.timedelta, timeout: dt.timedelta, give_up: dt.timedelta, clock: Clock) -> None:
-        """`timeout` is the one that the node registered with; `give_up` ends the hope for a database that is away."""
+        """
+        `timeout` is the one that the node registered with. `give_up` is the longest outage of the database that the
+        process waits out.
+        """
         self._interval = interval.total_seconds()
         self._timeout = timeout.total_seconds()
         self._give_up = give_up.total_seconds()
         self._clock = clock
         self._retry = min(_FIRST_RETRY, self._interval)
-        # Guards what the work loop and the heart both write, and the pair of moments below.
+        # Guards what the work loop and the heartbeat both write, and the two moments below.
         self._lock = threading.Lock()
         self._progress_at = self._born_at = clock()
         self._steady_since: float | None = None
-        # The pauses between beats since then, as (seconds, moment of the end): each shorter than the one before,
-        # since a shorter one that was earlier says nothing that the longer one does not.
+        # The pauses between beats since then, as (seconds, moment of the end). Each is shorter than the one before: an
+        # earlier shorter pause says nothing that a later longer one does not.
         self._pauses: list[tuple[float, float]] = []
         self._beaten_at: float | None = None
         self.trust = TrustWindow(timeout=timeout, clock=clock)
 
     def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
-        """Go on at another interval, of at most half the timeout, and with another hope."""
+        """Use another interval, of at most half the timeout, and another `give_up`."""
         self._interval, self._give_up = interval.total_seconds(), give_up.total_seconds()
         self._retry = min(_FIRST_RETRY, self._interval)
 
     def progress(self) -> None:
-        """Note that the work goes on."""
+        """Note that the work made progress."""
         with self._lock:
             self._progress_at = self._clock()
 
     def counted(self, *, began_at: float) -> float:
-        """Note that a beat begun at this moment of the clock was counted; returns the pause."""
+        """Note that a beat begun at this moment of the clock was counted. Return the pause."""
         self.trust.renew(began_at=began_at)
         self._retry = min(_FIRST_RETRY, self._interval)
         with self._lock:
@@ -68,13 +70,13 @@ class Pulse:
         return max(0.0, began_at + self._interval - self._clock())
 
     def missed(self) -> float:
-        """Note that a beat failed, or that nobody knows whether it was counted; returns the pause."""
+        """Note that a beat failed, or that it is unknown whether it was counted. Return the pause."""
         self._lose_steadiness()
         pause, self._retry = self._retry, min(self._retry * 2, self._interval)
         return pause
 
     def skipped(self) -> float:
-        """Note that a beat was left out, because the work is stuck; returns the pause."""
+        """Note that a beat was left out because the work hangs. Return the pause."""
         self._lose_steadiness()
         return self._interval
 
@@ -85,11 +87,11 @@ class Pulse:
 
     def is_steady(self, duration: dt.timedelta) -> bool:
         """
-        Return whether the node has beaten for so long without a gap: what entitles it to conclude a silence of so long.
+        True if the node has beaten for `duration` without a gap, and so may judge a silence of that length.
 
-        A gap is a beat that failed, or more than half of `duration` between two that did not. Half of what is to
-        be concluded, and not of the node's own timeout: who has a longer one would not notice an outage that
-        silences others for all of theirs. But beats that come one by one are no gap, however short the silence is.
+        A gap is a failed beat, or a pause of more than half of `duration` between two counted beats. The measure is the
+        silence to be judged, not the node's own timeout: a node with a longer timeout would not notice an outage that
+        silences other nodes for all of theirs. Beats that arrive on schedule are no gap, however short `duration` is.
         """
         wanted = duration.total_seconds()
         gap = max(wanted / 2, _LATE * self._interval)
@@ -101,13 +103,13 @@ class Pulse:
 
     @property
     def has_given_up(self) -> bool:
-        """Whether the database was away for so long that the process should exit."""
+        """True if the database was away for so long that the process should exit."""
         last_heard_at = self._born_at if self._beaten_at is None else self._beaten_at
         return self._clock() - last_heard_at > self._give_up
 
     @property
     def is_work_stuck(self) -> bool:
-        """Whether the work has made no progress for a whole timeout, so that nobody may hear a beat."""
+        """True if the work has made no progress for a whole timeout, so that the node must not beat."""
         with self._lock:
             return self._clock() - self._progress_at > self._timeout
 

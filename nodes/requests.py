@@ -1,8 +1,8 @@
 """
-Requests to the cluster, as doors make them: one row, one notification, and a short wait for the main's answer.
+Requests to the cluster, as pages, API and commands make them: one row, one notification, and a short wait.
 
-Only the main does anything about a request, so nothing happens twice and nothing happens under an old term.
-A door that comes to the end of its patience hands out the request's number: the row tells the rest.
+Only the main manager acts on a request, so nothing happens twice and nothing happens under an old term. If no answer
+comes in time, the caller gets the request's number. Its row shows the outcome later.
 """
 
 import datetime as dt
@@ -16,7 +16,7 @@ from django.db import IntegrityError, connection, transaction
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import ClusterRequest
 
-# How long a door waits for an answer, and how often it looks.
+# Longest wait for an answer, and interval between two reads (seconds).
 _PATIENCE: Final = 5.0
 _LOOK: Final = 0.05
 
@@ -28,14 +28,14 @@ SELECT EXISTS (SELECT FROM nodes_mainterm AS term JOIN nodes_node AS node ON nod
 
 
 class NoMain(Exception):
-    """Nobody is there who could answer. Nothing was asked for; trying again can help."""
+    """The cluster has no main manager that could answer. No request was made. Retrying can help."""
 
     def __init__(self) -> None:
         super().__init__("The cluster has no main now: start a manager, or wait for the next election.")
 
 
 class RequestRefused(Exception):
-    """The main could not do what was asked; nothing was changed."""
+    """The main manager could not do what was requested. It changed nothing."""
 
 
 def ask(
@@ -49,13 +49,13 @@ def ask(
     now: dt.datetime,
 ) -> ClusterRequest:
     """
-    Ask the main of the cluster, who listens on `channel`, and return the request with its answer, or still open.
+    Ask the main manager of the cluster, which listens on `channel`. Return the request, answered or still open.
 
-    Who asks for what somebody else has asked for a moment ago gets that request.
+    If an equal request is open, return that one.
 
     Raises:
-        NoMain: nobody could answer.
-        RequestRefused: the main says why not.
+        NoMain: no main manager could answer.
+        RequestRefused: the main manager refused, with the reason.
     """
     with connection.cursor() as cursor:
         cursor.execute(_HAS_MAIN, {"scope": CLUSTER_SCOPE})
@@ -83,6 +83,6 @@ def _find_or_make(wanted: Mapping[str, Any], *, asked_by: str, now: dt.datetime)
             open_one = ClusterRequest.objects.filter(
                 **wanted, state__in=(ClusterRequest.State.WAITING, ClusterRequest.State.UNDER_WAY)
             ).first()
-            # Otherwise it has ended between the two looks: then a new one can be made.
+            # Otherwise the open request ended between the two statements, and a new one can be made.
             if open_one is not None:
                 return open_one

@@ -1,9 +1,9 @@
 """
-What a process makes sure of before it becomes a node: that its sessions are what it asks for, and that there is room.
+Checks before a process becomes a node: its sessions have the limits that it asks for, and the server has room.
 
-Something may stand between it and the server that hands sessions out as it likes: then limits do not hold, and who
-froze in a transaction could hold up an election for good. And a server that is full would let a node have its first
-connection and refuse the one that it beats on.
+A pooler between the process and the server may hand out sessions with other limits. Then a process that froze in a
+transaction could block an election for good. A full server might accept a node's first connection and refuse the one
+that it beats on.
 """
 
 import datetime as dt
@@ -16,11 +16,11 @@ import psycopg
 
 from nodes.connections import connect, settings_of_node
 
-# Of a node: for its work, its beat, and what it hears. A manager has one more for moments.
+# Connections of a node: for its work, its beats, and its notifications. A manager has one more at times.
 CONNECTIONS_OF_A_NODE: Final = 3
 
 _SETTINGS: Final = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
-# What is left for who is no superuser, this session's own included.
+# Free connections for users that are not superusers, including the one of this session.
 _ROOM: Final = """
 SELECT current_setting('max_connections')::int AS most,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 
 
 class SessionRefused(Exception):
-    """The database does not give what a node needs; nothing was done."""
+    """The database does not give what a node needs. Nothing was done."""
 
 
 def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:
     """
-    Make sure that the sessions of so many nodes with this timeout would be what they ask for, and have room.
+    Check that the sessions of this number of nodes with this timeout would get their settings, and have room.
 
     Raises:
-        SessionRefused: they would not; the sentence says what to do.
+        SessionRefused: they would not. The message says what to do.
         psycopg.OperationalError: the database cannot be reached.
     """
     with connect(dsn, node_id=uuid.uuid4(), purpose="check", timeout=timeout) as connection:
@@ -54,7 +54,7 @@ def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[
     ((is_local,),) = connection.execute("SELECT inet_server_addr() IS NULL").fetchall()
     found = dict(connection.execute(_SETTINGS, [list(wanted)]).fetchall())
     for name, value in wanted.items():
-        # Whoever comes to the server over a socket of its machine can set no keepalives there.
+        # Keepalives cannot be set on a connection over a Unix socket.
         if found[name] != str(value) and not (is_local and name.startswith("tcp_")):
             raise SessionRefused(
                 f"The database did not take over what this session asked for: {name} is {found[name]}, not {value}. "
