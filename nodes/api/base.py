@@ -1,8 +1,9 @@
 """
 The base of all views: ETags, preconditions and idempotency keys.
 
-A thing that can be changed has an `ETag`. A request with `If-Match` is done only if it names the present ETag: the row
-stays locked from the comparison to the change. If two clients read the same thing and change it, one of them gets 412.
+A resource that can be changed has an `ETag`. A request with `If-Match` succeeds only if it names the current ETag. The
+row stays locked from the comparison to the change. If two clients read the same resource and both change it, the second
+gets 412.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ _IF_MATCH: Final = "If-Match"
 class ContractView(APIView):
     """The base of all views of the API."""
 
-    # The serializer whose writable fields the ETag covers. None: nothing can be changed here.
+    # Serializer whose writable fields the ETag covers; None if nothing can be changed here.
     tagged_by: type[serializers.Serializer[Any]] | None = None
 
     # True if other processes must see the change before the answer is made, so that one transaction is not enough.
@@ -50,7 +51,7 @@ class ContractView(APIView):
         super().initial(request, *args, **kwargs)
         if request.method in SAFE_METHODS:
             return
-        # A kept answer is given again, even if the thing has changed since.
+        # A repeated request gets its stored answer again, even if the resource has changed since.
         if idempotency.HEADER in request.headers:
             self._claimed = idempotency.claim(request)
         header = request.headers.get(_IF_MATCH)
@@ -75,12 +76,14 @@ class ContractView(APIView):
         return finished
 
     def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:
-        """Return the ETag of an answer that shows the thing itself, else None."""
+        """Return the ETag of an answer that shows the resource itself, else None."""
         part = None if self.tagged_by is None else changeable_part(self.tagged_by(), shown)
         return None if part is None else tag_of(part)
 
     def lock_and_read_tag(self) -> str | None:
-        """Return the present ETag of the thing that the request names. Its row stays locked until the answer is made."""
+        """
+        Return the current ETag of the resource that the request names. Its row stays locked until the answer is made.
+        """
         if self.tagged_by is None or not isinstance(self, GenericAPIView) or "pk" not in self.kwargs:
             return None
         rows = self.get_queryset().select_for_update(no_key=True, of=("self",))
@@ -89,6 +92,6 @@ class ContractView(APIView):
 
 
 def created(shown: object, *, at: str, request: Request) -> Response:
-    """Return the answer to a request that made something, which can be read at this path."""
+    """Return the answer to a request that created a resource, which can be read at this path."""
     address = request.build_absolute_uri(at)
     return Response(shown, status=status.HTTP_201_CREATED, headers={"Location": address})

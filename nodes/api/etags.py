@@ -1,4 +1,4 @@
-"""ETags of things that can be changed, so that a client changes only what it has seen (RFC 9110, If-Match)."""
+"""ETags of resources that can be changed, so that a client changes only what it has seen (RFC 9110, If-Match)."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ _ANY: Final = "*"
 
 
 class PreconditionFailed(exceptions.APIException):
-    """The request names an ETag in If-Match that is not the present one. `tag` is the present one, if there is one."""
+    """The request names an ETag in If-Match that is not the current one. `tag` is the current one, if there is one."""
 
     status_code = status.HTTP_412_PRECONDITION_FAILED
     default_code = "precondition_failed"
@@ -29,9 +29,9 @@ class PreconditionFailed(exceptions.APIException):
 
 def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str, Any]) -> dict[str, Any] | None:
     """
-    Return the fields of a representation that clients may set. The others change by themselves while a job runs.
+    Return the fields of a representation that clients may set; None if it does not show all of them.
 
-    None: it does not show all of them.
+    The other fields change by themselves while a job runs.
     """
     names = [name for name, field in serializer.fields.items() if not field.read_only]
     return {name: shown[name] for name in names} if all(name in shown for name in names) else None
@@ -45,10 +45,10 @@ def tag_of(representation: object) -> str:
 
 def check_if_match(header: str, tag: str | None) -> None:
     """
-    Let pass a request whose If-Match names the present ETag, or any.
+    Accept a request whose If-Match names the current ETag or `*`.
 
     Raises:
-        PreconditionFailed: it names others.
+        PreconditionFailed: it names other ETags.
     """
     wanted = parse_etags(header)
     if wanted != [_ANY] and tag not in wanted:

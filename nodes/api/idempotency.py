@@ -1,12 +1,12 @@
 """
-Idempotency keys: a request that is sent twice is done once.
+Idempotency keys: a request that is sent twice is executed once.
 
 The header is that of the IETF draft "The Idempotency-Key HTTP Header Field". A key belongs to its user. Answers are
 kept for a day (`jobs.duties.housekeep`). Refusals are not kept: they change nothing, so the key stays free.
 
-The row of a key is made in the transaction of the change. A second request with the key therefore waits until the
-first is done, and no crash keeps only one of key and change. Views that ask other processes commit before they answer.
-There, a second request is refused while the first has no answer.
+The row of a key is inserted in the transaction of the change. A second request with the key therefore waits until the
+first has ended, and no crash keeps only one of key and change. Views that ask other processes commit before they
+answer. Such a view refuses a second request while the first has no answer.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class KeyInUse(exceptions.APIException):
 
 
 class AnsweredBefore(Exception):
-    """The request was answered before; `response` is that answer."""
+    """The request was answered before. `response` is that answer."""
 
     def __init__(self, response: Response) -> None:
         self.response = response
@@ -57,10 +57,10 @@ def claim(request: Request) -> KeptAnswer:
     Return the new row of the request's key, which has no answer yet.
 
     Raises:
-        AnsweredBefore: the same request was done before.
+        AnsweredBefore: the same request was executed before.
         KeyReused: another request had the key.
         KeyInUse: the first of these requests has no answer yet.
-        ValidationError: the header cannot be a key.
+        ValidationError: the header is not a valid key.
     """
     key = request.headers[HEADER]
     if not 1 <= len(key) <= _LONGEST or not (key.isascii() and key.isprintable()):
@@ -80,7 +80,7 @@ def claim(request: Request) -> KeptAnswer:
 
 
 def keep(kept: KeptAnswer, response: Response) -> None:
-    """Keep this answer for requests with the same key."""
+    """Store this answer for requests with the same key."""
     kept.status = response.status_code
     kept.body = json.loads(json.dumps(response.data, cls=JSONEncoder))
     kept.headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}

@@ -1,7 +1,7 @@
 """
 The answer to OPTIONS.
 
-The framework loads this module while it loads its views, so it must not import those.
+The framework imports this module while it imports its views, so this module must not import those.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from rest_framework.request import Request
 
 
 class View(Protocol):
-    """The part of any view that this module needs."""
+    """The part of a view that this module needs."""
 
     @property
     def allowed_methods(self) -> Sequence[str]: ...
 
 
 class Metadata(BaseMetadata):
-    """Names the methods of an address, and the description of all addresses."""
+    """Names the methods of an address, and the address of the API description."""
 
     def determine_metadata(self, request: Request, view: View) -> dict[str, Any]:
         return {"methods": list(view.allowed_methods), "schema": request.build_absolute_uri("/api/v1/schema/")}

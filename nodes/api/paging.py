@@ -1,8 +1,8 @@
 """
-Pages by key: each begins behind the last row of the one before.
+Pages by key: each page starts after the last row of the page before.
 
-The position is in an opaque, signed cursor, so a page costs the same wherever it is, and rows that
-come or go meanwhile neither repeat nor hide others.
+The position is in an opaque, signed cursor. Each page costs the same, wherever it is in the list. Rows inserted or
+deleted meanwhile neither repeat nor hide other rows.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, StrictSerializer, read_query
 from nodes.models.words import named_with
 
-# Parameters that are about the pages, and name no column.
+# Parameters that control the pages and name no column.
 _OF_PAGES: Final = frozenset({"limit", "cursor", "search", "ordering"})
 
 
@@ -71,8 +71,8 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
     """
     Rows in pages. `keyset` orders them: columns that together are unique, all with a minus or none.
 
-    Where the query has an `ordering`, it is the first column of the keyset, up or down, or another unique column.
-    `query_class` is what may be asked; `narrowed` applies it.
+    If the query has an `ordering`, it is the first column of the keyset, up or down, or another unique column.
+    `query_class` declares the parameters. `narrowed` applies them.
     """
 
     query_class: type[StrictSerializer] = PageQuery
@@ -90,13 +90,13 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
         return self.narrowed(queryset, self.query)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        """The rows that were asked for: every parameter is the column of its name."""
+        """Return the requested rows: every parameter filters the column of its name."""
         columns = {name: value for name, value in query.items() if name not in _OF_PAGES}
         return queryset.filter(**columns)
 
 
 def page_response(results: object, *, next_page: str | None) -> Response:
-    """One page, as every list of the API answers."""
+    """Return one page, in the form of every list of the API."""
     return Response({"results": results, "next": next_page})
 
 
@@ -117,10 +117,10 @@ def _columns(keyset: Sequence[str]) -> tuple[list[str], bool]:
 
 def _behind(names: Sequence[str], last: Sequence[Any], *, downwards: bool) -> Q:
     """
-    Rows behind the last one seen.
+    Return the filter for rows behind the last one seen.
 
-    The first column stands outside of the alternatives, too: an index is walked from there on, and not
-    from its beginning.
+    The first column also stands outside of the alternatives, so that an index scan starts there and not at the
+    beginning of the index.
     """
     beyond = "lt" if downwards else "gt"
     behind = Q(**{f"{names[-1]}__{beyond}": last[-1]})

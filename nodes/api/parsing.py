@@ -1,4 +1,4 @@
-"""How a request's body is read: JSON, and nothing in it that PostgreSQL could not hold."""
+"""Parsers of request bodies: text and JSON, without values that PostgreSQL could not store."""
 
 import json
 import math
@@ -15,8 +15,8 @@ class JSONParser(parsers.JSONParser):
     """
     Read a body of JSON in UTF-8.
 
-    NUL and half surrogate pairs are legal in JSON and in no column of ours; 1e400 is legal and reads
-    as infinity. All are refused here, before any field could pass them on.
+    NUL and half surrogate pairs are legal in JSON, but no column can store them. 1e400 is legal and reads as infinity.
+    This parser refuses them all, before any field could pass them on.
     """
 
     def parse(
@@ -43,7 +43,7 @@ class TextParser(parsers.BaseParser):
 
 def read_bounded(stream: IO[bytes], parser_context: Mapping[str, Any] | None) -> bytes:
     """
-    Return a body of at most `most_bytes` of its view, or else of the settings.
+    Return a body of at most `most_bytes` of its view, or of the settings' limit if the view has none.
 
     Raises:
         RequestDataTooBig: the body is longer. Django checks the length only if a view reads the body as a whole.
@@ -57,10 +57,10 @@ def read_bounded(stream: IO[bytes], parser_context: Mapping[str, Any] | None) ->
 
 def read_json(body: bytes) -> object:
     """
-    Return what a body of JSON in UTF-8 says.
+    Return the value of a body of JSON in UTF-8.
 
     Raises:
-        ParseError: it is no JSON, says something twice, or holds what could not be stored.
+        ParseError: the body is not JSON, repeats a member, or has a value that cannot be stored.
     """
     try:
         read = json.loads(
@@ -76,7 +76,7 @@ def read_json(body: bytes) -> object:
     except RecursionError:
         raise ParseError("The body is nested too deeply.") from None
     except ValueError:
-        # Python reads no whole number of more than some thousand digits.
+        # Python refuses whole numbers of more than some thousand digits.
         raise ParseError("The body has a number that is out of range.") from None
     for text in _texts_in(read):
         if "\0" in text:
@@ -107,7 +107,7 @@ def _finite_number(digits: str) -> float:
 
 
 def _texts_in(body: object) -> Iterator[str]:
-    """Every text of a body, keys too. Not recursive: the body may be nested as deep as the stack."""
+    """Yield every text of a body, including keys. Not recursive: the body may be nested as deep as the stack allows."""
     waiting = [body]
     while waiting:
         match waiting.pop():

@@ -1,7 +1,7 @@
 """
-Who may do what through the API: every view says it, and what it does not say nobody may.
+Permissions of the API: every view names them, and an action without a permission is closed.
 
-The framework loads this module while it loads its views, so it must not ask for those.
+The framework imports this module while it imports its views, so this module must not import those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from rest_framework.request import Request
 
 
 class View(Protocol):
-    """What is asked of any view."""
+    """The part of a view that this module needs."""
 
     @property
     def allowed_methods(self) -> Sequence[str]: ...
@@ -22,8 +22,8 @@ class NamedPermission(BasePermission):
     """
     A view names, in `permissions_needed`, the Django permission of each of its actions.
 
-    An action that is not named there is refused even to a superuser, so that a new one is closed
-    until somebody has decided whom it is for.
+    An action that is not named there is refused even to a superuser. So a new action stays closed until its author has
+    chosen a permission.
     """
 
     def has_permission(self, request: Request, view: View) -> bool:
@@ -33,7 +33,7 @@ class NamedPermission(BasePermission):
             # The view answers 405, which says more than a refusal.
             return True
         if request.method == "OPTIONS":
-            # The answer names the methods of an address, and nothing that is stored.
+            # The answer names the methods of an address, and no stored data.
             return True
         needed: Mapping[str, str] = getattr(view, "permissions_needed", {})
         action = getattr(view, "action", None) or str(request.method).lower().replace("head", "get")

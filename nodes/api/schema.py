@@ -1,4 +1,4 @@
-"""What the API says of itself: its OpenAPI description, with the one shape of all errors."""
+"""The OpenAPI description of the API, with one schema for all errors."""
 
 from typing import Any, Literal
 
@@ -36,10 +36,10 @@ class Schema(AutoSchema):
     def _map_serializer_field(self, field: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (as its base has it)
         described = super()._map_serializer_field(field, *args, **kwargs)  # type: ignore[no-untyped-call]
         if described and described.get("oneOf", [None])[-1] == {"type": "string", "maxLength": 0}:
-            # The base puts the empty text beside a pattern, which may match it, too.
+            # The base puts the empty text beside a pattern that may match it as well.
             described["anyOf"] = described.pop("oneOf")
         if isinstance(field, serializers.ListSerializer) and described:
-            # The bounds of a list of objects, which the base describes for lists of values only.
+            # Adds the bounds of a list of objects: the base describes them for lists of values only.
             bounds = {"minItems": getattr(field, "min_length", None), "maxItems": getattr(field, "max_length", None)}
             described = described | {name: bound for name, bound in bounds.items() if bound is not None}
         return described

@@ -1,4 +1,4 @@
-"""How nodes and what happened to them are shown."""
+"""Serializers of nodes and of their journal."""
 
 from rest_framework import serializers
 

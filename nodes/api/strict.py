@@ -10,7 +10,7 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from nodes.models.words import words_in
 
-# The framework's fields also read 0 as "0", and "no" as false. The API's description allows only the JSON types.
+# JSON types of fields. The framework's fields also read 0 as "0", and "no" as false, which the API does not describe.
 _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
     ((serializers.BooleanField,), (bool,), "true or false"),
     ((serializers.IntegerField, serializers.RelatedField), (int,), "a whole number"),
@@ -40,7 +40,7 @@ class StrictSerializer(serializers.Serializer[Any]):
     they have their present values.
     """
 
-    # Names that only answers to changes have. A body that has them was made from such an answer.
+    # Names that only answers to changes have. A body with these names was made from such an answer.
     ignored: frozenset[str] = frozenset()
 
     def to_internal_value(self, data: object) -> dict[str, Any]:
@@ -90,7 +90,9 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 def why_wrong_type(field: serializers.Field[Any, Any, Any, Any], value: object) -> list[str] | dict[str, Any]:
-    """Return the problem of a value of another JSON type than its field's, by place in a list. Empty: there is none."""
+    """
+    Return the problem of a value whose JSON type is not that of its field, by place in a list; empty if there is none.
+    """
     if value is None:
         return []
     if isinstance(field, serializers.ListField):
@@ -157,7 +159,7 @@ def read_query(form: type[StrictSerializer], request: Request) -> dict[str, Any]
     Return the values of a request's query.
 
     Raises:
-        ValidationError: an unknown parameter, a repeated one that is no list, or a value that cannot be.
+        ValidationError: a parameter is unknown, repeated without being a list, or has an invalid value.
     """
     query = form()
     lists = {name for name, field in query.fields.items() if isinstance(field, serializers.ListField)}

@@ -1,4 +1,4 @@
-"""Nodes and their journal, to be read."""
+"""Read-only views of nodes and of their journal."""
 
 from django.db.models import Exists, OuterRef
 from drf_spectacular.utils import extend_schema, extend_schema_view

@@ -1,6 +1,6 @@
 """
-Who is to hold which item: strategies, as arithmetic.
+Strategies that decide which holder gets which item, as arithmetic.
 
-Nothing here reads a clock, a file or a database, and nothing depends on the order in which items or
-holders are handed in: ties are broken by id. So everybody who sees the same comes to the same plan.
+No function here reads a clock, a file or a database, and no result depends on the order in which items or holders are
+given: ties are broken by id. So all processes with the same facts compute the same plan.
 """

@@ -1,8 +1,8 @@
 """
-Balance by number: as many items for each, give or take one, with the fewest moves that reach it.
+Balance by number: numbers of items that differ by at most one, with the fewest moves that reach it.
 
-In two passes, as `weighted` with every item alike: what can stay stays before anything is placed, or an
-item that had to go somewhere would take the place of one that was there already, which then moves too.
+It uses `weighted` with equal weights, which works in two passes: items that can stay do so before any item is placed.
+Otherwise an item without a holder could take the place of one that was there already, which would have to move too.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,6 +18,6 @@ def evenly(
     weights: Mapping[Item, float],
     kept: Mapping[Item, Holder] | None = None,
 ) -> dict[Item, Holder]:
-    """Return an assignment in which the numbers of items differ by one at most; `weights` count for nothing."""
+    """Return an assignment in which the numbers of items differ by at most one. `weights` are ignored."""
     del weights
     return weighted(available=available, previous=previous, weights={}, kept=kept)

@@ -1,7 +1,7 @@
 """
-Strategies of pools by name: ours, and those that others add as entry points of the group `crawlctl.strategies`.
+Strategies of pools by name: our own, and those that packages add as entry points of the group `crawlctl.strategies`.
 
-Several names apart by commas are a chain: `keep-ussd,evenly-spread`.
+Several names separated by commas form a chain: `keep-ussd,evenly-spread`.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _OURS: Final[Mapping[str, PoolStrategy]] = {
 
 
 class NoSuchStrategy(ValueError):
-    """A name of a strategy stands for none, or for what cannot be loaded."""
+    """A name of a strategy is unknown, or its entry point cannot be loaded."""
 
 
 def strategy_named(names: str) -> PoolStrategy:
@@ -32,7 +32,7 @@ def strategy_named(names: str) -> PoolStrategy:
     Return the strategy of this name, or the chain of these names.
 
     Raises:
-        NoSuchStrategy: its sentence says which names there are, or why one could not be loaded.
+        NoSuchStrategy: a name is unknown or cannot be loaded. The message lists the known names or the reason.
     """
     added = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in _OURS}
     parts = [name.strip() for name in names.split(",")]

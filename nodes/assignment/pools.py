@@ -1,38 +1,38 @@
 """
-Work pools: several jobs, each with its items and with the nodes that can do it, shared out in one go.
+Work pools: several jobs, each with its items and with the nodes that can execute it, assigned in one call.
 
-A strategy of pools is given the situation, and what strategies before it have placed already, and places
-what it wants to: so strategies can be chained, the first for what is special and the last for the rest.
-Whatever it returns is looked at before it counts (`share_out`): an item that is lost, invented, placed twice
-or placed where its job cannot run is the mistake of the strategy, and no plan at all.
+A strategy of pools gets the situation and the placements of the strategies before it, and places the items that it
+wants to. So strategies can be chained: the first for special cases, the last for the rest. `share_out` checks each
+result. If an item is lost, invented, placed twice or placed where its job cannot run, the strategy is at fault and the
+result is refused.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-# As many items are named in an error at most.
+# Largest number of items that an error names.
 _NAMED: Final = 3
 
 
 class WorkItem(NamedTuple):
-    """The smallest piece of a job that cannot be divided."""
+    """The smallest part of a job. It cannot be divided."""
 
     job: str
     item: str
 
 
-# Who holds what.
+# The node of each item.
 Shares = Mapping[WorkItem, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """
-    What there is to be done, and by whom it can be.
+    The items to assign, and the nodes that can execute them.
 
-    `pools` are the items of each job, `available` the nodes that can do it. `previous` says who held what, also
-    what is gone since. An item that `weights` does not name weighs 1.
+    `pools` are the items of each job, `available` the nodes that can execute it. `previous` names the node of each item
+    until now, even if item or node no longer exists. An item without an entry in `weights` weighs 1.
     """
 
     pools: Mapping[str, Collection[str]]
@@ -41,30 +41,33 @@ class Situation:
     weights: Mapping[WorkItem, float] = field(default_factory=dict)
 
     def nodes_of(self, job: str) -> tuple[str, ...]:
-        """The nodes that can do a job, in the order of their ids."""
+        """Return the nodes that can execute a job, sorted by id."""
         return tuple(sorted(set(self.available.get(job, ()))))
 
     def to_place(self, job: str, *, placed: Shares) -> tuple[str, ...]:
-        """The items of a job that nobody has placed, in the order of their ids; none where nobody can do the job."""
+        """Return the items of a job that are not placed yet, sorted by id; none if no node can execute the job."""
         if not self.nodes_of(job):
             return ()
         return tuple(sorted(item for item in set(self.pools[job]) if WorkItem(job, item) not in placed))
 
 
 class PoolStrategy(Protocol):
-    """Decides which node does which item."""
+    """Decides which node gets which item."""
 
     def __call__(self, situation: Situation, placed: Shares) -> Shares:
-        """Return who is to do what is not `placed` yet, or as much of it as the strategy wants to say."""
+        """
+        Return nodes for items that are not `placed` yet: for all of them, or for those that the strategy wants to
+        place.
+        """
         ...
 
 
 class StrategyRefused(Exception):
-    """A strategy returned what cannot be; the assignment that there is has to stay. Trying again cannot help."""
+    """A strategy returned an invalid plan. The present assignment has to stay. Retrying cannot help."""
 
 
 def chained(*strategies: PoolStrategy) -> PoolStrategy:
-    """Return the strategy that lets each of these place what those before it have left."""
+    """Return a strategy that calls these in order. Each places what the ones before it have left."""
 
     def chain(situation: Situation, placed: Shares) -> Shares:
         together: dict[WorkItem, str] = {}
@@ -77,7 +80,7 @@ def chained(*strategies: PoolStrategy) -> PoolStrategy:
 
 def share_out(strategy: PoolStrategy, situation: Situation) -> dict[WorkItem, str]:
     """
-    Return who does what, by this strategy: each item whose job somebody can do, once.
+    Return the node of each item, by this strategy: each item once, if some node can execute its job.
 
     Raises:
         StrategyRefused: the strategy loses or invents items, or places one where its job cannot run.
@@ -90,7 +93,7 @@ def share_out(strategy: PoolStrategy, situation: Situation) -> dict[WorkItem, st
 
 
 def _by(strategy: PoolStrategy, situation: Situation, placed: Shares) -> Shares:
-    """What one strategy places, if it can be."""
+    """Return the placements of one strategy. Raise StrategyRefused if they are invalid."""
     shares = strategy(situation, placed)
     there = {WorkItem(job, item) for job, items in situation.pools.items() for item in items}
     if invented := shares.keys() - there:

@@ -1,10 +1,10 @@
 """
-Pools by rendezvous: each item goes to the node whose hash with it is highest.
+Pools by rendezvous hashing: each item goes to the node whose hash with it is highest.
 
-Nobody has to know who held what before: any two that see the same nodes come to the same shares. When a
-node goes, only its items move; when one comes, only what it wins. The hash is MurmurHash3 (x64, 128 bits,
-seed 0, the first half as a signed number) of job, colon, item and node, as the original has it, so that a
-cluster that comes from there finds its items where they were.
+The previous assignment does not matter: processes that see the same nodes compute the same shares. When a node leaves,
+only its items move. When a node joins, only the items that it wins move. The hash is MurmurHash3 (x64, 128 bits, seed
+0, the first half as a signed number) of job, colon, item and node, as in DJM. So a cluster that migrates from DJM keeps
+its items where they were.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from nodes.assignment.pools import Shares, Situation, WorkItem
 
 
 def rendezvous(situation: Situation, placed: Shares) -> Shares:
-    """Place each item on the node that its hash prefers: few moves, and no promise of evenness."""
+    """Place each item on the node that its hash prefers: few moves, but no guarantee of an even balance."""
     shares: dict[WorkItem, str] = {}
     for job in situation.pools:
         nodes = situation.nodes_of(job)
@@ -26,13 +26,13 @@ def rendezvous(situation: Situation, placed: Shares) -> Shares:
 
 
 def evenly_rendezvous(situation: Situation, placed: Shares) -> Shares:
-    """Place each item on the node that its hash prefers among those that have not their share of the job yet."""
+    """Place each item on the node that its hash prefers among the nodes that lack items of the job."""
     shares: dict[WorkItem, str] = {}
     for job in situation.pools:
         items = situation.to_place(job, placed=placed)
         open_ = list(situation.nodes_of(job))
         low, over = divmod(len(items), len(open_)) if open_ else (0, 0)
-        # As many nodes may have one more than the others. Where it comes out even, all have the same.
+        # Number of nodes that may get one item more than the others; 0 if the items divide evenly.
         may_have_more = over
         counts = Counter[str]()
         for item in items:
@@ -48,6 +48,6 @@ def evenly_rendezvous(situation: Situation, placed: Shares) -> Shares:
 
 
 def _preferred(nodes: Iterable[str], item: WorkItem) -> str:
-    """The node of the highest hash; of equal ones the first."""
+    """Return the node of the highest hash; of equal ones the first."""
     key = f"{item.job}:{item.item}"
     return max(nodes, key=lambda node: mmh3.hash64(f"{key}{node}", seed=0)[0])

@@ -1,8 +1,8 @@
 """
-Pools spread evenly: each job over the nodes that can do it, with the fewest moves.
+Pools spread evenly: each job over the nodes that can execute it, with the fewest moves.
 
-The balance is one for each job. Of nodes that have as much of a job, who has less of all other jobs is
-given something first, so that jobs of a single item do not all come to the first node.
+Each job is balanced by itself. Of nodes that have the same share of a job, the node with fewer items of all other jobs
+gets an item first, so that jobs of a single item do not all go to the first node.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from nodes.assignment.weighted import weighted
 
 
 def evenly_spread(situation: Situation, placed: Shares) -> Shares:
-    """Place as many items of each job on each node, give or take one, with the fewest moves that reach it."""
+    """Place equal numbers of items of each job on each node, give or take one, with the fewest moves that reach it."""
     return _spread(situation, placed, weights={})
 
 

@@ -1,10 +1,10 @@
-"""The port of all strategies: from who is available, who held what and what it weighs, to who holds what."""
+"""The interface of all strategies: available holders, previous holders and weights in, new holders out."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar
 from uuid import UUID
 
-# Ids can be sorted, so ties are broken in one way.
+# Items and holders are sortable, so that ties always break the same way.
 Item = TypeVar("Item", int, str)
 Holder = TypeVar("Holder", UUID, str)
 
@@ -21,9 +21,9 @@ class Strategy(Protocol):
         kept: Mapping[Item, Holder] | None = None,
     ) -> dict[Item, Holder]:
         """
-        Return the holder of each item of `previous`, which says who held it, if anybody.
+        Return the holder of each item of `previous`, which names its holder until now, or None.
 
-        An item whose weight is not given weighs 1. `kept` are further items, which count in the balance
-        and stay where they are. Nothing is assigned where nobody is available.
+        An item without an entry in `weights` weighs 1. `kept` are further items, which count in the balance and stay
+        where they are. Without available holders nothing is assigned.
         """
         ...

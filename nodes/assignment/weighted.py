@@ -1,14 +1,13 @@
 """
 Balance by weight, with few moves.
 
-First everything stays that can stay, and what has no holder any more goes to who carries least, the
-heaviest first. Then the balance is made, one move at a time: the busiest holder gives to the idlest
-the item that brings the two closest together. A move is made only where it lowers the heavier of the
-two, so nothing goes to and fro, and what is balanced is left alone.
+First, all items that can stay do so. Items without a holder go to the holder with the least weight, the heaviest item
+first. Then items move one at a time: the heaviest holder gives to the lightest the item that brings the two closest
+together. A move happens only if it lowers the heavier of the two. So no item goes to and fro, and a balanced assignment
+stays as it is.
 
-Balanced means that no single move would help: of any two holders, the difference is at most the
-lightest item of the heavier one. With equal weights that is a difference of one item at most, by as few
-moves as can be.
+Balanced means that no single move would help: the difference between two holders is at most the lightest item of the
+heavier one. With equal weights that is a difference of at most one item, by the fewest moves.
 """
 
 import heapq
@@ -18,7 +17,7 @@ from typing import Final
 
 from nodes.assignment.strategy import Holder, Item
 
-# Sums of weights in another order differ by less than this: no reason to move anything.
+# Factor below 1 that hides rounding: sums of weights in another order differ by less, which is no reason to move.
 _ROUNDING: Final = 1 - 1e-9
 
 
@@ -33,10 +32,10 @@ def weighted(
     """
     Return an assignment in which no single move would make the weights of two holders more even.
 
-    `elsewhere` is what holders carry that counts in no balance here: of two that carry the same, who carries
-    less of it is given something first.
+    `elsewhere` is weight that holders carry outside of this balance. Of two holders with equal weights, the one with
+    less elsewhere gets an item first.
     """
-    # From here on a holder is his number: the first of several that are alike is the first to be given something.
+    # From here on a holder is its number. Of equal holders the one with the lowest number gets an item first.
     others = elsewhere or {}
     holders = sorted(available, key=lambda holder: (others.get(holder, 0.0), holder))
     if not holders:
@@ -64,7 +63,9 @@ def weighted(
 
 
 def _place(homeless: list[tuple[float, Item]], *, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
-    """Give each item to who carries least by then; among equals to who holds the fewest."""
+    """
+    Give each item to the holder with the least weight at that point; among equals to the one with the fewest items.
+    """
     idlest = [(loads[holder], len(items), holder) for holder, items in enumerate(held)]
     heapq.heapify(idlest)
     for weight, item in homeless:
@@ -75,8 +76,8 @@ def _place(homeless: list[tuple[float, Item]], *, held: list[list[tuple[float, I
 
 
 def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
-    """Move items from the busiest to the idlest for as long as that helps."""
-    # An entry whose load is no longer the holder's is passed over: a fresh one is in the heap.
+    """Move items from the heaviest to the lightest holder while that helps."""
+    # An entry whose load is no longer the holder's is skipped: the heap has a newer one.
     idlest = [(load, holder) for holder, load in enumerate(loads)]
     busiest = [(-load, holder) for holder, load in enumerate(loads)]
     heapq.heapify(idlest)
@@ -91,7 +92,8 @@ def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
         taker = idlest[0][1]
         place = _best(held[giver], difference=load - loads[taker])
         if place is None:
-            # Nor can it give later: the idlest will only carry more, and this one is not given anything.
+            # This holder cannot give later either: the lightest will only become heavier, and this one receives no
+            # item.
             heapq.heappop(busiest)
             continue
         weight, item = held[giver].pop(place)
@@ -104,12 +106,15 @@ def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
 
 
 def _best(items: list[tuple[float, Item]], *, difference: float) -> int | None:
-    """Where the item stands that halves the difference best, of those that lower the heavier side; None without one."""
+    """
+    Return the index of the item that best halves the difference, of those that lower the heavier side; None without
+    one.
+    """
     half = difference / 2
     above = bisect_left(items, half, key=_weight)
     candidates = [above - 1]
     if above < len(items):
-        # Of equally heavy ones the last: they are sorted by id.
+        # Of equally heavy items the last: they are sorted by id.
         candidates.append(bisect_right(items, items[above][0], key=_weight) - 1)
     helping = [place for place in candidates if place >= 0 and 0 < items[place][0] < difference * _ROUNDING]
     return min(helping, key=lambda place: (abs(items[place][0] - half), items[place][0]), default=None)

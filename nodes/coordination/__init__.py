@@ -1,5 +1,5 @@
 """
-Coordination: who is there, who is main, which work items there are, who does which, and who has one in hand.
+Coordination: the members of a cluster, its main node, its work items, their assignment, and their locks.
 
-One contract (`port`) and two stores that keep it: `database` and `zookeeper`. Both pass the same tests.
+One contract (`port`) and two stores that implement it: `database` and `zookeeper`. Both pass the same tests.
 """

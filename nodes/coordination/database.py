@@ -1,11 +1,11 @@
 """
 The store of coordination in PostgreSQL: the default.
 
-Everything that the main decides upon changes under a lock of the cluster's row, and counts up a version
-there; so a plan is good if the versions are those that it was made from. Beats and item locks touch rows of
-their own only. Time is the database's.
+Everything on which the main node decides changes under a lock of the cluster's row, and increments a version there. A
+plan is valid if the versions are still those from which it was made. Beats and item locks touch only rows of their own.
+Time is the database's.
 
-A database that was away silenced everybody at once. So nobody is held for gone by a node that has not itself
+An outage of the database silences all nodes at once. So a node may consider another one lost only if it has itself
 beaten without a gap for as long as the other's timeout.
 
 Lock order: cluster, member, pools, shares. Item locks are single statements.
@@ -98,7 +98,7 @@ _MY_SHARES = "SELECT job, item FROM nodes_workshare WHERE cluster = %(cluster)s 
 
 _DROP_MY_SHARES = "DELETE FROM nodes_workshare WHERE cluster = %(cluster)s AND node = %(node)s"
 
-# Locks: rows of pools that are other, NO KEY UPDATE. Items are written in their order, so equal pools are equal.
+# Locks: rows of pools that differ, NO KEY UPDATE. Items are stored sorted, so equal pools are equal arrays.
 _SET_POOL = """
 INSERT INTO nodes_workpool AS pool (cluster, job, items) VALUES (%(cluster)s, %(job)s, %(items)s)
 ON CONFLICT (cluster, job) DO UPDATE SET items = EXCLUDED.items WHERE pool.items <> EXCLUDED.items
@@ -106,7 +106,8 @@ ON CONFLICT (cluster, job) DO UPDATE SET items = EXCLUDED.items WHERE pool.items
 
 _POOL = "SELECT items FROM nodes_workpool WHERE cluster = %(cluster)s AND job = %(job)s"
 
-# A member is gone if it is silent, to somebody who would have heard it: see the module. A stranger sees silence only.
+# A member is lost if it is silent and the reader would have heard it (see the module). To a reader that is no member,
+# silence is enough.
 _IS_GONE = """
 clock_timestamp() - member.beaten_at > make_interval(secs => member.timeout_seconds)
 AND coalesce((SELECT clock_timestamp() - me.steady_since >= make_interval(secs => member.timeout_seconds)
@@ -136,7 +137,7 @@ _POOLS = "SELECT job, items FROM nodes_workpool WHERE cluster = %(cluster)s"
 
 _SHARES = "SELECT job, item, node FROM nodes_workshare WHERE cluster = %(cluster)s"
 
-# Locks: the rows of those that are gone.
+# Locks: the rows of lost members.
 _FORGET_GONE = f"""
 DELETE FROM nodes_coordinationmember AS member
  WHERE member.cluster = %(cluster)s AND member.node = ANY(%(gone)s) AND {_IS_GONE}
@@ -156,8 +157,9 @@ ON CONFLICT (cluster, job, item) DO UPDATE SET node = EXCLUDED.node
 
 _DROP_POOLS = "DELETE FROM nodes_workpool WHERE cluster = %(cluster)s AND job = ANY(%(jobs)s)"
 
-# Locks: the lock's row; who waits for another's statement looks at the lease again afterwards.
-# A released lock has no node, and keeps the moment from which its item's pace counts. A dead holder had begun a run.
+# Locks: the lock's row. A second statement that waits for it checks the lease again afterwards. A released lock has no
+# node, and keeps the moment from which its item's pace counts. If the lock has a dead holder, its run counts from the
+# moment it took the lock.
 _ACQUIRE = """
 INSERT INTO nodes_itemlock AS held (cluster, job, item, node, token, since, expires_at, note, host)
 VALUES (%(cluster)s, %(job)s, %(item)s, %(node)s, %(token)s, clock_timestamp(), clock_timestamp() + %(lease)s, %(note)s,
@@ -182,7 +184,7 @@ UPDATE nodes_itemlock
  WHERE cluster = %(cluster)s AND job = %(job)s AND item = %(item)s AND token = %(token)s
 """
 
-# Locks: the rows of locks that nobody can hold any more.
+# Locks: the rows of expired locks whose items no pool has.
 _DROP_LOCKS = """
 DELETE FROM nodes_itemlock AS lock
  WHERE lock.cluster = %(cluster)s AND lock.expires_at <= clock_timestamp()
@@ -196,7 +198,7 @@ SELECT job, item, node, since, greatest(expires_at - clock_timestamp(), interval
  ORDER BY job COLLATE "C", item COLLATE "C"
 """
 
-# How long the watching thread waits for a notification before it looks whether it should end, and before it connects anew.
+# Longest wait for a notification, and pause before a new connection (seconds). It bounds the delay of a close.
 _LOOK = 0.5
 
 
@@ -207,16 +209,16 @@ class _Versions(NamedTuple):
 
 
 class DatabaseCoordination(Participant):
-    """One node's way to a cluster whose state is in PostgreSQL (the contract is `port.Coordination`)."""
+    """The connection of one node to a cluster whose state is in PostgreSQL (the contract is `port.Coordination`)."""
 
     def __init__(
         self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta, clock: Clock = seconds_since_boot
     ) -> None:
         """
-        `timeout` is the silence after which the others hold the node for gone.
+        `timeout` is the silence after which other nodes consider this one lost.
 
         Raises:
-            BadName: the cluster or the node has a name that cannot be.
+            BadName: the name of the cluster or the node is invalid.
         """
         super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._dsn = dsn
@@ -298,7 +300,7 @@ class DatabaseCoordination(Participant):
                 by_job.setdefault(share.job, set()).add(share.item)
         return {job: frozenset(items) for job, items in by_job.items()}
 
-    # --- The main --------------------------------------------------------------------------------
+    # --- The main node ---------------------------------------------------------------------------
 
     def campaign(self) -> Office | None:
         with self._asking() as connection:
@@ -395,7 +397,7 @@ class DatabaseCoordination(Participant):
                     note=note,
                     paced_from=paced_from,
                 )
-            # Given back between the two statements, it is free.
+            # If the lock was released between the two statements, it is free: try again.
             if seen is not None:
                 return _lock_seen(seen)
 
@@ -432,10 +434,11 @@ class DatabaseCoordination(Participant):
             try:
                 with self._connect("watch") as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
-                    # What happened while nobody listened is not told again.
+                    # Notifications sent while no connection listened are not repeated.
                     wake()
                     while not self._closing.is_set():
-                        # To its end: a generator that is left in the middle keeps the connection's lock, also from its close.
+                        # Exhaust the generator: one that is left in the middle keeps the connection's lock, which also
+                        # blocks its close.
                         told = list(connection.notifies(timeout=_LOOK, stop_after=1))
                         if any(notification.payload == self._who["cluster"] for notification in told):
                             wake()
@@ -443,11 +446,11 @@ class DatabaseCoordination(Participant):
                 logger.warning("node %s cannot watch its cluster: %s", self._node, error)
                 self._closing.wait(_LOOK)
 
-    # --- Steps that several of the above share ---------------------------------------------------
+    # --- Steps shared by the functions above -----------------------------------------------------
 
     @contextmanager
     def _asking(self) -> Iterator[psycopg.Connection[Any]]:
-        """The connection, for one thing; whatever goes wrong with the database is said in the words of the contract."""
+        """Yield the connection for one operation. Translate errors of the database into those of the contract."""
         with self._lock:
             try:
                 if self._connection is None or self._connection.closed:
@@ -478,7 +481,7 @@ class DatabaseCoordination(Participant):
 
     @contextmanager
     def _one_sight(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
-        """A transaction whose statements all see the same moment."""
+        """Open a transaction whose statements all see the same snapshot."""
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
@@ -504,7 +507,10 @@ class DatabaseCoordination(Participant):
         self._notify(connection)
 
     def _notify(self, connection: psycopg.Connection[Any]) -> None:
-        """Wake who watches, with the commit. Such changes are rare, so the lock of notifications holds nobody up."""
+        """
+        Wake the watching nodes at the commit. Such changes are rare, so the lock of notifications delays no
+        transaction.
+        """
         connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, self._who["cluster"]])
 
     def _is_main_there(self, connection: psycopg.Connection[Any]) -> bool:
@@ -516,7 +522,9 @@ class DatabaseCoordination(Participant):
 
 
 class DatabaseFloor:
-    """The floor of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is `port.Floor`)."""
+    """
+    The lower bound of a cluster's terms in PostgreSQL, for a store that could lose them (the contract is `port.Floor`).
+    """
 
     def __init__(self, *, dsn: Dsn, cluster: str, node: str, timeout: dt.timedelta) -> None:
         self._who = {"cluster": checked("cluster", cluster)}
@@ -543,7 +551,7 @@ class DatabaseFloor:
 
     @contextmanager
     def _asking(self) -> Iterator[psycopg.Connection[Any]]:
-        # Elections are rare: no connection is kept for them.
+        # Elections are rare, so no connection stays open for them.
         try:
             with connect(self._dsn, node_id=self._node, purpose="floor", timeout=self._timeout) as connection:
                 yield connection

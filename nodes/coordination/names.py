@@ -1,4 +1,4 @@
-"""Names of nodes, jobs and items: what they may be made of, since they become paths, rows and labels of metrics."""
+"""Valid names of nodes, jobs and items. They become paths, rows and labels of metrics."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,12 +6,12 @@ from typing import Final
 
 _PATTERN: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _MOST: Final = 120
-# They are made of what names are made of, and mean something else in a path.
+# Names that match the pattern but have a meaning of their own in a path.
 _TAKEN: Final = frozenset({".", ".."})
 
 
 class BadName(ValueError):
-    """Something has a name that it cannot have."""
+    """A name is invalid."""
 
     def __init__(self, what: str, name: object) -> None:
         self.what, self.name = what, name
@@ -24,10 +24,10 @@ class BadName(ValueError):
 
 def checked(what: str, name: object) -> str:
     """
-    Return the name of this (a node, a job, an item) as it is.
+    Return the name of this object (a node, a job, an item) unchanged.
 
     Raises:
-        BadName: it cannot be one.
+        BadName: the name is invalid.
     """
     if not isinstance(name, str) or not _PATTERN.fullmatch(name) or len(name) > _MOST or name in _TAKEN:
         raise BadName(what, name)
@@ -39,7 +39,7 @@ def checked_pools(pools: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str
     Return the pools of jobs, each as a set.
 
     Raises:
-        BadName: a job or an item has a name that cannot be.
+        BadName: the name of a job or an item is invalid.
     """
     return {
         checked("job", job): frozenset(checked(f"item of job {job}", item) for item in items)

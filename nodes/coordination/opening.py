@@ -1,4 +1,4 @@
-"""A node's way to a cluster, in whichever store was chosen."""
+"""The connection of a node to its cluster, in the chosen store."""
 
 import datetime as dt
 from typing import Final
@@ -25,10 +25,10 @@ def open_coordination(
     only_looks: bool = False,
 ) -> Coordination:
     """
-    Return the way of a node to a cluster, which has not been connected yet.
+    Return a node's connection to its cluster, not yet connected.
 
-    `dsn` is the database's address, and `zookeeper` is `host:port,host:port/path`: beside a database, ZooKeeper has the
-    floor of its terms there. Who `only_looks` is no node, and writes nothing.
+    `dsn` is the database's address, and `zookeeper` is `host:port,host:port/path`. If both are given, ZooKeeper keeps
+    the lower bound of its terms in the database. With `only_looks` the process is no node, and writes nothing.
     """
     if store == ZOOKEEPER:
         return ZooKeeperCoordination(

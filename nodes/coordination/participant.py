@@ -1,4 +1,6 @@
-"""What a node knows of itself in either store: its name, for how long it trusts its place, and what it may hold."""
+"""
+The facts that a node knows by itself in either store: its name, how long it may trust its membership, and its tokens.
+"""
 
 import datetime as dt
 import threading
@@ -13,15 +15,15 @@ from nodes.trust import Clock, TrustWindow
 
 
 class Participant:
-    """The part of `port.Coordination` that asks nobody. Stores renew `_trust` with each beat, and set `_office`."""
+    """The part of `port.Coordination` that needs no store. Stores renew `_trust` with each beat, and set `_office`."""
 
     def __init__(self, *, cluster: str, node: str, timeout: dt.timedelta, clock: Clock) -> None:
         """
-        `timeout` is the silence after which the others hold the node for gone.
+        `timeout` is the silence after which other nodes consider this one lost.
 
         Raises:
-            BadName: the cluster or the node has a name that cannot be.
-            ValueError: nobody could be silent for as short.
+            BadName: the name of the cluster or the node is invalid.
+            ValueError: the timeout is not positive.
         """
         if timeout <= dt.timedelta():
             raise ValueError(f"a timeout of {timeout.total_seconds():g} s cannot be: it must be more than 0")
@@ -31,9 +33,9 @@ class Participant:
         self._clock = clock
         self._trust = TrustWindow(timeout=timeout, clock=clock)
         self._office: Office | None = None
-        # Asked for, and not answered: by item the token under which it may be mine.
+        # Tokens of unanswered lock requests, by item: under such a token this node may hold the lock.
         self._doubtful: dict[WorkItem, UUID] = {}
-        # Guards the way to the store, on which one thing is done at a time.
+        # Guards the connection to the store, which executes one operation at a time.
         self._lock = threading.RLock()
 
     @property
@@ -53,7 +55,7 @@ class Participant:
         return self._trust.may_begin
 
     def _lose_place(self) -> None:
-        """From here on I am no member, and hold no office."""
+        """Note that this node is no longer a member, and so not the main node either."""
         self._trust.revoke()
         self._office = None
 
@@ -64,7 +66,7 @@ class Participant:
 
     @contextmanager
     def _token_for(self, item: WorkItem) -> Iterator[UUID]:
-        """A token to ask for a lock under: that of an earlier question, where nobody knows what came of it."""
+        """Yield a token for a lock request: the earlier one, if an earlier request for the item had no answer."""
         checked("job", item.job)
         checked("item", item.item)
         with self._lock:
@@ -86,6 +88,6 @@ def lock_held(
     note: str,
     paced_from: float | None = None,
 ) -> ItemLock:
-    """A lock that was asked for at `began_at`: the store counts its lease from a moment after."""
+    """Return a lock that was requested at `began_at`. The store counts the lease from a later moment."""
     held_until = began_at + lease.total_seconds()
     return ItemLock(item=item, token=token, since=since, held_until=held_until, note=note, paced_from=paced_from)

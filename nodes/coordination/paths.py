@@ -1,16 +1,16 @@
 """
-The tree of a cluster in ZooKeeper, as DJM has it; `main-term` and `database` are ours.
+The tree of a cluster in ZooKeeper, as in DJM; `main-term` and `database` are ours.
 
     alive/<node>                                ephemeral: the members
-    leader-latch/<token>-<sequence>             ephemeral: who would be main, in this order
-    main-term                                   the term, and under which latch it was taken
-    database                                    where there is one beside: by what it knows the cluster
-    workers/<node>/available/<job>              what a node can do
-    workers/<node>/assigned/<job>/<item>        what it is to do
-    work-pool/<job>/<item>                      what there is to do
-    locks/<job>/work-share-<item>.lock          who has an item in hand
+    leader-latch/<token>-<sequence>             ephemeral: the candidates for main node, in this order
+    main-term                                   the term, and the latch under which it was taken
+    database                                    if a database is used as well: its identity of the cluster
+    workers/<node>/available/<job>              the jobs that a node can execute
+    workers/<node>/assigned/<job>/<item>        the items assigned to a node
+    work-pool/<job>/<item>                      the items of a job
+    locks/<job>/work-share-<item>.lock          the node that holds an item
     work-pool-version, worker-version, worker-assignment-version
-                                                counted up by whoever changes the one, in the same transaction
+                                                incremented by each change, in the same transaction
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from typing import Final
 
 from nodes.assignment.pools import WorkItem
 
-# What stands in the root of ours, so that nobody works in a tree of something else.
+# Content of our root node, so that no process writes into a tree of another application.
 MARK: Final = b"crawlctl coordination"
 
 _PREFIX: Final = "work-share-"
@@ -73,7 +73,7 @@ class Tree:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """What a cluster needs before its first member, in the order in which it is made."""
+        """Return the nodes that a cluster needs before its first member, in the order of their creation."""
         return (
             self.alive,
             self.latches,
@@ -112,7 +112,7 @@ class Tree:
 
 
 def item_of_lock(name: str) -> str | None:
-    """The item whose lock a node of this name is; None where it is no lock."""
+    """Return the item whose lock has this node name; None if the node is no lock."""
     if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
         return name[len(_PREFIX) : -len(_SUFFIX)]
     return None

@@ -1,25 +1,25 @@
 """
-The contract of coordination, which the stores `database` and `zookeeper` keep alike.
+The contract of coordination, which the stores `database` and `zookeeper` both implement.
 
-A *cluster* is a circle of nodes that share jobs. A node *joins* it with the jobs that it can do and their
-pools of items, and is a member for as long as it beats: who has not beaten for his timeout is gone for the
-others. One member at a time is *main*, under a *term* that only grows. The main looks at the cluster,
-decides who does what, and writes that down. Whoever is to do an item takes its *lock* first.
+A *cluster* is a set of nodes that share jobs. A node *joins* it with the jobs that it can execute and their pools of
+items. It is a member while it beats. A node that has not beaten for its timeout is lost to the others. One member at a
+time is the *main* node, under a *term* that only grows. The main node reads the cluster, assigns the items, and stores
+the assignment. A node takes the *lock* of an item before it executes the item.
 
-What is promised, by both stores:
+Both stores guarantee:
 
 - A node trusts itself for less time than others trust it. Its own deadline runs from before a beat was sent:
-  at two thirds of the timeout it holds no office any more, whatever its connection says of itself.
-- What the main writes is checked against what it has read: pools, members, who does what, its own term. If any
-  of that has changed, nothing is written (`Outdated`, `NotMain`). A plan that changes nothing writes nothing.
+    at two thirds of the timeout it no longer leads, whatever its connection reports about itself.
+- What the main node writes is checked against what it has read: pools, members, assignment, its own term. If any
+    of that has changed, nothing is written (`Outdated`, `NotMain`). A plan that changes nothing writes nothing.
 - At no moment is an item assigned to two nodes.
-- A lock is held by one at a time, and by nobody else before its lease has ended, whoever else is gone. Leases are
-  counted by the store's clock, and by the holder from before he asked; clocks of nodes are never compared.
-- Terms grow, also where the store lost what it knew (see `Floor`).
-- A watch may fire without need, and miss something while there is no connection; it fires after each new one.
+- A lock has one holder at a time, and no other node gets it before its lease has ended, even if the holder is lost.
+    The store's clock counts leases, and the holder counts from before its request. Clocks of nodes are never compared.
+- Terms grow, even if the store lost its data (see `Floor`).
+- A watch may fire without need, and may miss a change while it has no connection. It fires after each new one.
 
-All calls may be made from any thread. They return within about a timeout, or raise `Unreachable`; then nobody
-knows whether the thing was done, and to do it again is always safe.
+All calls may be made from any thread. They return within about a timeout, or raise `Unreachable`. Then it is unknown
+whether the call took effect, and repeating it is always safe.
 """
 
 import datetime as dt
@@ -31,16 +31,16 @@ from uuid import UUID
 from nodes.assignment.pools import Shares, Situation, WorkItem
 from nodes.trust import Clock, seconds_since_boot
 
-# --- What is seen --------------------------------------------------------------------------------
+# --- State ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """
-    A cluster as it was at one moment, for the main to decide upon.
+    A cluster as it was at one moment, on which the main node decides.
 
-    `members` are the jobs that each member can do, `gone` the nodes on record that beat no more. `shares` are who
-    does what, also of those that are gone. `versions` are the store's own: what it checks before it writes.
+    `members` are the jobs that each member can execute, `gone` the recorded nodes that no longer beat. `shares` is the
+    assignment, including that of lost nodes. `versions` are the store's own: it checks them before it writes.
     """
 
     members: Mapping[str, frozenset[str]]
@@ -52,7 +52,7 @@ class ClusterState:
     versions: object
 
     def situation(self, *, disabled: Collection[str] = frozenset()) -> Situation:
-        """What a strategy needs to know; nobody can do a job that is disabled."""
+        """Return the facts that a strategy needs. No node counts as able to execute a disabled job."""
         able = {
             job: frozenset(node for node, jobs in self.members.items() if job in jobs and job not in disabled)
             for job in self.pools
@@ -62,15 +62,15 @@ class ClusterState:
 
     @property
     def idle_jobs(self) -> frozenset[str]:
-        """The jobs that have a pool, and that no member can do."""
+        """Return the jobs that have a pool, and that no member can execute."""
         return frozenset(self.pools) - frozenset(job for jobs in self.members.values() for job in jobs)
 
     def must_know(self, shares: Shares) -> None:
         """
-        Refuse shares of nodes that are no members.
+        Refuse shares of nodes that are not members.
 
         Raises:
-            ValueError: its sentence names the first.
+            ValueError: the message names the first such share.
         """
         for item, node in shares.items():
             if node not in self.members:
@@ -79,7 +79,7 @@ class ClusterState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Office:
-    """The office of the main, by the number of its term."""
+    """The leadership of a cluster: the main node and the number of its term."""
 
     main: str
     term: int
@@ -88,10 +88,11 @@ class Office:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemLock:
     """
-    A lock on an item that I hold, until `held_until` of this machine's clock of trust; `token` is mine alone.
+    A lock that this node holds on an item, until `held_until` on this machine's clock of trust. `token` is its own.
 
-    `paced_from` is the moment of that clock from which the time to the item's next run counts. The store keeps it from
-    one holder to the next; where a holder died, it is when that one took the lock. None: the item has not run.
+    `paced_from` is the moment of that clock from which the time to the item's next run counts. The store hands it from
+    one holder to the next. If a holder died, it is the moment when that holder took the lock. None: the item has not
+    run.
     """
 
     item: WorkItem
@@ -102,7 +103,7 @@ class ItemLock:
     paced_from: float | None = None
 
     def remaining(self, *, clock: Clock = seconds_since_boot) -> dt.timedelta:
-        """How long it is held for certain; nothing is left when it may be somebody else's."""
+        """Return how long the lock is certainly held; zero once another node may hold it."""
         return dt.timedelta(seconds=max(0.0, self.held_until - clock()))
 
     def paced_ago(self, *, clock: Clock = seconds_since_boot) -> dt.timedelta | None:
@@ -113,9 +114,9 @@ class ItemLock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockSeen:
     """
-    A lock as others see it: whose it is, since when, and for how long still (by the store's clock).
+    A lock as others see it: its holder, its start, and the rest of its lease (by the store's clock).
 
-    `holder` is empty where nobody can tell: what is stored is no lock, and counts as one that has expired.
+    `holder` is empty if it is unknown: the stored data is not a lock, and counts as an expired one.
     """
 
     item: WorkItem
@@ -130,177 +131,181 @@ class LockSeen:
         return self.remaining <= dt.timedelta()
 
 
-# --- What may go wrong ---------------------------------------------------------------------------
+# --- Errors --------------------------------------------------------------------------------------
 
 
 class CoordinationError(Exception):
-    """What a store could not do; its sentence says why."""
+    """A store could not execute an operation. The message says why."""
 
 
 class Unreachable(CoordinationError):
-    """The store did not answer. Trying again can help; whether the thing was done, nobody knows."""
+    """The store did not answer. Retrying can help. It is unknown whether the operation took effect."""
 
 
 class Refused(CoordinationError):
-    """The store will not have us: credentials, permissions, a place that something else uses, no tables. Somebody has to act."""
+    """
+    The store refuses us: credentials, permissions, a path in use by another application, no tables. An operator must
+    act.
+    """
 
 
 class NoCluster(Refused):
-    """Nobody has ever been in a cluster of this name, or it was taken away."""
+    """No node has ever joined a cluster of this name, or it was removed."""
 
 
 class NotMember(CoordinationError):
-    """The node is no member (any more): it was silent for too long, or another took its name. It may join again."""
+    """The node is not a member (any more): it was silent for too long, or another took its name. It may join again."""
 
 
 class NotMain(CoordinationError):
-    """Somebody else is main, or nobody; nothing was written."""
+    """Another node is the main node, or none is. Nothing was written."""
 
 
 class Outdated(CoordinationError):
-    """What the plan was made from has changed meanwhile; nothing was written. Look again."""
+    """The facts behind a plan have changed. Nothing was written. Read the state again."""
 
 
-# --- What is asked for ---------------------------------------------------------------------------
+# --- Interfaces ----------------------------------------------------------------------------------
 
 
 class Floor(Protocol):
     """
-    The highest term that there ever was, kept where the store cannot lose it.
+    The highest term that was ever used, stored where the store of coordination cannot lose it.
 
-    A store that was wiped or restored from an old backup would begin terms anew. So a term is noted here
-    before it is used, and none below what is noted is ever taken.
+    A store that was wiped or restored from an old backup would count terms from the start again. So a term is stored
+    here before it is used, and only a higher term can follow.
 
-    It also tells whose the cluster is, so that no store shares it between two that have nothing in common.
+    It also names the owner of the cluster, so that two installations never share a store by mistake.
     """
 
     def identity(self) -> str:
-        """Return by what the cluster is known, which is the same for ever and as long as the floor is."""
+        """Return the identity of the cluster, which stays the same while this record exists."""
         ...
 
     def read(self) -> int:
-        """Return the highest term noted."""
+        """Return the highest term stored."""
         ...
 
     def note(self, term: int) -> bool:
-        """Note a term; returns False, and notes nothing, where one as high was noted before."""
+        """Store a term. Return False, and store nothing, if the stored term is at least as high."""
         ...
 
 
 class Coordination(Protocol):
-    """One node's way to the cluster."""
+    """The connection of one node to the cluster."""
 
     @property
     def node(self) -> str:
-        """The node's name, which nobody else in the cluster has."""
+        """Return the node's name, which is unique in the cluster."""
         ...
 
     @property
     def timeout(self) -> dt.timedelta:
-        """The silence after which the others hold the node for gone."""
+        """Return the silence after which other nodes consider this one lost."""
         ...
 
     @property
     def office(self) -> Office | None:
-        """The office that I hold for certain at this moment, by my own deadline. Asks nobody."""
+        """Return the leadership that this node certainly holds now, by its own deadline. Asks no store."""
         ...
 
     @property
     def is_member(self) -> bool:
-        """Whether I am a member for certain at this moment, by my own deadline. Asks nobody."""
+        """True if this node is certainly a member now, by its own deadline. Asks no store."""
         ...
 
     def connect(self) -> None:
         """
-        Reach the store, and make there what a cluster needs.
+        Connect to the store, and create there what a cluster needs.
 
         Raises:
-            Unreachable: it does not answer.
-            Refused: it will not have us.
+            Unreachable: the store does not answer.
+            Refused: the store refuses us.
         """
         ...
 
     def close(self) -> None:
-        """End the connection. A member that has not left is gone for the others after its timeout, or at once."""
+        """Close the connection. A member that has not left is lost to the others after its timeout, or at once."""
         ...
 
     # Membership
 
     def join(self, pools: Mapping[str, Collection[str]]) -> None:
         """
-        Become a member, who can do these jobs and does nothing yet; what the node had before is nobody's now.
+        Become a member that can execute these jobs and has no items yet. Items that the node had before become free.
 
-        Pools that are there already are changed to these.
+        Existing pools of these jobs are replaced.
 
         Raises:
-            BadName: a job or an item has a name that cannot be.
+            BadName: the name of a job or an item is invalid.
         """
         ...
 
     def beat(self) -> None:
         """
-        Say that I am alive; to be called several times within a timeout.
+        Report that this node is alive. Call this several times within a timeout.
 
         Raises:
-            NotMember: I am none any more.
+            NotMember: this node is no longer a member.
         """
         ...
 
     def leave(self) -> None:
-        """End the membership at once, and the office with it."""
+        """End the membership at once, and the leadership with it."""
         ...
 
     def change_pool(self, job: str, items: Collection[str]) -> bool:
         """
-        Change the items of a job that I can do; returns whether they were others.
+        Replace the items of a job that this node can execute. Return True if they changed.
 
         Raises:
-            BadName: an item has a name that cannot be.
-            NotMember: I am none any more, or have not joined with this job.
+            BadName: the name of an item is invalid.
+            NotMember: this node is no longer a member, or has not joined with this job.
         """
         ...
 
     def mine(self) -> Mapping[str, frozenset[str]]:
         """
-        Return the items that I am to do, by job.
+        Return the items assigned to this node, by job.
 
         Raises:
-            NotMember: I am none any more.
+            NotMember: this node is no longer a member.
         """
         ...
 
-    # The main
+    # The main node
 
     def campaign(self) -> Office | None:
         """
-        Become main if there is none, and return the office; None where somebody else has it. To be called often.
+        Become the main node if there is none, and return the leadership; None if another node leads. Call this often.
 
         Raises:
-            NotMember: only a member can be main.
+            NotMember: only a member can be the main node.
         """
         ...
 
     def resign(self) -> None:
-        """Leave the office, so that the next main need not wait for a silence."""
+        """Give up the leadership, so that the next main node need not wait for a timeout."""
         ...
 
     def look(self) -> ClusterState:
-        """Return the cluster as the store itself sees it: never an older sight than what was there when this was asked."""
+        """Return the state of the cluster in the store: never an older state than that at the time of the call."""
         ...
 
     def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
         """
-        Write down who does what, and forget the members that are gone; returns how many items changed hands.
+        Store the assignment, and remove lost members. Return the number of items that changed nodes.
 
         Raises:
-            Outdated: the cluster is not as `seen` any more.
-            NotMain: the office is no longer mine.
+            Outdated: the cluster has changed since `seen`.
+            NotMain: this node no longer leads.
         """
         ...
 
     def forget_idle(self, *, seen: ClusterState, office: Office) -> frozenset[str]:
         """
-        Forget the pools of jobs that no member can do, and free locks of items that no pool has; returns those jobs.
+        Remove the pools of jobs that no member can execute, and free locks of items that no pool has. Return those
+        jobs.
 
         Raises:
             Outdated, NotMain: as `assign`.
@@ -310,30 +315,34 @@ class Coordination(Protocol):
     # Locks
 
     def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
-        """Take the lock of an item if it is free or has expired; returns the lock, or whose it is instead."""
+        """Take the lock of an item if it is free or has expired. Return the lock, or the lock of its present holder."""
         ...
 
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
-        """Hold a lock for so long from now; returns it, or None where it is mine no more. An expired one can be, if nobody took it."""
+        """
+        Extend a lock to a full lease from now. Return it, or None if this node has lost it.
+
+        An expired lock can be extended if no other node took it.
+        """
         ...
 
     def release(self, lock: ItemLock) -> bool:
-        """Give a lock back, with its `paced_from` for the next holder; return True if this node still held it."""
+        """Release a lock, with its `paced_from` for the next holder. Return True if this node still held it."""
         ...
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:
-        """Return whose lock an item has, expired or not; None where it has none."""
+        """Return the lock of an item, expired or not; None if it has none."""
         ...
 
     def locks(self) -> tuple[LockSeen, ...]:
-        """Return all locks there are, in the order of their items."""
+        """Return all locks, sorted by item."""
         ...
 
     # Watches
 
     def watch(self, wake: Callable[[], None]) -> None:
         """
-        Call `wake` whenever members, pools, shares or the main may have changed, from a thread of the store.
+        Call `wake` whenever members, pools, shares or the main node may have changed, from a thread of the store.
 
         It must return soon, and must not call the store.
         """

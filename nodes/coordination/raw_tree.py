@@ -1,8 +1,8 @@
 """
-What stands in ZooKeeper below our root, node by node, for who wants to see it as it is. It only reads.
+A read-only view of the nodes in ZooKeeper below our root, for operators.
 
-What is stored there is somebody else's input: it is cut, and shown as text. Tokens are left out, with which a process
-tells its own locks and its own place in line from others'.
+The stored data is untrusted input: it is truncated, and shown as text. Tokens are hidden, because a process tells its
+own locks and its own place in line from others' by them.
 """
 
 import datetime as dt
@@ -15,7 +15,7 @@ from nodes.coordination.port import Refused
 from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Address, Session
 
 PAGE: Final = 50
-# Characters of what a node holds; no node of ours holds more.
+# Characters shown of a node's data. Our own nodes hold no more.
 _MOST: Final = 2000
 _SECRET: Final = re.compile("token|uuid|password|secret|credential|latch", re.IGNORECASE)
 _HIDDEN: Final = "(hidden)"
@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(r"\b[0-9a-f]{32}(?=-\d{10}\b)")
 
 @dataclass(frozen=True, slots=True)
 class Twig:
-    """A node below the one that was asked for; `size` is in bytes."""
+    """A child of the requested node. `size` is in bytes."""
 
     name: str
     path: str
@@ -38,9 +38,9 @@ class Twig:
 @dataclass(frozen=True, slots=True)
 class Branch:
     """
-    A node with what it holds, and one page of those below it, in the order of their names.
+    A node with its data, and one page of its children, sorted by name.
 
-    `path` is from the root on, '' for the root itself; `above` are the (name, path) of those on the way to it.
+    `path` starts at the root, and is '' for the root itself. `above` are the (name, path) pairs of its ancestors.
     """
 
     root: str
@@ -64,16 +64,16 @@ class Branch:
 
 
 class NoSuchPath(Refused):
-    """There is nothing of this path."""
+    """No node has this path."""
 
 
 def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.timedelta) -> Branch:
     """
-    Read the node of a path below the root, and a page of those below it.
+    Read the node of a path below the root, and a page of its children.
 
     Raises:
-        NoSuchPath: there is none.
-        Refused, Unreachable: ZooKeeper will not show it, or does not answer.
+        NoSuchPath: no node has this path.
+        Refused, Unreachable: ZooKeeper refuses to show it, or does not answer.
     """
     parts = [part for part in path.split("/") if part]
     if any(part in {".", ".."} or not part.isprintable() for part in parts):

@@ -1,16 +1,17 @@
 """
-The seat of a daemon in its cluster's store of coordination, and the thread that keeps it.
+The membership of a daemon in its cluster's store of coordination (its *seat*), and the thread that keeps it.
 
-The database decides who is main, who has failed and who owns what, also where there is such a store beside it. A seat
-gives a daemon three things more. Whoever is *chosen* (holds the office there, by his own deadline) may stand for main
-in the database, and nobody else may; a main that is chosen no more leaves its office. Who is *present* there is told to
-the one that is chosen, at once when it changes: who has gone from there, too, need not be waited for as long
-(`nodes.decisions.judge`). And what the database has is *mirrored* there, for who looks at that store: the groups as
-a pool, their owners as shares, written by the main and only where something differs.
+The database decides about the main manager, failed nodes and owners, even if there is a second store. A seat adds three
+things. First, only the *chosen* node (the leader in the store, by its own deadline) may become main manager in the
+database. A main manager that is no longer chosen gives up its leadership. Second, the chosen node learns at once which
+nodes are *present* in the store: a node that left the store as well is judged after a shorter silence
+(`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool, their owners
+as shares. The main manager writes them, and only where something differs.
 
-A seat is kept for as long as its node trusts itself: who cannot reach his database is of no use as a main, and lets
-others have the office. So does who is chosen and does not become main. A store that is away takes nothing from a crawl. Nobody is elected then and nobody failed by it,
-and its thread goes on trying, so that everybody has his seat again as soon as it is back.
+A seat lasts while its node trusts itself: a node that cannot reach the database gives up leadership. So does a chosen
+node that does not become main manager. An outage of the store takes nothing from a crawl. During it no node is elected
+and no node is failed because of it. Its thread keeps trying, so that every node has its seat again as soon as the store
+answers.
 """
 
 import datetime as dt
@@ -36,31 +37,32 @@ from nodes.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# What the daemons' cluster is called, and the job whose items are its groups.
+# Name of the daemons' cluster, and of the job whose items are its throttle groups.
 CLUSTER: Final = "crawl"
 GROUPS: Final = "throttle-groups"
-# A node is missed there before its trust in itself has ended for good; it says so often meanwhile that it is there.
+# Session length in timeouts of the node: the store misses a node before its trust in itself has ended for good. And the
+# beats in that time.
 _SESSION: Final = 2 / 3
 _BEATS_A_SESSION: Final = 6
-# For how many of its timeouts who is chosen may take to become main, until another is.
+# Time in which a chosen node must become main manager before it makes room for another (in timeouts).
 _IDLE: Final = 2
-# How soon, in seconds, who has begun to trust itself notices that it does.
+# Interval at which a node checks whether it trusts itself again (seconds).
 _GLANCE: Final = 0.1
-# How often a store that is away is asked at the start of a process, each time for a session's length.
+# Connection attempts at the start of a process, each for the length of a session.
 _TRIES: Final = 5
 
 
 def session_timeout(timeout: dt.timedelta) -> dt.timedelta:
-    """After what silence a node of this timeout is gone from the store."""
+    """Return the silence after which a node of this timeout is lost to the store."""
     return timeout * _SESSION
 
 
 def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
     """
-    Reach a store before the node begins its life.
+    Connect to a store before the node begins its life.
 
     Raises:
-        CoordinationError: it does not answer, after several tries or once one `gives_up`; or it will not have us.
+        CoordinationError: the store does not answer after several attempts or once `gives_up` says so, or refuses us.
     """
     for number in range(1, _TRIES + 1):
         try:
@@ -74,36 +76,38 @@ def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
 
 
 class Seat:
-    """The seat of a node for which the database is the only store: it has none, and nobody asks for one."""
+    """The seat of a node whose only store is the database: it has none, and needs none."""
 
     @property
     def is_chosen(self) -> bool | None:
-        """Whether I may stand for main, and go on as one; None where that is the database's alone to say."""
+        """True if this node may become or stay main manager; None if the database alone decides that."""
         return None
 
     @property
     def present(self) -> frozenset[str] | None:
-        """The ids of who is a member of the store, as one who is chosen knows it; None where nobody knows."""
+        """Return the ids of the members of the store, as the chosen node knows them; None if they are unknown."""
         return None
 
     def start(self) -> None:
-        """Keep the seat from here on."""
+        """Keep the seat from now on."""
 
     def stand_down(self) -> None:
-        """Leave the office to others, for good."""
+        """Leave the leadership to other nodes, for good."""
 
     def acts(self) -> None:
-        """Say that I am the main of the database's record, too."""
+        """Note that this node is main manager in the database, too."""
 
     def mirror(self, owners: Mapping[str, str | None]) -> None:
-        """Have the store show these groups with the ids of their owners, as soon as it can be; only who is chosen does."""
+        """
+        Have the store show these groups with the ids of their owners, as soon as possible. Only the chosen node does.
+        """
 
     def stop(self) -> None:
-        """Leave, unless the store is away."""
+        """Leave the store, unless it does not answer."""
 
 
 class KeptSeat(Seat):
-    """A seat in a store beside the database, of which `store` is this node's way."""
+    """A seat in a store beside the database. `store` is this node's connection to it."""
 
     def __init__(
         self,
@@ -116,14 +120,15 @@ class KeptSeat(Seat):
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
-        The store has been reached. `timeout` is the node's own, `stands` whether it would be main, and `is_fit` whether it trusts itself.
+        The store is already connected. `timeout` is the node's own. `stands` is True if the node may become main
+        manager. `is_fit` returns True while the node trusts itself.
 
-        `changed` is called, in the seat's thread, whenever `is_chosen` or `present` may be other than before.
+        `changed` is called, in the seat's thread, whenever `is_chosen` or `present` may have changed.
         """
         self._store = store
         self._clock = clock
         self._idle_at_most = (_IDLE * timeout).total_seconds()
-        # Since when I am chosen, or the last moment in which I acted upon it.
+        # The moment when this node was chosen, or the last moment when it acted as main manager.
         self._idle_since = clock()
         self._pause = session_timeout(timeout).total_seconds() / _BEATS_A_SESSION
         self._stands = stands
@@ -131,7 +136,7 @@ class KeptSeat(Seat):
         self._changed = changed
         self._thread = threading.Thread(target=self._keep, name=f"seat of {store.node}", daemon=True)
         self._stopping, self._called = threading.Event(), threading.Event()
-        # Set when the store may be other than it was last seen.
+        # Set when the store may have changed since it was last read.
         self._is_outdated = threading.Event()
         self._is_seated = self._has_stood = False
         self._office: Office | None = None
@@ -177,7 +182,7 @@ class KeptSeat(Seat):
 
     def _keep(self) -> None:
         if self._stands:
-            # Only managers act upon what changes.
+            # Only managers act on changes.
             self._attempt(lambda: self._store.watch(self._wake))
         while not self._stopping.is_set():
             self._attempt(self._attend)
@@ -189,12 +194,12 @@ class KeptSeat(Seat):
         self._store.close()
 
     def _wake(self) -> None:
-        """In a thread of the store, which must not wait."""
+        """Runs in a thread of the store, which must not wait."""
         self._is_outdated.set()
         self._called.set()
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Do a step, and say once what hinders it for as long as it is the same."""
+        """Execute a step. Log the obstacle once for as long as it stays the same."""
         complaint = ""
         try:
             step()
@@ -202,7 +207,7 @@ class KeptSeat(Seat):
             self._is_seated, complaint = False, str(error)
             self._called.set()
         except (Outdated, NotMain):
-            # Others were faster, as they may be: once more, from a fresh sight.
+            # Another node was faster, which is normal: try again from a fresh read.
             self._called.set()
         except CoordinationError as error:
             complaint = str(error)
@@ -220,9 +225,9 @@ class KeptSeat(Seat):
             self._changed()
 
     def _attend(self) -> None:
-        """Say that I am there; be chosen if nobody is, and then look at the others."""
+        """Beat, become the chosen node if there is none, and then read the other members."""
         if not self._is_fit():
-            # No beat either: who stays unfit loses his seat.
+            # Send no beat either: a node that stays unfit loses its seat.
             self._step_aside()
             return
         self._be_seated()
@@ -253,7 +258,7 @@ class KeptSeat(Seat):
             self._store.beat()
             return
         self._store.connect()
-        # Who joins says what the pool is: what it was already, since the main will know better.
+        # A joining manager must name the pool. It repeats the present one, because the main manager knows better.
         pools = {GROUPS: self._store.look().pools.get(GROUPS, frozenset())} if self._stands else {}
         self._store.join(pools)
         self._is_seated = True
@@ -273,7 +278,7 @@ class KeptSeat(Seat):
             self._write_mirror(seen, self._owners, office=office)
 
     def _write_mirror(self, seen: ClusterState, owners: Mapping[str, str | None], *, office: Office) -> None:
-        """Write what differs, and forget who is gone; nothing where nothing does."""
+        """Write the differences, and remove lost members; nothing if nothing differs."""
         if self._store.change_pool(GROUPS, owners):
             seen = self._store.look()
         shares = {WorkItem(GROUPS, group): owner for group, owner in owners.items() if owner and owner in seen.members}

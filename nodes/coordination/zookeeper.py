@@ -1,19 +1,20 @@
 """
-The store of coordination in ZooKeeper, for those who trust an ensemble already.
+The store of coordination in ZooKeeper, for operators that already run an ensemble.
 
-The tree is DJM's (`paths`), and so are its transactions: each reads the versions of what it rests on, and counts up
-those of what it changes, so of two that rest on the same sight the second is refused. Beyond it, a plan of
-the main also checks the versions of all that it was made from, that its members are there, and its own term.
-Between changes a cluster writes nothing but locks.
+The tree is DJM's (`paths`), and so are its transactions: each reads the versions on which it rests, and increments
+those of what it changes. Of two that rest on the same state the second is refused. Beyond DJM, a plan of the main node
+also checks the versions of all that it was made from, that its members exist, and its own term. Between changes a
+cluster writes nothing but locks.
 
-Reading is made honest by a sync before it. Membership is an ephemeral node, and the main is whose latch
-is the oldest; but no session is trusted for what kazoo says of it. A beat is a sync, the leader's own word that
-the session lives, and our deadline runs from before it was asked (`TrustWindow`). A member that beats no more ends his
-own session: kazoo would keep it alive for a process whose work hangs.
+A sync before each read makes it current. Membership is an ephemeral node, and the main node has the oldest latch. But
+what kazoo reports of a session is not trusted. A beat is a sync: the ensemble's leader confirms that the session lives,
+and our deadline runs from before the request (`TrustWindow`). A member that no longer beats ends its own session: kazoo
+would keep it alive for a process whose work hangs.
 
 The term is counted in a node. A ZooKeeper that was wiped, or restored from an old backup, has an old number there, or
-none. So a new term is higher than what the node says, than what this process ever saw, and than the floor, where there
-is one; and a member that knows a higher one writes that down, upon which the main of a lower one has to take office anew.
+none. So a new term is higher than the node's number, than any term this process ever saw, and than the lower bound in
+the database, if there is one. A member that knows a higher term writes it there. Then a main node with a lower term
+must take the leadership again.
 """
 
 import datetime as dt
@@ -63,16 +64,16 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# How often a transaction that was overtaken is made from a fresh sight. As many as DJM gives its registrations.
+# Attempts of a transaction after others were faster, each from a fresh read. DJM's registrations have the same number.
 _TRIES: Final = 10
 
-# A read of many nodes that finds one gone, and one of the versions changed, begins anew.
+# Attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
 _LOOKS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Versions:
-    """What a sight rested on: versions, and who had which items below which nodes, so that these can be removed."""
+    """The facts behind a read: versions, and the assigned items below each node, so that they can be removed."""
 
     pools: int
     workers: int
@@ -84,7 +85,7 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Term:
-    """What is written of the main: its number, who has it, and the latch under which it was taken."""
+    """The stored term: its number, its main node, and the latch under which it was taken."""
 
     term: int
     main: str = ""
@@ -102,7 +103,7 @@ class _Term:
 
 
 class ZooKeeperCoordination(Participant):
-    """One node's way to a cluster whose state is in ZooKeeper (the contract is `port.Coordination`)."""
+    """The connection of one node to a cluster whose state is in ZooKeeper (the contract is `port.Coordination`)."""
 
     def __init__(
         self,
@@ -116,11 +117,12 @@ class ZooKeeperCoordination(Participant):
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
-        `timeout` is that of the session: the silence after which the others hold the node for gone. Who `only_looks` (and
-        never connects, nor joins) writes nothing; the rest of a lease is then told by his machine's clock.
+        `timeout` is that of the session: the silence after which other nodes consider this one lost. With `only_looks`
+        the process never connects or joins, and writes nothing. It then computes the rest of a lease by its own
+        machine's clock.
 
         Raises:
-            BadName: the cluster or the node has a name that cannot be.
+            BadName: the name of the cluster or the node is invalid.
         """
         super().__init__(cluster=cluster, node=node, timeout=timeout, clock=clock)
         self._address = address
@@ -128,9 +130,9 @@ class ZooKeeperCoordination(Participant):
         self._locks = ZooKeeperLocks(self._tree, node=node, clock=clock, only_looks=only_looks)
         self._floor = floor
         self._beaten_at = clock()
-        # By what the floor knows the cluster, once it was asked.
+        # The cluster's identity in the database, once it was read.
         self._identity: bytes | None = None
-        # The highest term that was ever seen from here, whatever became of ZooKeeper since.
+        # The highest term that this process ever saw, even if ZooKeeper has lost it since.
         self._known = 0
         self._wake: Callable[[], None] | None = None
         self._session: Session | None = None
@@ -169,7 +171,7 @@ class ZooKeeperCoordination(Participant):
         tree = self._tree
         session.sync(tree.root)
         guards = [self._counting(session, tree.pool_version), self._counting(session, tree.worker_version)]
-        # Who joins anew gives up the office that he had, or that somebody before him had under his name.
+        # A node that joins again gives up leadership, its own or that of an earlier process of its name.
         operations: list[Operation] = [Delete(tree.latch(latch)) for latch in self._latches_of_my_name(session)]
         if session.stat(tree.member(self._node)) is not None:
             operations.append(Delete(tree.member(self._node)))
@@ -243,7 +245,7 @@ class ZooKeeperCoordination(Participant):
             shares = session.children_of([tree.assigned(self._node, job) for job in jobs])
         return {job: items for job, items in zip(jobs, shares, strict=True) if items}
 
-    # --- The main --------------------------------------------------------------------------------
+    # --- The main node ---------------------------------------------------------------------------
 
     def campaign(self) -> Office | None:
         tree = self._tree
@@ -274,7 +276,7 @@ class ZooKeeperCoordination(Participant):
         floor = self._floor
         term = max(written.term, self._known, 0 if floor is None else floor.read()) + 1
         if floor is not None and not floor.note(term):
-            # Somebody else was faster. There is a next time.
+            # Another node was faster. A later campaign can succeed.
             return None
         taken = _Term(term=term, main=self._node, latch=latch)
         try:
@@ -284,7 +286,10 @@ class ZooKeeperCoordination(Participant):
         return Office(main=self._node, term=term)
 
     def _tell_of_a_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
-        """Have a main whose term is not the highest that there was take office anew."""
+        """
+        If the stored term is not the highest one known, write that, so that the main node must take the leadership
+        again.
+        """
         if written.term < self._known:
             with suppress(Conflict):
                 session.set(self._tree.term, _Term(term=self._known).data(), version=stat.version)
@@ -413,7 +418,9 @@ class ZooKeeperCoordination(Participant):
         office: Office,
         needs: Iterable[Check] = (),
     ) -> None:
-        """Commit what was decided upon a sight, if all that it rested on is as it was, and the office still mine."""
+        """
+        Commit operations that were decided on a read, if all that it rested on is unchanged and this node still leads.
+        """
         versions, tree = seen.versions, self._tree
         assert isinstance(versions, _Versions)
         latch = self._latch(session.children(tree.latches), session)
@@ -468,7 +475,7 @@ class ZooKeeperCoordination(Participant):
             self._set_watches(session)
 
     def _set_watches(self, session: Session) -> None:
-        """Every change of pools, members and shares counts up a version, so nothing deeper needs to be watched."""
+        """Every change of pools, members and shares increments a version, so no watch is needed below that."""
         wake, tree = self._wake, self._tree
         if wake is not None:
             for path in (tree.pool_version, tree.worker_version, tree.assignment_version, tree.term):
@@ -481,7 +488,7 @@ class ZooKeeperCoordination(Participant):
 
     @contextmanager
     def _asking(self) -> Iterator[Session]:
-        """The session, for one thing."""
+        """Yield the session for one operation. Translate its errors into those of the contract."""
         with self._lock:
             if self._closing.is_set():
                 raise Unreachable(f"node {self._node} has closed its connection")
@@ -492,7 +499,7 @@ class ZooKeeperCoordination(Participant):
             try:
                 yield self._session
             except Absent as error:
-                # Somebody removed what is ours; who joins again makes it anew.
+                # Something removed our tree. A node that joins again creates it again.
                 self._joined = None
                 self._lose_place()
                 raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
@@ -516,10 +523,10 @@ class ZooKeeperCoordination(Participant):
 
     def _is_ours(self, session: Session) -> bool:
         """
-        Whether there is the tree of a cluster.
+        True if the root holds the tree of a cluster.
 
         Raises:
-            Refused: there is something else.
+            Refused: it holds something else.
         """
         root = self._tree.root
         try:
@@ -532,7 +539,7 @@ class ZooKeeperCoordination(Participant):
         return all(session.stat(path) is not None for path in self._tree.folders)
 
     def _make_tree(self, session: Session) -> None:
-        """Make what a cluster needs, where it is not there."""
+        """Create the missing nodes that a cluster needs."""
         parts = self._tree.root.split("/")[1:]
         above = ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts))]
         made = [self._make(session, path) for path in above]
@@ -540,15 +547,16 @@ class ZooKeeperCoordination(Participant):
         made += [self._make(session, path) for path in self._tree.folders]
         self._claim(session)
         if any(made):
-            # Watches on what was not there may not have been set.
+            # Watches on missing nodes may not have been set.
             self._set_watches(session)
 
     def _claim(self, session: Session) -> None:
         """
-        Have the tree be that of our database, where there is one beside: two would share a main that knows of one only.
+        Mark the tree as that of our database, if there is one: two databases with one tree would confuse their main
+        nodes.
 
         Raises:
-            Refused: it is another's.
+            Refused: it belongs to another database.
         """
         if self._floor is None:
             return
@@ -571,14 +579,14 @@ class ZooKeeperCoordination(Participant):
         return True
 
     def _drop(self) -> None:
-        """Throw the session away; a node that was a member has to join again."""
+        """Drop the session. A node that was a member has to join again."""
         if self._session is not None:
             self._session.end()
         self._session = self._joined = None
         self._office = None
 
     def _guard(self) -> None:
-        """End sessions that nobody should trust: of a member that beats no more, or without a connection for too long."""
+        """End untrustworthy sessions: of a member that no longer beats, or without a connection for too long."""
         longest = self._timeout.total_seconds()
         while not self._closing.wait(longest / 8):
             session = self._session
@@ -591,24 +599,24 @@ class ZooKeeperCoordination(Participant):
                     self._node,
                     "it does not beat" if is_silent else "no answer",
                 )
-                # Not under the lock: whoever hangs may hold it.
+                # Not under the lock: a hanging thread may hold it.
                 session.end()
 
-    # --- Steps that several of the above share ---------------------------------------------------
+    # --- Steps shared by the functions above -----------------------------------------------------
 
     def _again(self, step: Callable[[], _T]) -> _T:
-        """Do something from a fresh sight for as long as others are faster."""
+        """Repeat a step from a fresh read while others are faster."""
         for _try in range(_TRIES):
             with suppress(Conflict, Absent):
                 return step()
         raise Unreachable(f"the cluster {self._cluster} changed {_TRIES} times while it was written to")
 
     def _counting(self, session: Session, path: str) -> Set:
-        """What counts a version up, if it is what it is now."""
+        """Return the operation that increments a version if it is still the current one."""
         return Set(path, session.get(path)[1].version)
 
     def _removal(self, session: Session, node: str) -> list[Operation]:
-        """What removes a worker with all that is below it; nothing where there is none."""
+        """Return the operations that remove a worker and everything below it; none if it does not exist."""
         tree = self._tree
         if session.stat(tree.worker(node)) is None:
             return []
@@ -617,7 +625,7 @@ class ZooKeeperCoordination(Participant):
         return _removal_of(tree, node, available, dict(zip(sorted(jobs), held, strict=True)))
 
     def _difference(self, session: Session, job: str, items: frozenset[str]) -> list[Operation]:
-        """What makes the pool of a job into these items."""
+        """Return the operations that change the pool of a job to these items."""
         path, operations = self._tree.pool(job), list[Operation]()
         try:
             there = session.children(path)
@@ -629,7 +637,7 @@ class ZooKeeperCoordination(Participant):
         return operations
 
     def _latch(self, latches: Iterable[str], session: Session) -> str | None:
-        """The latch of a session, also of one whose answer was lost."""
+        """Return the latch of a session, even if the answer to its creation was lost."""
         return next((latch for latch in sorted(latches, key=_place) if latch.startswith(session.token)), None)
 
     def _latches_of_my_name(self, session: Session) -> list[str]:
@@ -639,7 +647,7 @@ class ZooKeeperCoordination(Participant):
 
     @contextmanager
     def _wholly(self) -> Iterator[None]:
-        """What is done in part, or perhaps, is undone: with the session goes whatever it made the others believe."""
+        """If the block fails, drop the session: that undoes whatever it did in part."""
         try:
             yield
         except BaseException:
@@ -647,7 +655,7 @@ class ZooKeeperCoordination(Participant):
             raise
 
     def _must_be_member(self, session: Session) -> None:
-        """Make sure that it is this process that is a member under this name, and in this session."""
+        """Raise NotMember unless this process, in this session, is the member of this name."""
         mine = session.stat(self._tree.member(self._node))
         if session is not self._joined or mine is None or mine.session != session.id:
             raise self._is_no_member()
@@ -665,5 +673,5 @@ def _removal_of(
 
 
 def _place(latch: str) -> str:
-    """ZooKeeper numbers them with ten digits."""
+    """Return the sequence number of a latch: ZooKeeper writes ten digits."""
     return latch[-10:]

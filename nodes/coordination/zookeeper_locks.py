@@ -1,13 +1,13 @@
 """
-Locks of items in ZooKeeper: what is written in them, and how they are taken, within one session.
+Locks of items in ZooKeeper: their data, and how they are taken, within one session.
 
-The lease of a lock runs from the server's time of its last change to the server's time of now, which who asks for the lock of
-another learns by writing to the root. The clocks of an ensemble's servers have to agree to within a fraction of a lease;
-those of nodes need not.
+The lease of a lock runs from the server's time of its last change to the server's present time. A node that requests
+the lock of another learns that time by writing to the root. The clocks of an ensemble's servers must agree to within a
+fraction of a lease. Those of nodes need not.
 
-A node that is removed and made again begins its versions anew: it would be taken for what it was before. So a lock that is
-given back stays: empty, or with the time that had passed since the pace of its item began. A removal of locks counts up the
-version of `locks`, which every other write checks.
+A node that is deleted and created again restarts its versions, so a stale version could match. A released lock
+therefore stays: empty, or with the time that had passed since the pace of its item began. A removal of locks increments
+the version of `locks`, which every other write checks.
 """
 
 import datetime as dt
@@ -26,7 +26,7 @@ from nodes.coordination.port import ClusterState, ItemLock, LockSeen
 from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Check, Conflict, Delete, Session, Set, Stat
 from nodes.trust import Clock
 
-# No lease is as long (seconds), and no moment as late (milliseconds): a lock that says so is garbage.
+# Upper limits of a valid lease (seconds) and moment (milliseconds). A lock beyond them is garbage.
 _LONGEST: Final = 10 * 365 * 24 * 3600
 _LATEST: Final = 200_000_000_000_000
 
@@ -34,9 +34,9 @@ _LATEST: Final = 200_000_000_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lease:
     """
-    What is written in a lock: DJM's fields, by its names, and ours. A lock that was given back is empty.
+    The data of a lock: DJM's fields, by its names, and ours. A released lock has no lease.
 
-    `since` is the server's time in milliseconds; it is not known before the lock was written for the first time.
+    `since` is the server's time in milliseconds. It is unknown before the first write of the lock.
     """
 
     token: str
@@ -48,7 +48,7 @@ class _Lease:
 
     @classmethod
     def parse(cls, data: bytes) -> "_Lease | None":
-        """Return what was written, or None where it is no lock of ours."""
+        """Return the lease in the data, or None if the data is not a lock of ours."""
         with suppress(*UNREADABLE):
             said = json.loads(data)
             lease = cls(
@@ -65,7 +65,7 @@ class _Lease:
 
     @classmethod
     def is_of(cls, token: UUID, data: bytes) -> bool:
-        """Whether this was written under a token."""
+        """True if the data was written under this token."""
         lease = cls.parse(data)
         return lease is not None and lease.token == token.hex
 
@@ -73,7 +73,7 @@ class _Lease:
         expires_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
         said = {
             "uuid": self.token,
-            # For people who look, by this node's clock; nobody decides by it.
+            # For people only, by this node's clock. No process decides by it.
             "expirationTimestamp": int(expires_at.timestamp() * 1000),
             "metadata": self.note,
             "hostname": self.host,
@@ -85,7 +85,7 @@ class _Lease:
 
 
 def _given_back(paced_ago: dt.timedelta | None) -> bytes:
-    """Return the data of a lock that is given back."""
+    """Return the data of a released lock."""
     return b"" if paced_ago is None else json.dumps({"pacedAgo": paced_ago.total_seconds()}).encode()
 
 
@@ -102,7 +102,9 @@ def _paced_ago(data: bytes) -> float | None:
 
 
 def _paced_from(data: bytes, stat: Stat) -> float | None:
-    """Return the time from which an item's pace counts, by its lock (the server's, seconds); None: it has not run."""
+    """
+    Return the moment from which an item's pace counts, by its lock (the server's time, seconds); None: it has not run.
+    """
     if (ago := _paced_ago(data)) is not None:
         return stat.changed_at / 1000 - ago
     # A dead holder had begun a run.
@@ -111,16 +113,16 @@ def _paced_from(data: bytes, stat: Stat) -> float | None:
 
 
 class ZooKeeperLocks:
-    """The locks of one cluster, as one node takes them. All of it is to be done again where it meets a Conflict or an Absent."""
+    """The locks of one cluster, as one node takes them. Repeat any call that raises Conflict or Absent."""
 
     def __init__(self, tree: Tree, *, node: str, clock: Clock, only_looks: bool) -> None:
-        """Who `only_looks` writes nothing, so he has no other time than that of his machine to tell the rest of a lease by."""
+        """With `only_looks` nothing is written, so only this machine's clock can tell the rest of a lease."""
         self._tree, self._node, self._clock, self._only_looks = tree, node, clock, only_looks
 
     def acquire(
         self, session: Session, item: WorkItem, token: UUID, *, lease: dt.timedelta, note: str
     ) -> ItemLock | LockSeen:
-        """Take a lock that is free or has expired; returns it, or whose it is."""
+        """Take a lock that is free or has expired. Return it, or the lock of its present holder."""
         path = self._tree.lock(item)
         mine = self._lease(token, lease=lease, note=note)
         whole = self._whole(session)
@@ -150,7 +152,7 @@ class ZooKeeperLocks:
             raise
 
     def prolong(self, session: Session, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
-        """Hold a lock for so long from now; None where it is mine no more."""
+        """Extend a lock to a full lease from now; None if this node has lost it."""
         began_at = self._clock()
         longer = self._lease(lock.token, lease=lease, note=lock.note, since=lock.since)
         if not self._change(session, lock, longer.data()):
@@ -158,11 +160,11 @@ class ZooKeeperLocks:
         return lock_held(lock.item, lock.token, since=lock.since, began_at=began_at, lease=lease, note=lock.note)
 
     def release(self, session: Session, lock: ItemLock) -> bool:
-        """Give a lock back; returns whether it was still mine."""
+        """Release a lock. Return True if this node still held it."""
         return self._change(session, lock, _given_back(lock.paced_ago(clock=self._clock)))
 
     def _change(self, session: Session, lock: ItemLock, data: bytes) -> bool:
-        """Write other data; returns whether the lock was still mine."""
+        """Replace the data of a lock. Return True if this node still held it."""
         path = self._tree.lock(lock.item)
         whole = self._whole(session)
         try:
@@ -175,11 +177,11 @@ class ZooKeeperLocks:
         return True
 
     def _whole(self, session: Session) -> Check:
-        """What makes sure that no lock is removed between what is read after this and what is written."""
+        """Return the check that no lock was removed between the following read and the write."""
         return Check(self._tree.all_locks, session.get(self._tree.all_locks)[1].version)
 
     def lock_of(self, session: Session, item: WorkItem) -> LockSeen | None:
-        """Whose lock an item has; None where it has none."""
+        """Return the lock of an item; None if it has none."""
         try:
             data, stat = session.get(self._tree.lock(item))
         except Absent:
@@ -187,14 +189,14 @@ class ZooKeeperLocks:
         return self._seen(session, item, data, stat)
 
     def locks(self, session: Session) -> tuple[LockSeen, ...]:
-        """All locks there are, in the order of their items."""
+        """Return all locks, sorted by item."""
         now, nodes = self._server_time(session), self._nodes(session)
         now = max([now, *(stat.changed_at for _item, _data, stat in nodes)])
         seen = [_lock_seen(item, data, stat, now=now) for item, data, stat in nodes]
         return tuple(sorted((lock for lock in seen if lock is not None), key=lambda lock: lock.item))
 
     def forget(self, session: Session, *, seen: ClusterState) -> None:
-        """Remove the nodes of locks that nobody has, of items that no pool has any more."""
+        """Remove the nodes of free locks whose items no pool has any more."""
         tree = self._tree
         counting = Set(tree.all_locks, session.get(tree.all_locks)[1].version)
         strange = self._nodes(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))
@@ -206,14 +208,14 @@ class ZooKeeperLocks:
                 if _is_free(item, data, stat, now=now)
             ]
             if free:
-                # Where somebody takes one just now, there is a next time.
+                # If another node takes one right now, the next call removes the rest.
                 with suppress(Conflict):
                     session.commit_in_parts([counting], free)
 
     def _nodes(
         self, session: Session, *, wanted: Callable[[WorkItem], bool] = lambda _item: True
     ) -> list[tuple[WorkItem, bytes, Stat]]:
-        """The nodes of all wanted locks, also of those that were given back."""
+        """Return the nodes of all wanted locks, including released ones."""
         tree = self._tree
         jobs = sorted(session.children(tree.all_locks))
         names = zip(jobs, session.children_of([tree.locks(job) for job in jobs]), strict=True)
@@ -225,7 +227,7 @@ class ZooKeeperLocks:
         return [(item, *there) for item, there in zip(asked, found, strict=True) if there is not None]
 
     def _seen(self, session: Session, item: WorkItem, data: bytes, stat: Stat) -> LockSeen | None:
-        """What stands in a lock; None where it was given back."""
+        """Return the lock in the data; None if it was released."""
         return _lock_seen(item, data, stat, now=self._server_time(session)) if not _is_given_back(data) else None
 
     def _lease(self, token: UUID, *, lease: dt.timedelta, note: str, since: dt.datetime | None = None) -> _Lease:
@@ -239,7 +241,7 @@ class ZooKeeperLocks:
         )
 
     def _server_time(self, session: Session) -> int:
-        """The server's time in milliseconds, which it tells of each write."""
+        """Return the server's time in milliseconds, which it reports with each write."""
         if self._only_looks:
             return round(dt.datetime.now(dt.UTC).timestamp() * 1000)
         return session.set(self._tree.root, MARK).changed_at

@@ -1,12 +1,12 @@
 """
-One session with ZooKeeper, in the words of the contract: the only place that knows kazoo.
+One session with ZooKeeper, in the terms of the contract: the only module that knows kazoo.
 
-A session is one client of kazoo. When it is lost (expired, silent for too long, refused by a server that was
-restored from an older backup and has not seen what the client has), the client is thrown away and another is
-made: kazoo would go on with a new session under the hood, or ask for the old one for ever.
+A session is one client of kazoo. A session can be lost: expired, silent for too long, or refused by a server that was
+restored from an older backup and has not seen what the client has. Then a new client replaces the old one: kazoo would
+continue with a new session unnoticed, or request the old one for ever.
 
-Nothing waits longer than the session's timeout. What is not answered by then may still be done when the connection
-comes back: so whatever must not be done late is guarded by a version.
+No call waits longer than the session's timeout. A request without an answer may still be executed when the connection
+returns. So a version guards each write that must not be executed late.
 """
 
 import datetime as dt
@@ -41,39 +41,39 @@ from nodes.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# It tells of every connection that it tries to make, some times a second. What came of it is said by who asked.
+# It logs every connection attempt, several a second. The caller logs the outcome.
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
-# More than an instant, less than anybody would wait for: how long a connection that broke is left alone before the next try.
+# Pause before the next connection attempt: more than an instant, but too short to be noticed (seconds).
 _PAUSE: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 0.25}
 
-# Of ACLs, credentials and sessions: what is refused, and would be again.
+# Errors of ACLs, credentials and sessions: a retry would fail again.
 _REFUSALS: Final = (NoAuthError, AuthFailedError, InvalidACLError)
 _CONFLICTS: Final = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError)
 
 
-# Operations of one transaction: the paths of so many stay well below what a server reads at once (1 MB).
+# Largest number of operations in one transaction: their paths stay well below a server's limit of 1 MB for a request.
 _AT_ONCE: Final = 1000
 
-# A server by its name or address; without a port it is ZooKeeper's own, 2181.
+# A server by name or address. The default port is ZooKeeper's own, 2181.
 _SERVER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
 _LAST_PORT: Final = 65_535
 
-# What reading a node's data may raise where it is no JSON of ours.
+# Errors that reading a node's data may raise if it is not our JSON.
 UNREADABLE: Final = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 
 
 class Absent(Exception):
-    """There is no node of this path."""
+    """No node has this path."""
 
 
 class Conflict(Exception):
-    """Something is not as it was when it was read; nothing was changed."""
+    """Something has changed since it was read. Nothing was written."""
 
 
 class Stat(NamedTuple):
-    """What is known of a node. Times are the server's, in milliseconds."""
+    """The facts about a node. Times are the server's, in milliseconds."""
 
     version: int
     made_at: int
@@ -105,7 +105,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Changes nothing: the node has to be there, with this version unless that is -1."""
+    """Changes nothing: the node must exist, with this version unless that is -1."""
 
     path: str
     version: int = -1
@@ -116,7 +116,7 @@ Operation = Create | Delete | Set | Check
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a ZooKeeper is: `host:port,host:port/path`, and `user:password` where it asks for that."""
+    """The address of a ZooKeeper: `host:port,host:port/path`, and `user:password` if it requires a login."""
 
     hosts: str
     root: str
@@ -125,10 +125,10 @@ class Address:
     @classmethod
     def parse(cls, text: str, *, credentials: str = "") -> "Address":
         """
-        Read an address; without a path everything is below /crawlctl.
+        Parse an address. The default path is /crawlctl.
 
         Raises:
-            Refused: a host, a port or the path cannot be, or the credentials are not of a user and a password.
+            Refused: a host, a port, the path or the credentials are invalid.
         """
         hosts, slash, path = text.partition("/")
         root = (slash + path).rstrip("/") or "/crawlctl"
@@ -142,7 +142,7 @@ class Address:
 
 
 def is_path(path: str) -> bool:
-    """Whether this is a path from the root on, of names that ZooKeeper takes."""
+    """True if this is an absolute path of names that ZooKeeper accepts."""
     names = path.split("/")[1:]
     return path.startswith("/") and all(name.isprintable() and name not in {"", ".", ".."} for name in names)
 
@@ -153,7 +153,7 @@ def _is_server(host: str) -> bool:
 
 
 class Session:
-    """One session; `token` is its own, and `id` what ZooKeeper calls it."""
+    """One session. `token` is our name for it, and `id` ZooKeeper's."""
 
     def __init__(
         self,
@@ -166,8 +166,8 @@ class Session:
         Begin a session. `reconnected` is called after each later connection, from a thread that must not wait.
 
         Raises:
-            Unreachable: there is none within the timeout.
-            Refused: ZooKeeper grants no session that is as long.
+            Unreachable: there is no session within the timeout.
+            Refused: ZooKeeper grants no session of this length.
         """
         self.token = uuid4().hex
         self._address = address
@@ -206,17 +206,19 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is lost for good."""
+        """True if the session is lost for good."""
         return self._is_over
 
     @property
     def away_for(self) -> float:
-        """For how many seconds there has been no connection."""
+        """Return for how long there has been no connection (seconds)."""
         since = self._away_since
         return 0.0 if since is None else self._clock() - since
 
     def end(self) -> None:
-        """End it; where there is a connection its ephemeral nodes are gone when this returns. May be called again."""
+        """
+        End the session. With a connection, its ephemeral nodes are removed when this returns. May be called again.
+        """
         with self._ending:
             if self._is_ended:
                 return
@@ -230,7 +232,7 @@ class Session:
     # --- Reading and writing ---------------------------------------------------------------------
 
     def sync(self, path: str) -> None:
-        """Have what is read next be no older than now. It is also the leader's word that the session lives."""
+        """Ensure that later reads are current. The ensemble's leader also confirms by it that the session lives."""
         self._result(self._client.sync_async(path))
 
     def get(self, path: str) -> tuple[bytes, Stat]:
@@ -238,13 +240,13 @@ class Session:
         Return a node's data.
 
         Raises:
-            Absent: it is not there.
+            Absent: the node does not exist.
         """
         data, stat = self._result(self._client.get_async(path))
         return data, _stat(stat)
 
     def get_of(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        """The same of many nodes, asked for in one go; None where there is none."""
+        """Return the data of many nodes, requested at once; None for each that does not exist."""
         asked = [self._client.get_async(path) for path in paths]
         found: list[tuple[bytes, Stat] | None] = []
         for answer in asked:
@@ -256,7 +258,7 @@ class Session:
         return found
 
     def stat(self, path: str) -> Stat | None:
-        """Return what is known of a node, or None."""
+        """Return the facts about a node, or None if it does not exist."""
         found = self._result(self._client.exists_async(path))
         return None if found is None else _stat(found)
 
@@ -265,12 +267,12 @@ class Session:
         Return the names of a node's children.
 
         Raises:
-            Absent: it is not there.
+            Absent: the node does not exist.
         """
         return frozenset(self._result(self._client.get_children_async(path)))
 
     def children_of(self, paths: Sequence[str]) -> list[frozenset[str]]:
-        """The same of many nodes, asked for in one go."""
+        """Return the names of the children of many nodes, requested at once. Raise Absent if one does not exist."""
         asked = [self._client.get_children_async(path) for path in paths]
         return [frozenset(self._result(answer)) for answer in asked]
 
@@ -278,11 +280,11 @@ class Session:
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, numbered: bool = False
     ) -> tuple[str, Stat]:
         """
-        Make a node; returns its path and what is known of it.
+        Create a node. Return its path and the facts about it.
 
         Raises:
-            Conflict: it is there.
-            Absent: its parent is not.
+            Conflict: the node exists.
+            Absent: its parent does not exist.
         """
         made = self._client.create_async(
             path, data, acl=self._acl, ephemeral=ephemeral, sequence=numbered, include_data=True
@@ -296,7 +298,7 @@ class Session:
 
         Raises:
             Conflict: it has another version.
-            Absent: it is not there.
+            Absent: the node does not exist.
         """
         return _stat(self._result(self._client.set_async(path, data, version)))
 
@@ -306,16 +308,16 @@ class Session:
 
         Raises:
             Conflict: it has another version.
-            Absent: it is not there.
+            Absent: the node does not exist.
         """
         self._result(self._client.delete_async(path, version))
 
     def commit(self, operations: Iterable[Operation]) -> None:
         """
-        Do all of these or nothing.
+        Execute all of these operations or none.
 
         Raises:
-            Conflict: one of them cannot be.
+            Conflict: one of them is impossible.
         """
         transaction = self._client.transaction()
         for operation in operations:
@@ -338,12 +340,12 @@ class Session:
         self, guards: Sequence[Set], operations: Sequence[Operation], *, needs: Iterable[Check] = ()
     ) -> None:
         """
-        Commit in as few transactions as can be, all of which count up the guards and check what is needed.
+        Commit in as few transactions as possible. Each increments the guards and checks `needs`.
 
-        What comes first in `operations` is done first, also where somebody else is faster in the middle.
+        The operations are executed in their order, even if another node interferes between two transactions.
 
         Raises:
-            Conflict: one of them cannot be; of several transactions those before it have been.
+            Conflict: an operation is impossible. Earlier transactions of this call were committed.
         """
         checks = list(needs)
         for done, first in enumerate(range(0, max(1, len(operations)), _AT_ONCE)):
@@ -354,9 +356,10 @@ class Session:
 
     def watch(self, path: str, fire: Callable[[], None], *, children: bool) -> Callable[[], None]:
         """
-        Return what sets a watch on a node (on its data, or on its children), which fires once and sets itself anew.
+        Return a function that sets a watch on a node (on its data, or on its children). The watch renews itself when it
+        fires.
 
-        What happens while there is no connection is missed, and the watch with it.
+        A change without a connection is missed, and the watch is lost with it.
         """
 
         def fired(event: WatchedEvent) -> None:
@@ -373,12 +376,12 @@ class Session:
     # --- Kazoo -----------------------------------------------------------------------------------
 
     def _look_at_what_is_granted(self) -> None:
-        """Have the timeout that ZooKeeper grants noted at each connection: kazoo 2.11 keeps it to itself."""
+        """Record the timeout that ZooKeeper grants at each connection: kazoo 2.11 does not publish it."""
         handler = self._client._connection  # noqa: SLF001
         connect = handler._connect  # noqa: SLF001
 
         def noting(*where: object) -> tuple[float, float]:
-            # What is read for is two thirds of what was granted, in milliseconds.
+            # The read timeout is two thirds of the granted timeout, in milliseconds.
             read_timeout, connect_timeout = connect(*where)
             self._granted = round(read_timeout * 3 / 2) / 1000
             return read_timeout, connect_timeout
@@ -407,7 +410,7 @@ class Session:
             raise self._said(error) from error
 
     def _said(self, error: Exception) -> Refused | Unreachable:
-        """An error of kazoo in the words of the contract."""
+        """Return an error of kazoo in the terms of the contract."""
         if isinstance(error, _REFUSALS):
             return Refused(
                 f"ZooKeeper at {self._address.hosts} refuses us: {type(error).__name__}; look at the credentials"

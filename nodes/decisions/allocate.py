@@ -1,13 +1,11 @@
 """
-Who is to hold which item.
+Allocation of items to managers.
 
-What nobody holds is given to who carries least. What a draining manager holds is moved to the others
-in the same way. A manager that holds nothing though others have more than they need is given items,
-with few moves; only moves to such a manager are made. Everything else stays where it is: where
-somebody moved an item by hand, or items came to rest unevenly, only `rebalance` makes it even again.
+Items without an owner go to the manager with the least weight. Items of a draining manager move to the others in the
+same way. A manager without items gets some, with few moves, if others have more than they need. Only moves to such a
+manager are made. Everything else stays: after moves by hand, or an uneven start, only `rebalance` evens the assignment.
 
-All is decided from one sight, so it does not matter whether an earlier main came to the end of its own
-decisions.
+All decisions follow from one snapshot, so it does not matter whether an earlier main manager completed its own.
 """
 
 import datetime as dt
@@ -23,7 +21,7 @@ from nodes.lifecycle import NodeStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Give:
-    """The main's wish to give to `to` an item whose owner is nobody, or is gone."""
+    """The main manager's wish to give an item without a live owner to `to`."""
 
     item: int
     owner: UUID | None
@@ -35,9 +33,9 @@ def allocate(
     *, items: Collection[ItemSeen], managers: Collection[ManagerSeen], strategy: Strategy, timeout: dt.timedelta
 ) -> tuple[Give | Release | TakeBack, ...]:
     """
-    Return what I, the main, have to do about the items of my scope.
+    Return the actions of the main manager for the items of its scope.
 
-    `timeout` is how long an owner may take to let an item go. Without a manager that takes anything,
+    `timeout` is the longest time that an owner may take to let an item go. Without a manager that takes items,
     everything stays as it is.
     """
     takers = takers_of(managers)
@@ -69,14 +67,14 @@ def allocate(
 def rebalance(
     *, items: Collection[ItemSeen], managers: Collection[ManagerSeen], strategy: Strategy
 ) -> tuple[Release, ...]:
-    """Return the moves that make the balance even, among the managers that take something."""
+    """Return the moves that even the balance among the managers that take items."""
     return tuple(_level(items, placed={}, takers=takers_of(managers), strategy=strategy))
 
 
 def drain(
     *, items: Collection[ItemSeen], managers: Collection[ManagerSeen], strategy: Strategy, node: UUID
 ) -> tuple[Release, ...]:
-    """Return the moves by which a manager that is to drain gets rid of what it holds."""
+    """Return the moves that take all items from a manager that is to drain."""
     as_if = [replace(manager, status=NodeStatus.DRAINING) if manager.id == node else manager for manager in managers]
     actions = allocate(items=items, managers=as_if, strategy=strategy, timeout=dt.timedelta.max)
     return tuple(action for action in actions if isinstance(action, Release) and action.owner == node)
@@ -90,7 +88,9 @@ def _place(
     takers: frozenset[UUID],
     strategy: Strategy,
 ) -> dict[int, UUID]:
-    """The new holders of what has none, or one that leaves. A move that is stranded goes on to where it was bound."""
+    """
+    Return the new holders of items without a holder, or whose holder leaves. A stranded move goes to its destination.
+    """
     to_place = {
         item.id: item.destination
         for item in items
@@ -107,7 +107,7 @@ def _place(
 def _welcome(
     items: Collection[ItemSeen], *, placed: Mapping[int, UUID], takers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
-    """The moves to managers that hold nothing, if others have something to spare."""
+    """Return the moves to managers that hold nothing, if others have items to spare."""
     holders = {placed.get(item.id, item.holder) for item in items}
     newcomers = takers - holders
     if not newcomers:
@@ -120,7 +120,7 @@ def _welcome(
 def _level(
     items: Collection[ItemSeen], *, placed: Mapping[int, UUID], takers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
-    """The moves of what is owned by those who take something that make the balance even."""
+    """Return the moves between managers that take items that make the balance even."""
     movable = {
         item.id: item
         for item in items

@@ -1,16 +1,16 @@
 """
-Who is to be main.
+The election of the main manager.
 
-Every scope has one main, and every main a term whose number only grows. There is nothing to agree
-upon among managers: each looks at the same row and the same heartbeats, and whoever may take the
-office tries to, guarded by the term that it has seen. Two that try at once cannot both succeed.
+Every scope has one main manager, and every main manager a term whose number only grows. The managers need no agreement:
+each reads the same row and the same heartbeats. A manager that may lead tries to, guarded by the term that it has seen.
+Of two that try at once only one can succeed.
 
-The oldest live manager goes first. The one behind it waits one beat, the next two, and so on, so
-that one that lives but does not act (its work loop is stuck, its clock stands) holds nobody up.
+The oldest live manager goes first. The second waits one beat, the third two, and so on. So a manager that lives but
+does not act (its work loop hangs, its clock stands still) delays the others only briefly.
 
-Where a store of coordination chooses one of them beside the database, only that one stands, and nobody
-waits for others. The term is taken here all the same, by the same rules about the one before: who has it
-twice over is main, and who has lost the one leaves the other.
+If a store of coordination chooses a manager beside the database, only that manager tries, and no manager waits for
+others. It still takes the term here, by the same rules about its predecessor. Only the manager that leads in both is
+the main manager, and if it loses one it gives up the other.
 """
 
 import datetime as dt
@@ -23,7 +23,9 @@ from nodes.lifecycle import NodeStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elect:
-    """The wish to become main of a scope after `seen_term`; `replaces` is the main to be marked failed with it."""
+    """
+    The wish to become main manager of a scope after `seen_term`. `replaces` is the one to be marked failed with it.
+    """
 
     scope: str
     seen_term: int
@@ -32,7 +34,7 @@ class Elect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resign:
-    """The wish to be main no longer."""
+    """The wish to give up the leadership."""
 
     scope: str
     term: int
@@ -40,7 +42,7 @@ class Resign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vacancy:
-    """The office can be had, and could be for `open_for`."""
+    """The leadership is vacant, and has been for `open_for`."""
 
     open_for: dt.timedelta
     replaces: MarkFailed | None = None
@@ -50,11 +52,11 @@ def elect(
     cluster: ClusterSeen, *, beat: dt.timedelta, is_steady: Steadiness, is_chosen: bool | None = None
 ) -> Elect | Resign | None:
     """
-    Return what I, a manager, have to do about the office of the main, if anything.
+    Return the action of this manager about the leadership, or None.
 
-    `beat` is the interval of heartbeats and `is_steady` says whether I have beaten without a gap for so long.
-    `is_chosen` is whether the store of coordination has me for the main, None where there is none but the database.
-    The manager of a one-shot is alone in its scope: it is first in line, and main at once.
+    `beat` is the interval of heartbeats. `is_steady` tells whether this manager has beaten without a gap for a
+    duration. `is_chosen` tells whether the store of coordination chose this manager; None if the database is the only
+    store. The manager of a one-shot is alone in its scope: it is first in line, and leads at once.
     """
     me = cluster.node(cluster.me)
     if me is None:
@@ -70,9 +72,8 @@ def elect(
     vacancy = _vacancy(cluster, is_steady=is_steady, beat=beat)
     if vacancy is None:
         return None
-    # Those ahead of me had their chance for as long as the office was open and I have been here:
-    # they are older than me. Counting from the vacancy alone would let the youngest of a cluster
-    # that was down for a night overtake the oldest at once.
+    # Older managers had their chance while the leadership was vacant and this manager existed. Counting from the
+    # vacancy alone would let the youngest manager of a cluster that was down for a night overtake the oldest at once.
     uptime = cluster.looked_at - me.started_at
     if is_chosen is None and min(vacancy.open_for, uptime) < candidates.index(me) * beat:
         return None
@@ -81,10 +82,10 @@ def elect(
 
 def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
     """
-    Return the wish to become main of a one-shot's scope that I am not part of, once no manager lives there.
+    Return the wish to lead another scope, that of a one-shot, once no manager lives there.
 
-    Whoever resumes a one-shot that died judges its nodes as the main of their scope, and thereby in
-    the same order of terms as anybody else who tries: of two that resume, one is refused.
+    A process that resumes a dead one-shot judges its nodes as the main manager of their scope. It is so subject to the
+    same order of terms as any other candidate: of two that resume, one is refused.
     """
     if any(cluster.live_managers):
         return None
@@ -95,17 +96,20 @@ def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
 
 
 def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
-    """Live managers at work. One that drains would have to hand the office on, the main on record has it."""
+    """
+    Return the live managers that run, without the recorded main manager. A draining manager would have to hand over the
+    leadership at once.
+    """
     on_record = None if cluster.term.is_vacant else cluster.term.main_id
     return [node for node in cluster.live_managers if node.status == NodeStatus.RUNNING and node.id != on_record]
 
 
 def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness, beat: dt.timedelta = dt.timedelta()) -> _Vacancy | None:
-    """Return since when there has been no main, or None as long as there may be one."""
+    """Return since when there has been no main manager; None while there may be one."""
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
         return _Vacancy(open_for=cluster.looked_at - cluster.term.since)
-    # It may have lived for a whole beat after its last one, and those ahead of me get theirs only from its end on.
+    # It may have lived for a whole beat after its last one, and older managers get their chance only from its end on.
     since_its_end = max(dt.timedelta(), main.heartbeat_age - beat)
     if main.has_ended:
         return _Vacancy(open_for=since_its_end)

@@ -1,11 +1,10 @@
 """
-How an item goes from one live manager to another without a pause.
+The move of an item from one live manager to another, without a pause.
 
-The main begins the move (`Release`): from then on the owner begins nothing more with the item. The
-owner withdraws what it has offered and nobody has taken, and lets go (`LetGo`), straight into the hands
-of the new owner, who begins at once. What others have taken goes on meanwhile. Whoever dies on the way
-leaves a row that says how far it came: an owner that is gone, or lets nothing go for too long, has the
-item taken back by the main (`TakeBack`).
+The main manager begins the move (`Release`): from then on the owner begins nothing more with the item. The owner
+withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins at once. Taken offers
+continue meanwhile. If a process dies on the way, the row records how far the move came. If the owner is gone, or takes
+too long, the main manager takes the item back (`TakeBack`).
 """
 
 import datetime as dt
@@ -18,7 +17,7 @@ from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen, takers_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The main's wish to begin a move: the item's owner is to let it go to `to`."""
+    """The main manager's wish to begin a move: the item's owner must let it go to `to`."""
 
     item: int
     owner: UUID
@@ -28,7 +27,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetGo:
-    """The old owner's last word about an item: it is `to`'s now, or free where nobody is there to take it."""
+    """The old owner's last write about an item: it belongs to `to` now, or is free if no manager can take it."""
 
     item: int
     owner: UUID
@@ -38,7 +37,7 @@ class LetGo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeBack:
-    """The main's wish to end a move whose owner does not: the item goes to `to`."""
+    """The main manager's wish to end a move that its owner does not end: the item goes to `to`."""
 
     item: int
     epoch: int
@@ -46,11 +45,13 @@ class TakeBack:
 
 
 class MoveRefused(Exception):
-    """An item cannot be moved there now; nothing was changed."""
+    """An item cannot be moved there now. Nothing was changed."""
 
 
 def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UUID) -> tuple[LetGo, ...]:
-    """Return what I, the owner, have to let go, as soon as nothing of it is offered any more."""
+    """
+    Return the items that this manager, their owner, must let go. Call this once nothing of them is offered any more.
+    """
     takers = takers_of(managers) - {me}
     return tuple(
         LetGo(item=item.id, owner=me, epoch=item.epoch, to=item.destination if item.destination in takers else None)
@@ -60,16 +61,16 @@ def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UU
 
 
 def is_stranded(item: ItemSeen, *, there: Container[UUID | None], timeout: dt.timedelta) -> bool:
-    """Whether a move has nobody who ends it: the owner is not `there`, or was asked longer ago than `timeout`."""
+    """True if no owner will end the move: the owner is not `there`, or was asked longer ago than `timeout`."""
     return item.state == ItemState.RELEASING and (item.owner not in there or item.releasing_for > timeout)
 
 
 def move(item: ItemSeen, *, to: ManagerSeen, managers: Iterable[ManagerSeen]) -> Release | None:
     """
-    Return how to begin the move of one item that somebody asked for; None where it is already.
+    Return the action that begins a requested move of one item; None if the item is already there.
 
     Raises:
-        MoveRefused: its sentence says why not.
+        MoveRefused: the item cannot be moved. The message says why.
     """
     if item.state == ItemState.RELEASING:
         raise MoveRefused(f"Group {item.id} is moving already; wait until it has arrived.")

@@ -1,8 +1,8 @@
 """
-What there is to hold, and who may hold it, as the main saw both at one moment.
+The items and the managers that may hold them, in one snapshot of the main manager.
 
-An item is whatever is held by one manager at a time and cannot be divided. Its epoch grows with every
-change of owner, so an action that was decided on an older sight is refused by its guard.
+An item has one owner at a time and cannot be divided. Its epoch grows with every change of owner, so the guard of a
+write refuses an action that was decided on an older snapshot.
 """
 
 import datetime as dt
@@ -17,11 +17,11 @@ from nodes.lifecycle import NodeStatus
 
 class ItemState(StrEnum):
     """
-    Where an item is between its owners.
+    The state of an item between its owners.
 
-    free: nobody holds it; the main gives it.
-    owned: its owner works on it. Set by the main that gives it, or by the owner before who let it go to him.
-    releasing: the main wants it elsewhere; its owner begins nothing more and lets it go. Set by the main.
+    free: it has no owner. The main manager gives it away. owned: its owner works on it. Set by the main manager that
+    gives it, or by the previous owner that let it go. releasing: the main manager wants to move it. Its owner begins
+    nothing more and lets it go. Set by the main manager.
     """
 
     FREE = "free"
@@ -32,9 +32,9 @@ class ItemState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ItemTransition:
     """
-    One move that an item may make: why, from where, to where, by whom, and if what holds; None is that it is not there.
+    One transition of an item: cause, source states, target, owner and condition. None is the state without a row.
 
-    With each that changes its owner its epoch grows.
+    Each transition that changes its owner increments its epoch.
     """
 
     cause: str
@@ -101,13 +101,13 @@ ITEM_TRANSITIONS: Final = (
 
 
 def item_sources_of(cause: str) -> frozenset[ItemState | None]:
-    """Return the states that the transition of this cause may start from."""
+    """Return the states from which the transition of this cause may start."""
     return next(transition.sources for transition in ITEM_TRANSITIONS if transition.cause == cause)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSeen:
-    """One item. While it is `releasing`, it is bound for `destination`, since `releasing_for`."""
+    """One item. While it is `releasing`, it moves to `destination`, since `releasing_for`."""
 
     id: int
     owner: UUID | None
@@ -119,13 +119,13 @@ class ItemSeen:
 
     @property
     def holder(self) -> UUID | None:
-        """Who has the item, or will have it when its move has ended."""
+        """Return the manager that has the item, or will have it after its move."""
         return self.destination if self.state == ItemState.RELEASING else self.owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSeen:
-    """One manager that has not ended. A silent one is given nothing, and keeps what it has until it is judged."""
+    """One manager that has not ended. A silent one gets no items, and keeps its own until it is judged."""
 
     id: UUID
     status: NodeStatus
@@ -133,15 +133,15 @@ class ManagerSeen:
 
     @property
     def takes(self) -> bool:
-        """Whether it may be given something."""
+        """True if it may get items."""
         return self.status == NodeStatus.RUNNING and not self.is_silent
 
     @property
     def leaves(self) -> bool:
-        """Whether it works, and wants to be rid of all that it holds."""
+        """True if it works, and has to give away all its items."""
         return self.status == NodeStatus.DRAINING
 
 
 def takers_of(managers: Iterable[ManagerSeen]) -> frozenset[UUID]:
-    """Those who may be given something."""
+    """Return the managers that may get items."""
     return frozenset(manager.id for manager in managers if manager.takes)

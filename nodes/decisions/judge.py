@@ -1,12 +1,12 @@
 """
-Who is to be marked failed.
+The decision which nodes to mark failed.
 
-A node is failed for one of three reasons. It was *silent* for longer than its own timeout; since a
-database that was away silences everybody, only a judge that has itself beaten without a gap for as
-long may conclude that. Or its *process is gone*: whoever shares the machine and the pid namespace
-can see that, and nobody needs to wait. Or it is *absent*: a manager that the store of coordination
-has lost as well need not be waited for as long. It begins nothing beyond its trust window, and fences
-stand before all that it writes. A worker closes its last requests only just before its timeout.
+A node is failed for one of three reasons. First, it was *silent* for longer than its own timeout. An outage of the
+database silences all nodes, so only a judge that has itself beaten without a gap for as long may conclude that. Second,
+its *process is gone*: a judge on the same machine and in the same pid namespace sees that, and no wait is needed.
+Third, it is *absent*: a manager that the store of coordination has lost as well is judged after a shorter silence. It
+begins nothing beyond its trust window, and fences guard all its writes. A worker is not judged that way, because it
+closes its last requests only just before its timeout.
 """
 
 import datetime as dt
@@ -20,20 +20,20 @@ from uuid import UUID
 from nodes.decisions.snapshot import ClusterSeen, NodeSeen
 from nodes.lifecycle import NodeKind
 
-# Whether the judge has itself beaten for so long, without a gap that counts beside so long a silence.
+# Predicate: True if the judge has itself beaten for this duration, without a gap that matters for it.
 Steadiness = Callable[[dt.timedelta], bool]
 
 
 class FailureCause(StrEnum):
-    """What makes a node a failed one. A silent node may speak again before the mark; a gone one cannot."""
+    """The reason why a node is failed. A silent node may beat again before the mark. A gone one cannot."""
 
     SILENT = "silent"
     ABSENT = "absent"
     PROCESS_GONE = "process_gone"
 
 
-# How long a node must have been silent for each cause, in timeouts of its own. Who is absent has begun nothing for a
-# twelfth of its timeout, whatever the drift of its clock.
+# Silence that each cause requires (in timeouts of the node). An absent node has begun nothing for a twelfth of its
+# timeout, whatever the drift of its clock.
 PATIENCE: Final[Mapping[FailureCause, float]] = {
     FailureCause.SILENT: 1.0,
     FailureCause.ABSENT: 0.75,
@@ -43,7 +43,7 @@ PATIENCE: Final[Mapping[FailureCause, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkFailed:
-    """The wish to mark a node failed; `reason` is the sentence that its page and the journal show."""
+    """The wish to mark a node failed. `reason` is the sentence on its page and in the journal."""
 
     node_id: UUID
     scope: str
@@ -53,11 +53,10 @@ class MarkFailed:
 
 def judge(cluster: ClusterSeen, *, is_steady: Steadiness, orphans: Iterable[NodeSeen] = ()) -> tuple[MarkFailed, ...]:
     """
-    Return whom I have to mark failed: nobody, unless I am main.
+    Return the nodes that this node has to mark failed: none, unless it is the main manager.
 
-    `is_steady` says whether I have beaten without a gap for so long. `orphans` are the nodes of
-    scopes without a live manager, which have no main of their own that could judge them; the main of
-    the cluster hands them in.
+    `is_steady` tells whether this node has beaten without a gap for a duration. `orphans` are the nodes of scopes
+    without a live manager, which have no main manager of their own. The main manager of the cluster passes them in.
     """
     if not cluster.i_am_main:
         return ()
@@ -67,7 +66,7 @@ def judge(cluster: ClusterSeen, *, is_steady: Steadiness, orphans: Iterable[Node
 
 
 def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
-    """Return the verdict on one node, or None when it has ended already or nothing can be said against it."""
+    """Return the verdict on one node; None if it has ended already or is not at fault."""
     if node.has_ended:
         return None
     if node.same_machine_process_gone:
@@ -76,8 +75,8 @@ def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
         )
     is_lost = node.is_absent and node.kind == NodeKind.MANAGER
     cause = FailureCause.ABSENT if is_lost and not node.is_silent else FailureCause.SILENT
-    # The node's own timeout, not the judge's: after an outage of the database a node with a long
-    # timeout beats seldom, and must have had all of it to be heard again.
+    # The node's own timeout, not the judge's: after an outage of the database a node with a long timeout beats seldom,
+    # and must have had all of it to be heard again.
     if node.heartbeat_age > PATIENCE[cause] * node.timeout and is_steady(node.timeout):
         silence, timeout = node.heartbeat_age.total_seconds(), node.timeout.total_seconds()
         gone = "gone from the store of coordination, and " if cause == FailureCause.ABSENT else ""
