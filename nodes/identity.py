@@ -2,9 +2,9 @@
 The identity of a node's process, and the test whether that process still runs.
 
 A pid alone identifies no process: it is reused, and means another process in another container. Boot id, pid namespace,
-pid and start time together identify one process for ever, to processes that share the first two. Where the system does
-not report them (anything but Linux) the values are empty. Then no process is ever reported as ended, and the heartbeat
-alone decides.
+pid and start time together identify one process permanently, to processes that share the first two. Where the system
+does not report them (anything but Linux) the values are empty. Then no process is ever reported as ended, and the
+heartbeat alone decides.
 """
 
 import datetime as dt

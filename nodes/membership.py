@@ -299,7 +299,7 @@ def resign(connection: psycopg.Connection[Any], *, term: TermHeld) -> bool:
 
 def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, term: TermHeld) -> bool:
     """
-    Mark a node failed for ever. Return False if it has already ended, or has beaten meanwhile.
+    Mark a node failed permanently. Return False if it has already ended, or has beaten meanwhile.
 
     After the commit no write of the node passes its fence, and no write that passed it before is still running. What
     the node held can be given to other nodes.

@@ -199,7 +199,7 @@ class KeptSeat(Seat):
         self._called.set()
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Execute a step. Log the obstacle once for as long as it stays the same."""
+        """Execute a step. Log an obstacle once until it changes."""
         complaint = ""
         try:
             step()

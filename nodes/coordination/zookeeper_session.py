@@ -3,7 +3,7 @@ One session with ZooKeeper, in the terms of the contract: the only module that k
 
 A session is one client of kazoo. A session can be lost: expired, silent for too long, or refused by a server that was
 restored from an older backup and has not seen what the client has. Then a new client replaces the old one: kazoo would
-continue with a new session unnoticed, or request the old one for ever.
+continue with a new session unnoticed, or request the old one endlessly.
 
 No call waits longer than the session's timeout. A request without an answer may still be executed when the connection
 returns. So a version guards each write that must not be executed late.

@@ -16,9 +16,9 @@ from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen:
     """
-    One node. `same_machine_process_gone` is known only to who shares the node's machine and pid
-    namespace, and False to everybody else. `is_absent` is what a main knows who asks a store of coordination
-    beside the database: that the node is no member there.
+    One node. `same_machine_process_gone` is known only to processes that share the node's machine and pid namespace. To
+    all others it is False. `is_absent` is True if the main manager uses a store of coordination beside the database,
+    and the node is no member there.
     """
 
     id: UUID
@@ -45,13 +45,13 @@ class NodeSeen:
 
     @property
     def seniority(self) -> tuple[dt.datetime, UUID]:
-        """Sorts the oldest first, the same way for everybody who looks."""
+        """Return the key that sorts the oldest node first, in the same way on every node."""
         return (self.started_at, self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermSeen:
-    """Who is on record as main of a scope, or was when it resigned. Term 0 had no main yet."""
+    """The recorded main manager of a scope, or the one that resigned last. Term 0 had no main manager yet."""
 
     term: int
     main_id: UUID | None
@@ -66,9 +66,9 @@ class TermSeen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSeen:
     """
-    One scope, looked at by the node `me` at `looked_at` (the database's time).
+    One scope, as read by the node `me` at `looked_at` (the database's time).
 
-    `nodes` are all that have not ended, and the main on record even if it has.
+    `nodes` are all that have not ended, and the recorded main manager even if it has.
     """
 
     looked_at: dt.datetime

@@ -1,7 +1,7 @@
 """
-Distributed jobs: work of users' own, divided into items that the nodes of a cluster share.
+Distributed jobs: an application's own work, divided into items that the nodes of a cluster share.
 
-Needs nothing of Django, so any application may hold a manager.
+The package needs nothing of Django, so any application may run a manager.
 """
 
 from nodes.distributed.context import JobContext

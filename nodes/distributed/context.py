@@ -1,4 +1,4 @@
-"""What a run is told: its items, whether it should stop, and for how long its items are its own."""
+"""The context of a run: its items, the signal to stop, and the time for which its items are locked."""
 
 import datetime as dt
 import logging
@@ -16,9 +16,9 @@ def _for_ever() -> dt.timedelta:
 
 class JobContext:
     """
-    One run of a job. All of it may be asked from any thread.
+    One run of a job. Any thread may use it.
 
-    A test of a job makes one by itself: `JobContext({"item-1"})`.
+    A test of a job constructs one directly: `JobContext({"item-1"})`.
     """
 
     def __init__(
@@ -33,22 +33,22 @@ class JobContext:
 
     @property
     def should_stop(self) -> bool:
-        """Whether the run should end as soon as it can: its items go elsewhere, its locks end, or the process does."""
+        """True if the run should end as soon as it can: its items move, its locks expire, or the process ends."""
         return self._stopping.is_set()
 
     def wait(self, timeout: dt.timedelta) -> bool:
-        """Wait for so long, or until the run should stop; returns whether it should."""
+        """Wait for this time, or until the run should stop. Return True if it should."""
         return self._stopping.wait(timeout.total_seconds())
 
     def remaining(self) -> dt.timedelta:
-        """For how long nobody else can have any of the items, for certain; to be asked before what cannot be undone."""
+        """Return for how long no other node can have any of the items. Check it before an irreversible action."""
         return self._remaining()
 
     def add_shutdown_listener(self, listener: Listener) -> None:
         """
-        Have this called once when the run should stop, at once if it should already.
+        Register a function that is called once when the run should stop; at once if it already should.
 
-        What one of them raises is logged, and keeps no other from being called.
+        An exception of one listener is logged, and the others are still called.
         """
         with self._lock:
             if not self.should_stop:
@@ -57,13 +57,13 @@ class JobContext:
         self._call([listener])
 
     def remove_shutdown_listener(self, listener: Listener) -> None:
-        """Have it called no more; one that was never added is no mistake."""
+        """Unregister a listener. An unknown listener is ignored."""
         with self._lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)
 
     def stop(self) -> None:
-        """Say that the run should stop. Returns at once, whatever listeners do."""
+        """Signal that the run should stop. Return at once, whatever listeners do."""
         with self._lock:
             self._stopping.set()
             listeners, self._listeners = self._listeners, []

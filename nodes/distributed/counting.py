@@ -1,4 +1,4 @@
-"""Distributed jobs, counted for Prometheus: `DistributedJobManager(…, observers=[CountingObserver(node_id)])`."""
+"""Prometheus figures of distributed jobs: `DistributedJobManager(…, observers=[CountingObserver(node_id)])`."""
 
 import datetime as dt
 import threading
@@ -14,18 +14,18 @@ _POOLS: Final = {kind: kind.value.replace("-", "_") for kind in Work}
 
 
 def show_standing(manager: DistributedJobManager) -> None:
-    """Show whether a manager's node is a member and main, as it is at the moment of each reading."""
+    """Show whether a manager's node is a member and the main node, as of each reading."""
     djm.MEMBER.follow(lambda: manager.status().is_member, manager.node)
     djm.MAIN.follow(lambda: manager.status().office is not None, manager.node)
 
 
 class CountingObserver(Observer):
-    """Counts for the figures of one node: `node` is the id of its manager."""
+    """Counts for the figures of one node. `node` is the id of its manager."""
 
     def __init__(self, node: str) -> None:
         self._node = node
         self._lock = threading.Lock()
-        # By job, the items of each run that waits for its moment.
+        # By job, the items of each run that waits until it is due.
         self._waiting: dict[str, set[frozenset[str]]] = {}
 
     def started(self, node: str, jobs: Sequence[str], *, took: dt.timedelta) -> None:
@@ -60,13 +60,13 @@ class CountingObserver(Observer):
     def share_taken_up(self, job: str, items: frozenset[str]) -> None:
         djm.SHARE.set(len(items), self._node, job)
         with self._lock:
-            # What it had waits no more. Some of what it has now may be scheduled already.
+            # The earlier share waits no more. Parts of the new one may be scheduled already.
             self._waiting[job] = {waiting for waiting in self._waiting.get(job, set()) if waiting <= items}
         self._tell_waiting()
 
     def scheduled(self, job: str, items: frozenset[str], *, due_in: dt.timedelta) -> None:
         with self._lock:
-            # An item waits once: what it waited with before, it does no more.
+            # An item waits in one group only, so its earlier group no longer counts.
             others = {waiting for waiting in self._waiting.get(job, set()) if waiting.isdisjoint(items)}
             self._waiting[job] = others | {items}
         self._tell_waiting()

@@ -1,4 +1,4 @@
-"""Jobs that others add: entry points of a group, or objects that a setting names as `package.module:OBJECT`."""
+"""Jobs that packages add: entry points of a group, or objects that a setting names as `package.module:OBJECT`."""
 
 import importlib
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ GROUP: Final = "crawlctl.distributed_jobs"
 
 
 class JobNotFound(ValueError):
-    """What is named as a job is none, or cannot be loaded."""
+    """A name does not refer to a job, or the job cannot be loaded."""
 
 
 def jobs_added(*, named: Iterable[str] = ()) -> list[DistributedJob]:
@@ -19,7 +19,7 @@ def jobs_added(*, named: Iterable[str] = ()) -> list[DistributedJob]:
     Return a job for each entry point and each name: of a class, an object, or a function that returns jobs.
 
     Raises:
-        JobNotFound: its sentence says which, and why.
+        JobNotFound: the message names the place and the reason.
     """
     places = [*(entry.value for entry in entry_points(group=GROUP)), *named]
     return [job for place in dict.fromkeys(places) for job in _jobs_at(place)]

@@ -1,9 +1,9 @@
 """
-A job on one node, with the items that the node has of it: the threads that run it, and how they give way to others.
+A job on one node, with the items assigned to it: its threads, and their end when the items move.
 
-When its items change, the runs are told to stop. Threads for the new items wait until those runs have ended.
-Each item keeps its own past, so that its schedule holds whatever items it shares a run with. The lock of an item
-shows the runs of other nodes.
+When its items change, the runs are told to stop. Threads for the new items wait until those runs have ended. Each item
+keeps its own past, so that its schedule holds whatever items it shares a run with. The lock of an item shows the runs
+of other nodes.
 """
 
 import datetime as dt
@@ -26,13 +26,13 @@ from nodes.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# How often a job that waits is asked for its schedule, which may have changed.
+# Interval at which a waiting job is asked for its schedule, which may have changed (seconds).
 _LOOK: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all jobs of a node have in common."""
+    """The objects that all jobs of a node share."""
 
     locks: HeldLocks
     observer: Telling
@@ -43,9 +43,9 @@ class Surroundings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRuns:
     """
-    How a job does on this node, in total since the manager began; moments are by this node's clock.
+    The runs of a job on this node, in total since the manager began. Moments are by this node's clock.
 
-    `problem` says why nobody knows when it runs next, '' where somebody does.
+    `problem` is the reason why the time of the next run is unknown, or ''.
     """
 
     items: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class JobRuns:
 
 
 class JobOnNode:
-    """One job on this node, whatever items it has by and by."""
+    """One job on this node. Its items change over time."""
 
     def __init__(self, job_id: str, job: DistributedJob, surroundings: Surroundings) -> None:
         self.job_id, self.job, self.surroundings = job_id, job, surroundings
@@ -83,7 +83,7 @@ class JobOnNode:
             return self._items
 
     def take_up(self, items: frozenset[str]) -> None:
-        """Do these items from now on and no others; none: do the job no more. Returns at once."""
+        """Run these items from now on and no others. Without items, run the job no more. Return at once."""
         with self._lock:
             if items == self._items or (self._is_closed and items):
                 return
@@ -102,7 +102,7 @@ class JobOnNode:
         self.surroundings.observer.share_taken_up(self.job_id, items)
 
     def close(self) -> None:
-        """Do nothing any more, whatever is asked for later. Returns at once."""
+        """Run nothing any more, whatever later calls request. Return at once."""
         with self._lock:
             self._is_closed = True
         self.take_up(frozenset())
@@ -118,7 +118,7 @@ class JobOnNode:
         return 1
 
     def wait(self, timeout: dt.timedelta) -> bool:
-        """Wait for the end of all that was stopped, at most so long; returns whether it has ended."""
+        """Wait for the end of all stopped runs, at most this time. Return True if they have ended."""
         deadline = seconds_since_boot() + timeout.total_seconds()
         with self._lock:
             ending = list(self._ending)
@@ -138,7 +138,10 @@ class JobOnNode:
             self._pasts.update(dict.fromkeys(items, past))
 
     def note_runs_elsewhere(self, moments: Mapping[str, float], schedule: Schedule) -> bool:
-        """Note the time from which the pace of items counts by the store. True if another node ran one of them."""
+        """
+        Note the moments from which, by the store, the pace of items counts. Return True if another node ran one of
+        them.
+        """
         with self._lock:
             ran = {
                 item: self._pasts[item].with_run_elsewhere(moment)
@@ -157,23 +160,23 @@ class JobOnNode:
                 self._last_failure = f"{type(failure).__name__}: {failure}"
 
     def note_no_time(self, error: Exception) -> None:
-        """It was asked when it wants to run, and said what is no time."""
+        """Note that the job returned no valid time for its next run."""
         problem = f"it cannot say when it wants to run: {type(error).__name__}: {error}"
         with self._lock:
             is_known, self._problem = problem == self._problem, problem
-        # It is asked each second.
+        # The job is asked each second.
         if not is_known:
             logger.error("job %s cannot say when it wants to run; it is asked again", self.job_id, exc_info=error)
 
     def note_time(self) -> None:
-        """It was asked when it wants to run, and has said it."""
+        """Note that the job returned a valid time for its next run."""
         with self._lock:
             had_problem, self._problem = bool(self._problem), ""
         if had_problem:
             logger.info("job %s says again when it wants to run", self.job_id)
 
     def seen(self, *, now: dt.datetime) -> JobRuns:
-        """How the job does."""
+        """Return the status of the job."""
         moment = seconds_since_boot()
         with self._lock:
             groups = [*self._groups, *(group for group in self._ending if not group.has_ended)]
@@ -193,7 +196,7 @@ class JobOnNode:
 
 
 class _Group:
-    """A thread that runs a job with some of its items, again and again."""
+    """A thread that runs a job repeatedly with some of its items."""
 
     def __init__(
         self,
@@ -213,7 +216,7 @@ class _Group:
         self._ended = threading.Event()
         self._context: JobContext | None = None
         self._told_due: float | None = None
-        # The last valid schedule of the job, which also decides about a run that has begun.
+        # The last valid schedule of the job. It also applies to a run that has begun.
         self._schedule = Schedule.by_delay(dt.timedelta())
         self.past = Past(taken_up_at=seconds_since_boot())
         self.due_at: float | None = None
@@ -231,7 +234,7 @@ class _Group:
         self._thread.start()
 
     def stop(self) -> None:
-        """Run no more, and tell the run in hand to stop. Returns at once."""
+        """Run no more, and tell the current run to stop. Return at once."""
         with self._lock:
             self._stopping.set()
             if self._context is not None:
@@ -255,26 +258,26 @@ class _Group:
             self._ended.set()
 
     def _follow(self) -> None:
-        """Wait until the groups before have ended, and continue with the pasts of these items."""
+        """Wait until the earlier groups have ended, and continue with the pasts of these items."""
         limit = self._around.tuning().stop_within.total_seconds()
         deadline = seconds_since_boot() + limit
         for group in self._ending:
             while not group.has_ended and not self._stopping.is_set() and seconds_since_boot() < deadline:
                 group.wait(0.1)
         if any(not group.has_ended for group in self._ending) and not self._stopping.is_set():
-            # Items that it has in hand are locked, so nobody begins them.
+            # Their current items are locked, so no node begins them.
             logger.error("a run of job %s has not ended %g s after it was told to stop", self._owner.job_id, limit)
         self.past = self._owner.past_of(self._items, taken_up_at=self.past.taken_up_at)
         self._ending = ()
 
     def _pause(self) -> float:
-        """How long there is nothing to do."""
+        """Return the time until the next run is due (seconds)."""
         try:
             schedule, initial_delay = self._owner.job.schedule(), self._owner.job.initial_delay()
             due = next_start(schedule, self.past, initial_delay=initial_delay)
             self._schedule = schedule
         except Exception as error:  # noqa: BLE001  # whatever a user's job raises is said in its status
-            # Also where what it says is no schedule: the thread would end, and with it the job, for good.
+            # Even if the schedule is invalid: otherwise the thread would end, and the job would never run again.
             self.due_at = None
             self._owner.note_no_time(error)
             return _LOOK
@@ -321,7 +324,7 @@ class _Group:
         return False
 
     def _takes_up(self, context: JobContext) -> bool:
-        """Whether the run may begin: nobody has told it to stop meanwhile."""
+        """True if the run may begin: nothing has told it to stop meanwhile."""
         with self._lock:
             if self._stopping.is_set() or context.should_stop or not self._around.may_begin():
                 return False
@@ -336,7 +339,7 @@ class _Group:
         try:
             self._owner.job.run(context)
         except BaseException as error:
-            # Also what would end the thread: it ends a run, and not the job.
+            # Even SystemExit and the like: they end a run, but not the job.
             failure = error
             logger.exception("job %s failed; it will run again", job_id)
         ended_at = seconds_since_boot()

@@ -1,4 +1,4 @@
-"""What a user writes: a job, which the nodes of a cluster share by its items."""
+"""The base class of a user's job, whose items the nodes of a cluster share."""
 
 import datetime as dt
 from abc import ABC, abstractmethod
@@ -16,38 +16,41 @@ SINGLE: Final = frozenset({"singleton"})
 
 class DistributedJob(ABC):
     """
-    A piece of work that comes back, divided into items, each of which is done by one node at a time.
+    Recurring work, divided into items. One node at a time works on each item.
 
-    All but `job_id` is asked again and again: what it answers may change while the job runs.
+    The manager calls every method repeatedly, except `job_id`: the answers may change while the job runs.
     """
 
     @property
     def job_id(self) -> str:
-        """The name by which all nodes know the job; the class's full name unless a subclass says otherwise."""
+        """Return the name by which all nodes know the job; by default the class's full name."""
         return f"{type(self).__module__}.{type(self).__qualname__}"
 
     @abstractmethod
     def schedule(self) -> Schedule:
-        """How often it runs. A change is noticed within a second."""
+        """Return the schedule of the job. The manager notices a change within a second."""
 
     @abstractmethod
     def run(self, context: JobContext) -> None:
-        """Do the items of `context.work_share`, which nobody else has meanwhile. What it raises makes the run a failure."""
+        """
+        Work on the items of `context.work_share`, which no other node has meanwhile. An exception makes the run a
+        failure.
+        """
 
     def initial_delay(self) -> dt.timedelta | None:
-        """How long after it was taken up a node runs it first; None: as long as the schedule says."""
+        """Return the delay before the first run on a node; None for the schedule's own."""
         return None
 
     def work_pool(self) -> Collection[str]:
-        """The items that there are to be done, by name."""
+        """Return the names of all items."""
         return SINGLE
 
     def pool_check_period(self) -> dt.timedelta:
-        """How often the pool is asked for again; zero: never."""
+        """Return the interval at which the pool is read again; zero for never."""
         return dt.timedelta()
 
     def running_strategy(self) -> RunningStrategy:
-        """Into how many runs side by side a node's items go."""
+        """Return a function that chooses the number of parallel runs for the items of a node."""
         return one_thread
 
 
@@ -56,9 +59,9 @@ def by_id(jobs: Iterable[DistributedJob]) -> dict[str, DistributedJob]:
     Return the jobs by their ids.
 
     Raises:
-        BadName: an id cannot be one.
-        ValueError: two jobs have the same.
-        TypeError: something is no job.
+        BadName: an id is invalid.
+        ValueError: two jobs have the same id.
+        TypeError: an object is not a job.
     """
     found: dict[str, DistributedJob] = {}
     for job in jobs:

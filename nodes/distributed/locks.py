@@ -1,9 +1,9 @@
 """
-The locks of the items that a node has in hand: taken before a run, prolonged while it lasts, given back after it.
+The locks of the items that a node runs: taken before a run, extended during it, released after it.
 
-A lock is prolonged when a third of its lease is gone. Where that fails, because the store does not answer or the lock is
-another's, the run is told to stop: at once if it is another's, and a sixth of the lease before its end where nobody answers, so
-that the run can end in time. That moment is watched for by a thread that never asks the store, which may hang.
+A lock is extended when a third of its lease has passed. That fails if the store does not answer or another node has the
+lock. Then the run is told to stop: at once if another node has the lock, else a sixth of the lease before its end, so
+that the run can end in time. A separate thread watches for that moment. It never calls the store, which may hang.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from nodes.distributed.observer import Telling, Work
 
 logger = logging.getLogger(__name__)
 
-# Parts of a lease: what is left when it is prolonged, when a run has to stop, and how often it is looked at.
+# Fractions of a lease: the rest at which it is extended, the rest at which a run must stop, and the check interval.
 _PROLONGED_AT: Final = 2 / 3
 _ENDED_AT: Final = 1 / 6
 _LOOKED_AT: Final = 1 / 12
@@ -34,7 +34,7 @@ class _Held:
 
 
 class HeldLocks:
-    """What one node holds. Any thread may take and give back."""
+    """The locks of one node. Any thread may take and release."""
 
     def __init__(self, coordination: Coordination, *, lease: Callable[[], dt.timedelta], observer: Telling) -> None:
         self._coordination = coordination
@@ -42,7 +42,7 @@ class HeldLocks:
         self._observer = observer
         self._lock = threading.Lock()
         self._held: dict[UUID, _Held] = {}
-        # Those whose giving back was not answered: nobody would have them before their lease is over.
+        # Locks whose release had no answer: no other node could take them before their lease is over.
         self._owed: dict[UUID, ItemLock] = {}
         self._closing = threading.Event()
         self._threads = [
@@ -55,7 +55,10 @@ class HeldLocks:
             thread.start()
 
     def close(self) -> None:
-        """Prolong nothing any more. What is still held stays locked until its lease is over: somebody may be at it."""
+        """
+        Extend no lock any more. Locks of running items stay until their lease is over, because a run may still be
+        working.
+        """
         self._closing.set()
         for thread in self._threads:
             thread.join()
@@ -69,12 +72,12 @@ class HeldLocks:
         self, items: Collection[WorkItem], *, wanted: Callable[[], bool], stop: Callable[[], None]
     ) -> "Grip | LockSeen | None":
         """
-        Take the locks of all these items, or of none: then whose the first is that cannot be had.
+        Take the locks of all these items, or of none: then return the first lock that another node has.
 
-        `stop` is called if one of them cannot be held any longer. None where they are `wanted` no more.
+        `stop` is called if one of them cannot be held any longer. Return None if `wanted` turns false meanwhile.
 
         Raises:
-            CoordinationError: the store does not answer, or will not have us.
+            CoordinationError: the store does not answer, or refuses us.
         """
         grip = Grip(self)
         try:
@@ -95,19 +98,19 @@ class HeldLocks:
         return grip
 
     def remaining(self, tokens: Collection[UUID]) -> dt.timedelta:
-        """For how long all of these are held for certain."""
+        """Return for how long all of these are certainly held."""
         with self._lock:
             locks = [self._held[token].lock if token in self._held else None for token in tokens]
         return min((dt.timedelta() if lock is None else lock.remaining() for lock in locks), default=dt.timedelta())
 
     def paced_from(self, tokens: Collection[UUID]) -> dict[str, float]:
-        """Return by item the moment from which its pace counts, of those items of these that have run."""
+        """Return, by item, the moment from which its pace counts. Items that have not run are left out."""
         with self._lock:
             locks = [self._held[token].lock for token in tokens if token in self._held]
         return {lock.item.item: lock.paced_from for lock in locks if lock.paced_from is not None}
 
     def pace_from(self, tokens: Collection[UUID], moment: float) -> None:
-        """Have the pace of these items count from this moment, for the node that takes them next."""
+        """Let the pace of these items count from this moment, for the node that takes them next."""
         with self._lock:
             for token in tokens:
                 if token in self._held:
@@ -115,7 +118,7 @@ class HeldLocks:
                     held.lock = replace(held.lock, paced_from=moment)
 
     def give_back(self, tokens: Collection[UUID]) -> None:
-        """Give these back; where the store does not answer, as soon as it does."""
+        """Release these locks. If the store does not answer, release them as soon as it does."""
         with self._lock:
             for token in tokens:
                 held = self._held.pop(token, None)
@@ -124,7 +127,7 @@ class HeldLocks:
         self._give_back_what_is_owed(tokens)
 
     def _give_back_what_is_owed(self, tokens: Collection[UUID] | None = None) -> None:
-        """All of it, or of these; the first that is not answered ends it."""
+        """Release all pending locks, or these. Stop at the first that gets no answer."""
         with self._lock:
             owed = [token for token in self._owed if tokens is None or token in tokens]
         for token in owed:
@@ -197,15 +200,15 @@ class Grip:
         self.tokens: list[UUID] = []
 
     def remaining(self) -> dt.timedelta:
-        """For how long all of it is held for certain."""
+        """Return for how long all of them are certainly held."""
         return self._locks.remaining(self.tokens)
 
     def paced_from(self) -> dict[str, float]:
-        """Return by item the moment from which its pace counts, of those of its items that have run."""
+        """Return, by item, the moment from which its pace counts. Items that have not run are left out."""
         return self._locks.paced_from(self.tokens)
 
     def pace_from(self, moment: float) -> None:
-        """Have the pace of its items count from this moment."""
+        """Let the pace of the items count from this moment."""
         self._locks.pace_from(self.tokens, moment)
 
     def let_go(self) -> None:

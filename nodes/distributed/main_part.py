@@ -1,8 +1,9 @@
 """
-What the node does that is main: it shares the items of all jobs out, and forgets pools that nobody can do.
+The work of the main node: it assigns the items of all jobs, and removes pools of jobs that no node can execute.
 
-Every node would be main. Who is looks at the cluster when something woke him, and besides now and then, since a wake-up
-may be lost; wake-ups that come meanwhile are one. Where nothing has changed since the last look, nothing is decided.
+Every node is a candidate. The main node reads the cluster when a watch wakes it, and also at intervals, because a
+wake-up may be lost. Several wake-ups at once count as one. If nothing has changed since the last read, it decides
+nothing.
 """
 
 import datetime as dt
@@ -21,12 +22,12 @@ from nodes.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# A plan that was overtaken is made anew so often before the next look.
+# Attempts to make a plan after others changed the cluster, before the next interval.
 _TRIES: Final = 3
 
 
 class MainPart:
-    """A thread; what it does is in `step`."""
+    """A thread. `step` is one pass of it."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class MainPart:
         self._cleaned_at = seconds_since_boot()
         self._balanced: object = None
         self._is_asked = threading.Event()
-        # What a strategy came to that cannot be, for as long as it does.
+        # The reason why the strategy's plan was invalid, while it is.
         self.refusal = ""
         self._wake_up = WakeUp()
         self._thread = threading.Thread(target=self._run, name=f"main part of {coordination.node}", daemon=True)
@@ -56,7 +57,7 @@ class MainPart:
         self._wake_up.wake()
 
     def rebalance(self) -> None:
-        """Share all items out anew, also where nothing has changed since that was done last."""
+        """Redistribute all items, even if nothing has changed since the last time."""
         self._is_asked.set()
         self.wake()
 
@@ -64,7 +65,7 @@ class MainPart:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, and leave the office."""
+        """End the thread, and give up the leadership."""
         self._wake_up.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -85,7 +86,7 @@ class MainPart:
 
     def step(self) -> None:
         """
-        Do what is to be done as main, if this node is.
+        Execute one pass of the main node's work, if this node leads.
 
         Raises:
             CoordinationError: the store does not answer.
@@ -99,7 +100,7 @@ class MainPart:
             if seconds_since_boot() - self._cleaned_at >= self._tuning().clean_every.total_seconds():
                 self._clean(office)
         except (NotMain, NotMember) as error:
-            # The worker's part joins again; whoever is main now does the rest.
+            # The worker's part joins again. The new main node does the rest.
             logger.info("%s", error)
 
     def _rebalance(self, office: Office) -> None:
@@ -123,7 +124,7 @@ class MainPart:
         logger.info("the cluster of node %s changes faster than it is shared out; it is tried again", office.main)
 
     def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
-        """How many items moved; None where there was no plan."""
+        """Return how many items moved; None without a valid plan."""
         try:
             shares = share_out(self._strategy, seen.situation(disabled=disabled))
         except StrategyRefused as refused:

@@ -1,8 +1,8 @@
 """
-The manager of distributed jobs: what an application starts, and closes at its end.
+The manager of distributed jobs: an application starts it, and closes it at its end.
 
-Any number of processes that say the same place form a cluster. Each of them is a worker, and each would be the main that
-shares items out. Inside is nothing but threads.
+All processes that name the same place form a cluster. Each of them is a worker, and a candidate for the main node,
+which assigns the items. A manager consists of threads only.
 """
 
 import datetime as dt
@@ -31,14 +31,15 @@ from nodes.trust import seconds_since_boot
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = dt.timedelta(seconds=30)
-# Parts of the timeout: between two beats, between two looks of the main, and between two tries at the start.
+# Parts of the timeout: the interval of beats, the interval of the main node's reads, and the pause between two
+# attempts.
 _BEATS = 6
 _LOOKS = 6
 _TRY_AGAIN = dt.timedelta(seconds=1)
 
 
 class DistributedJobManager:
-    """One for a process. `start` and `close` it, or use it in a `with`."""
+    """One manager for a process. Call `start` and `close`, or use it in a `with`."""
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class DistributedJobManager:
         observers: Sequence[Observer] = (),
     ) -> None:
         """
-        Take a way to the cluster, which is the manager's from here on, and the jobs that this node can do.
+        Take a connection to the cluster, which the manager owns from now on, and the jobs that this node can execute.
 
         Raises:
-            BadName: a job has an id that cannot be.
+            BadName: the id of a job is invalid.
             ValueError: two jobs have the same id, or the lease is longer than the node's timeout.
         """
         self._coordination = coordination
@@ -108,12 +109,12 @@ class DistributedJobManager:
         observers: Sequence[Observer] = (),
     ) -> Self:
         """
-        A manager whose cluster lives below a path of ZooKeeper: `host:2181,host:2181`, `/jobs/mine`.
+        Return a manager whose cluster is stored below a path of ZooKeeper: `host:2181,host:2181`, `/jobs/mine`.
 
         Raises:
-            BadName: the node, the last part of the path or a job has a name that cannot be.
-            ValueError: as when it is made otherwise, or the path is none.
-            Refused: the hosts or the credentials cannot be.
+            BadName: the node, the last part of the path or a job has an invalid name.
+            ValueError: as for the constructor, or the path is invalid.
+            Refused: the hosts or the credentials are invalid.
         """
         if not is_path(path):
             raise ValueError(f"{path!r} is no path of ZooKeeper: it must be like /jobs/mine")
@@ -138,11 +139,11 @@ class DistributedJobManager:
         observers: Sequence[Observer] = (),
     ) -> Self:
         """
-        A manager whose cluster lives in a PostgreSQL that has the tables of this program.
+        Return a manager whose cluster is stored in a PostgreSQL database that has the tables of crawlctl.
 
         Raises:
-            BadName: the node, the cluster or a job has a name that cannot be.
-            ValueError: as when it is made otherwise.
+            BadName: the node, the cluster or a job has an invalid name.
+            ValueError: as for the constructor.
         """
         coordination = DatabaseCoordination(dsn=dsn, cluster=cluster, node=node, timeout=timeout)
         return cls(coordination, jobs, strategy=strategy, tuning=tuning, switches=switches, observers=observers)
@@ -165,7 +166,7 @@ class DistributedJobManager:
     @tuning.setter
     def tuning(self, tuning: Tuning) -> None:
         """
-        Work by this from now on.
+        Use this tuning from now on.
 
         Raises:
             ValueError: its lease is longer than the node's timeout.
@@ -180,23 +181,29 @@ class DistributedJobManager:
 
     @switches.setter
     def switches(self, switches: Switches) -> None:
-        """Disable and enable jobs: what is disabled is told to stop at once, and goes to nobody while this node is main."""
+        """
+        Disable and enable jobs. A disabled job is told to stop at once, and its items go to no node while this one
+        leads.
+        """
         if switches != self._switches:
             self._switches = switches
             self._wake()
 
     def rebalance(self) -> None:
-        """If this node is main, share all items out anew, also where nothing has changed: a strategy may rest on more than the store."""
+        """
+        If this node leads, redistribute all items, even if nothing has changed: a strategy may use other facts than the
+        store's.
+        """
         self._main.rebalance()
 
     def start(self) -> None:
         """
-        Reach the store, become a member, and begin to work, once. The worker's part starts before the main's.
+        Connect to the store, become a member, and begin to work. The worker's part starts before the main node's part.
 
         Raises:
-            RuntimeError: it was started before, or closed.
-            Unreachable: the store did not answer for so long as the tuning says; each try was logged.
-            CoordinationError: it will not have us.
+            RuntimeError: the manager was started before, or closed.
+            Unreachable: the store did not answer within the time in the tuning. Each attempt was logged.
+            CoordinationError: the store refuses us.
         """
         if self._was_started or self._closing.is_set():
             did = "closed" if self._closing.is_set() else "started"
@@ -223,7 +230,7 @@ class DistributedJobManager:
         )
 
     def give_up_starting(self) -> None:
-        """Try no more to reach the store, where that is what `start` does at this moment: it raises what the last try did."""
+        """End the attempts of `start` to connect to the store. It then raises the error of the last attempt."""
         self._gives_up.set()
 
     def _reach_store(self) -> None:
@@ -241,9 +248,9 @@ class DistributedJobManager:
 
     def close(self) -> bool:
         """
-        Tell all runs to stop, wait for them as long as the tuning says, and leave. Returns whether all have ended.
+        Tell all runs to stop, wait for them as long as the tuning says, and leave. Return True if all have ended.
 
-        What a run that has not ended has in hand stays locked until its lease is over. May be called again.
+        The items of a run that has not ended stay locked until their lease is over. May be called again.
         """
         was_closing = self._closing.is_set()
         self._closing.set()
@@ -260,7 +267,7 @@ class DistributedJobManager:
         return have_ended
 
     def status(self) -> ManagerStatus:
-        """How it does at this moment; asks nobody."""
+        """Return the status of the manager now, without asking the store."""
         now = dt.datetime.now(dt.UTC)
         jobs = {}
         for job_id, job in self._jobs.items():

@@ -1,8 +1,8 @@
 """
-What a manager of distributed jobs tells of its work, for metrics, pages and logs.
+Events of a manager of distributed jobs, for metrics, pages and logs.
 
-All methods do nothing here; whoever wants to know something overrides it. They are called from many threads, must return
-soon, and cannot break anything: what one raises is logged.
+All methods are empty here. A subclass overrides those that it needs. They are called from many threads, must return
+soon, and cannot break anything: their exceptions are logged.
 """
 
 import datetime as dt
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Work(StrEnum):
-    """The kinds of work of a manager besides the jobs themselves, by the names that the original has for their pools."""
+    """The kinds of work of a manager besides the jobs themselves, by the names that DJM has for their pools."""
 
     REBALANCE = "rebalance"
     CLEANING = "cleaning-task"
@@ -28,60 +28,62 @@ class Work(StrEnum):
 
 
 class Observer:
-    """Told of everything; durations are of this process's clock."""
+    """Receives all events. Durations are by this process's clock."""
 
     def started(self, node: str, jobs: Sequence[str], *, took: dt.timedelta) -> None:
-        """The manager of this node works, with these jobs."""
+        """Called when the manager of this node works, with these jobs."""
 
     def closed(self, node: str, *, took: dt.timedelta) -> None:
-        """The manager of this node has closed."""
+        """Called when the manager of this node has closed."""
 
     def work_begun(self, kind: Work) -> None:
-        """Something of this kind begins."""
+        """Called when work of this kind begins."""
 
     def work_ended(self, kind: Work, *, took: dt.timedelta, failed: bool) -> None:
-        """It has ended."""
+        """Called when work of this kind has ended."""
 
     def rebalanced(self, *, moved: int) -> None:
-        """The main has written who does what; so many items came to another node."""
+        """Called when the main node has stored the assignment. `moved` items changed nodes."""
 
     def plan_refused(self, why: str) -> None:
-        """A strategy came to what cannot be; what was assigned before stays."""
+        """Called when a strategy returned an invalid plan. The earlier assignment stays."""
 
     def cleaned(self, jobs: frozenset[str]) -> None:
-        """The main has forgotten the pools of these jobs, which no member can do."""
+        """Called when the main node has removed the pools of these jobs, which no member can execute."""
 
     def pool_checked(self, job: str, *, items: int, problem: str) -> None:
-        """A job was asked for its pool: what counts now has so many items. `problem` is empty where all went well."""
+        """Called when a job's pool was read. `items` is the number of items in use. `problem` is '' after a success."""
 
     def share_taken_up(self, job: str, items: frozenset[str]) -> None:
-        """The node does these items of a job from now on; none: it does the job no more."""
+        """Called when the node's share of a job becomes these items; none: the node no longer runs the job."""
 
     def scheduled(self, job: str, items: frozenset[str], *, due_in: dt.timedelta) -> None:
-        """A job will run with these items in so long."""
+        """Called when a run of a job with these items becomes due in `due_in`."""
 
     def run_begun(self, job: str, items: frozenset[str]) -> None:
-        """A run of a job begins; its items are locked."""
+        """Called when a run of a job begins. Its items are locked."""
 
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
-        """It has ended."""
+        """Called when a run of a job has ended."""
 
     def run_put_off(self, item: WorkItem, holder: str) -> None:
-        """A run could not begin, since somebody has this item in hand; `holder` is empty where nobody can tell who."""
+        """
+        Called when a run could not begin because `holder` has the lock of this item. `holder` is '' if it is unknown.
+        """
 
     def lock_lost(self, item: WorkItem) -> None:
-        """The lock of an item of a run in hand could not be prolonged; the run was told to stop."""
+        """Called when the lock of a running item could not be extended. The run was told to stop."""
 
 
 class Telling(Observer):
-    """Tells several observers; one that fails is logged, and keeps no other from being told."""
+    """Passes events to several observers. An exception of one is logged, and the others are still called."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
 
     @contextmanager
     def work(self, kind: Work) -> Iterator[None]:
-        """Tell of something that is done meanwhile."""
+        """Report the work of the block: its begin, its end and its failure."""
         began_at = monotonic()
         self.work_begun(kind)
         failed = True

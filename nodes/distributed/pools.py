@@ -1,4 +1,4 @@
-"""Which pool of a job counts: what it says itself, and for a while what it said last where it cannot say."""
+"""The pool of a job that is in use: its latest answer, or, for a while after a failure, the last good one."""
 
 import datetime as dt
 from dataclasses import dataclass, replace
@@ -9,9 +9,9 @@ _EMPTY: frozenset[str] = frozenset()
 @dataclass(frozen=True, slots=True)
 class KnownPool:
     """
-    What a node knows of the pool of a job of its own: its items, and what is wrong with them, or nothing.
+    The pool of a job of this node: its items, and the problem with them, or ''.
 
-    `good_at` is when it was good last, in seconds of a clock that never steps back.
+    `good_at` is the moment of the last good answer, in seconds of a clock that never steps back.
     """
 
     items: frozenset[str] = _EMPTY
@@ -22,6 +22,6 @@ class KnownPool:
         return KnownPool(items=items, good_at=now)
 
     def after_failure(self, problem: str, *, keep: dt.timedelta, now: float) -> "KnownPool":
-        """The last good items for as long as they are kept, and then none."""
+        """Return the last good items while they are kept, and then none."""
         is_kept = self.good_at is not None and now - self.good_at < keep.total_seconds()
         return replace(self, items=self.items if is_kept else _EMPTY, problem=problem)

@@ -1,9 +1,9 @@
 """
-When a job runs next: arithmetic over what its runs were. Moments are seconds of any clock that never steps back.
+The time of a job's next run, as arithmetic over its earlier runs. Moments are seconds of a clock that never steps back.
 
-By *delay*, a run begins so long after the one before it has ended. By *rate*, runs begin on a grid of that period; what
-was missed is missed: after a run that took longer than its period the next begins at once, and never two in a row to
-catch up.
+By *delay*, a run begins a fixed time after the end of the one before. By *rate*, runs begin on a grid of that period.
+Missed grid points are skipped: after a run that took longer than its period the next begins at once, but never two in a
+row to catch up.
 """
 
 import datetime as dt
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Self
 
-# A run by rate begins no sooner after the last than this part of its period.
+# Smallest distance between the starts of two runs by rate (in periods).
 _APART: Final = 0.85
 
-# How long a job that failed is left alone: twice as long with each failure in a row.
+# Back-off after the first failure, and its limit. It doubles with each failure in a row.
 _FIRST_BACK_OFF: Final = dt.timedelta(seconds=1)
 _MOST_BACK_OFF: Final = dt.timedelta(minutes=5)
 _MOST_DOUBLINGS: Final = 20
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often a job runs; make it with `by_delay` or `by_rate`."""
+    """The interval of a job's runs. Construct it with `by_delay` or `by_rate`."""
 
     kind: Kind
     every: dt.timedelta
@@ -44,20 +44,20 @@ class Schedule:
     @classmethod
     def by_delay(cls, every: dt.timedelta) -> Self:
         """
-        So long after the end of a run.
+        Return a schedule that runs this long after the end of a run.
 
         Raises:
-            ValueError: it is less than nothing.
+            ValueError: the time is negative.
         """
         return cls(Kind.DELAY, every)
 
     @classmethod
     def by_rate(cls, every: dt.timedelta) -> Self:
         """
-        Once in each such period.
+        Return a schedule that runs once in each period.
 
         Raises:
-            ValueError: it is not more than nothing.
+            ValueError: the period is not positive.
         """
         return cls(Kind.RATE, every)
 
@@ -65,9 +65,9 @@ class Schedule:
 @dataclass(frozen=True, slots=True)
 class Past:
     """
-    What a job's runs on a node were, as far as the next depends on it.
+    The earlier runs of a job on a node, as far as the next run depends on them.
 
-    `planned_at` is the moment of the grid that the last run stood for; `failures` are those in a row.
+    `planned_at` is the grid point of the last run. `failures` counts those in a row.
     """
 
     taken_up_at: float
@@ -77,7 +77,7 @@ class Past:
     failures: int = 0
 
     def with_run(self, *, planned_at: float, started_at: float, ended_at: float, failed: bool) -> "Past":
-        """The past with one more run."""
+        """Return the past with one more run."""
         return replace(
             self,
             planned_at=planned_at,
@@ -87,16 +87,16 @@ class Past:
         )
 
     def with_run_elsewhere(self, paced_from: float) -> "Past":
-        """The past with a run of another node, whose pace counts from this moment."""
+        """Return the past with a run of another node, whose pace counts from this moment."""
         return replace(self, planned_at=paced_from, started_at=paced_from, ended_at=paced_from)
 
 
 def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | None = None) -> float:
     """
-    Return when the next run is due, which may be a moment that has passed: then at once.
+    Return when the next run is due. A moment in the past means at once.
 
-    The first is due `initial_delay` after the job was taken up, by default as long as its schedule says. One that has
-    failed is never due sooner than its back-off.
+    The first run is due `initial_delay` after the job was taken up, by default after the schedule's own interval. A run
+    after a failure is never due before the back-off has ended.
     """
     every = schedule.every.total_seconds()
     if past.ended_at is None or past.started_at is None or past.planned_at is None:
@@ -111,7 +111,7 @@ def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | 
 
 
 def back_off(failures: int) -> dt.timedelta:
-    """How long a job is left alone after so many failures in a row: nothing after none, 5 minutes at most."""
+    """Return the back-off after this number of failures in a row: zero after none, 5 minutes at most."""
     if failures < 1:
         return dt.timedelta()
     doublings = min(failures - 1, _MOST_DOUBLINGS)
@@ -125,7 +125,7 @@ def paced_from(schedule: Schedule, *, started_at: float, ended_at: float) -> flo
 
 def ran_elsewhere(schedule: Schedule, own: Past, moment: float) -> bool:
     """
-    True if the run whose pace counts from this moment is not the last one of this past, which is one item's own.
+    True if the run whose pace counts from this moment is not the last one in `own`, the past of one item.
 
     The store gives the moment with the delay of its answers. Two runs of an item are most of a period apart, so half a
     period distinguishes the last run of this node from a later run of another node.
@@ -140,8 +140,8 @@ def past_of_group(own: Iterable[Past], others: Iterable[Past]) -> Past:
     """
     Return the past of a group whose items have `own` pasts, one each, beside items with `others`.
 
-    None of the items runs sooner than its schedule allows: the latest run counts. A group without any run is due when the
-    first of the others is, so that a share that changes often still runs its new items.
+    None of the items runs sooner than its schedule allows: the latest run counts. A group without any run is due when
+    the first of the others is, so that a share that changes often still runs its new items.
     """
     own = list(own)
     runs = [past for past in own if past.ended_at is not None]

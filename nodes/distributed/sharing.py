@@ -1,29 +1,29 @@
-"""What a node does with the share of items that it was given: which jobs begin and end, and how items go to threads."""
+"""Arithmetic over the share of a node: the jobs that begin and end, and the items of each thread."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-# How many runs of a job there are at once on a node, for the items that it has there.
+# A function that returns the number of parallel runs of a job on a node, for its items there.
 RunningStrategy = Callable[[frozenset[str]], int]
 
 
 def one_thread(items: frozenset[str]) -> int:
-    """All items in one run."""
+    """Return 1: all items in one run."""
     del items
     return 1
 
 
 def thread_per_item(items: frozenset[str]) -> int:
-    """As many runs side by side as there are items, each with one of them."""
+    """Return the number of items: each item in a run of its own."""
     return len(items)
 
 
 def threads(count: int) -> RunningStrategy:
     """
-    So many runs side by side, or fewer where there are fewer items.
+    Return a strategy of `count` parallel runs, or fewer if there are fewer items.
 
     Raises:
-        ValueError: it is none at all.
+        ValueError: `count` is not positive.
     """
     if count < 1:
         raise ValueError(f"{count} threads cannot be: a job needs 1 or more")
@@ -32,10 +32,10 @@ def threads(count: int) -> RunningStrategy:
 
 def split(items: Collection[str], count: int) -> tuple[frozenset[str], ...]:
     """
-    Return the items in `count` groups whose sizes differ by one at most; no group is empty.
+    Return the items in `count` groups whose sizes differ by at most one. No group is empty.
 
     Raises:
-        ValueError: no item can be done by no thread.
+        ValueError: `count` is not positive.
     """
     if count < 1:
         raise ValueError(f"{count} threads cannot be: a job needs 1 or more")
@@ -46,14 +46,14 @@ def split(items: Collection[str], count: int) -> tuple[frozenset[str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a new assignment asks for: jobs that end here, and jobs that begin or go on with other items."""
+    """The difference to a new assignment: jobs that end here, and jobs that begin or continue with other items."""
 
     ends: frozenset[str]
     begins: Mapping[str, frozenset[str]]
 
 
 def change_of(running: Mapping[str, frozenset[str]], assigned: Mapping[str, frozenset[str]]) -> Change:
-    """Return what has to be done; a job whose items are the same is left alone."""
+    """Return the difference between two assignments. A job with the same items is in neither part."""
     has = {job: items for job, items in running.items() if items}
     wanted = {job: items for job, items in assigned.items() if items}
     return Change(

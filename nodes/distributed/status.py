@@ -1,4 +1,4 @@
-"""How distributed jobs do: what a manager knows of its own node, and what the store knows of all."""
+"""The status of distributed jobs: of a node, from its manager, and of the cluster, from the store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from nodes.distributed.execution import JobRuns
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """
-    A job on this node: the pool that it has by its own word, and its runs.
+    A job on this node: the pool by its own answer, and its runs.
 
-    `problem` says why its pool is the last good one, or empty, or why nobody knows when it runs next; '' where all is well.
+    `problem` says why its pool is the last good one, or empty, or why the time of the next run is unknown; '' without
+    one.
     """
 
     job: str
@@ -27,9 +28,10 @@ class JobStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerStatus:
     """
-    A manager at one moment. `office` is what it holds for certain.
+    A manager at one moment. `office` is the leadership that it certainly holds.
 
-    `refusal` says why items stay where they were, where the strategy of the main came to what cannot be.
+    `refusal` is the reason why the plan of the main node's strategy was invalid, so that items stay where they were; or
+    ''.
     """
 
     node: str
@@ -40,14 +42,14 @@ class ManagerStatus:
 
 
 class JobState(StrEnum):
-    """Whether anybody has an item of a job in hand."""
+    """Whether any node runs an item of a job now."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
 class UnknownJob(ValueError):
-    """No node of the cluster has such a job."""
+    """No node of the cluster has this job."""
 
 
 def state_of(coordination: Coordination, job: str) -> JobState:
@@ -55,7 +57,7 @@ def state_of(coordination: Coordination, job: str) -> JobState:
     Return whether a job is running anywhere in the cluster.
 
     Raises:
-        UnknownJob: its sentence says which there are.
+        UnknownJob: the message lists the known jobs.
         CoordinationError: the store does not answer.
     """
     pools = coordination.look().pools

@@ -1,4 +1,4 @@
-"""How a manager of distributed jobs works, as far as anybody should tune it. It may be replaced while the manager works."""
+"""The tunable durations of a manager of distributed jobs. They may be replaced while the manager works."""
 
 import datetime as dt
 from dataclasses import dataclass, fields
@@ -11,13 +11,16 @@ _MAY_BE_NOTHING: Final = frozenset({"keep_failed_pool"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """
-    `stop_within` is how long runs are waited for that should stop, when the manager closes or their items go elsewhere.
+    The durations of a manager.
 
-    `lease` is for how long an item is locked, and so how long a node that is cut off may go on with a run; by default as
-    long as the node's timeout, and never longer. `keep_failed_pool` is how long the last good pool of a job counts where
-    asking for it fails; nothing: it is empty at once. `clean_every` is how often the main forgets the pools of jobs that no
-    member can do. `try_again` is how soon a run is tried again that found an item in another's hands, and `start_within` how
-    long the store is waited for at the start.
+    - `stop_within`: longest wait for runs that should stop, when the manager closes or their items move.
+    - `lease`: duration of an item lock, and so the longest time that a node without connection continues a run. The
+      default is the node's timeout, which is also its maximum.
+    - `keep_failed_pool`: time for which the last good pool of a job stays in use after a failed read; zero: the pool is
+      empty at once.
+    - `clean_every`: interval at which the main node removes the pools of jobs that no member can execute.
+    - `try_again`: delay before the next attempt of a run whose item another node has locked.
+    - `start_within`: longest wait for the store at the start.
     """
 
     stop_within: dt.timedelta = dt.timedelta(minutes=15)
@@ -37,10 +40,10 @@ class Tuning:
 
     def lease_for(self, timeout: dt.timedelta) -> dt.timedelta:
         """
-        The lease of a node that is taken for gone after this timeout.
+        Return the lease for a node that is considered lost after this timeout.
 
         Raises:
-            ValueError: it would outlive the node.
+            ValueError: the lease would outlive the node.
         """
         lease = timeout if self.lease is None else self.lease
         if lease > timeout:

@@ -1,10 +1,10 @@
-"""A thread that is woken: wake-ups that come while it works are one."""
+"""An event that wakes one thread. Wake-ups during its work count as one."""
 
 import threading
 
 
 class WakeUp:
-    """Any thread may wake; one waits."""
+    """Any thread may wake. One thread waits."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -14,7 +14,7 @@ class WakeUp:
         self._event.set()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """End all waits."""
         self._closing = True
         self._event.set()
 
@@ -23,7 +23,10 @@ class WakeUp:
         return self._closing
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a wake-up, at most so long; returns whether there was one. What woke before counts as well."""
+        """
+        Wait for a wake-up, at most this time. Return True if there was one. An earlier one that was not consumed counts
+        as well.
+        """
         was_woken = self._event.wait(max(0.0, seconds))
         if was_woken and not self._closing:
             self._event.clear()

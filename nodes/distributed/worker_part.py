@@ -1,8 +1,8 @@
 """
-What every node does: it is a member, says which items its jobs have, and does the items that it was given.
+The work of every node: it is a member, publishes the pools of its jobs, and runs the items assigned to it.
 
-The thread that takes up shares is the one that beats, so a node whose thread hangs loses its place. It never waits for
-a job: these run, and are asked for their pools, in threads of their own.
+The thread that takes up shares also beats, so a node whose thread hangs loses its membership. It never waits for a job:
+jobs run, and are asked for their pools, in threads of their own.
 """
 
 import datetime as dt
@@ -25,12 +25,12 @@ from nodes.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# How often a thread that asks for a pool looks whether its period has changed.
+# Interval at which a thread that reads a pool checks whether its period has changed (seconds).
 _LOOK: Final = 1.0
 
 
 class WorkerPart:
-    """A thread that beats and takes up shares, and one for each job that asks for its pool."""
+    """A thread that beats and takes up shares, and for each job a thread that reads its pool."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WorkerPart:
         self._joins_in_a_row = 0
         self._lock = threading.Lock()
         self._pools = {job: KnownPool() for job in jobs}
-        # Pools that the others have not heard of.
+        # Pools that are not yet published to the cluster.
         self._untold: set[str] = set()
         self._threads = [
             threading.Thread(target=self._run, name=f"worker part of {coordination.node}", daemon=True),
@@ -73,10 +73,10 @@ class WorkerPart:
 
     def start(self) -> None:
         """
-        Ask all jobs for their pools, become a member, and go on with that.
+        Read the pools of all jobs, become a member, and start the threads.
 
         Raises:
-            CoordinationError: the store does not answer, or will not have us.
+            CoordinationError: the store does not answer, or refuses us.
         """
         for job in self._jobs:
             self._ask(job)
@@ -85,7 +85,7 @@ class WorkerPart:
             thread.start()
 
     def close(self, *, within: dt.timedelta) -> bool:
-        """Tell all runs to stop and wait for them at most so long; then be a member no more. Returns whether all ended."""
+        """Tell all runs to stop, wait for them at most this time, and leave the cluster. Return True if all ended."""
         deadline = seconds_since_boot() + within.total_seconds()
         self._closing.set()
         for job in self._jobs.values():
@@ -120,7 +120,7 @@ class WorkerPart:
             except NotMember as error:
                 logger.warning("%s", error)
                 self._is_joined = False
-                # At once: what it had is nobody's.
+                # Beat at once: no node has the items that this one had.
                 beaten_at = float("-inf")
             except Unreachable as error:
                 logger.warning("node %s does not reach its cluster: %s", self._coordination.node, error)
@@ -138,9 +138,9 @@ class WorkerPart:
 
     def _join(self) -> None:
         """
-        Become a member, anew where another took the place.
+        Become a member, or join again after another process took the name.
 
-        Of two processes of one name each would throw the other out for ever: so with each time it takes longer.
+        Two processes of one name would displace each other endlessly, so each further join waits longer.
         """
         if self._joins_in_a_row:
             logger.warning(
@@ -185,7 +185,9 @@ class WorkerPart:
             failures = failures + 1 if self.pool_of(job).problem else 0
 
     def _period(self, job: str, failures: int) -> float:
-        """Seconds until a pool is asked for again; also one that is never checked, for as long as asking for it fails."""
+        """
+        Return the seconds until a pool is read again. After a failure even a pool that is never checked is read again.
+        """
         try:
             period = self._jobs[job].job.pool_check_period().total_seconds()
         except Exception:
@@ -196,7 +198,7 @@ class WorkerPart:
         return back_off(failures).total_seconds() if failures else float("inf")
 
     def _ask(self, job: str) -> None:
-        """Ask a job for its pool, and note what counts now."""
+        """Read the pool of a job, and note the pool that is in use now."""
         before = self.pool_of(job)
         with self._observer.work(Work.CHECK_POOL):
             known = self._known_after(job, before)
@@ -231,7 +233,7 @@ class WorkerPart:
 
 
 def _several(items: Collection[str]) -> Collection[str]:
-    """The items; a text is one by itself, and would be taken for its letters."""
+    """Return the items. Refuse a string: it would be taken for its letters."""
     if isinstance(items, str | bytes):
         raise TypeError(f"a pool is a set of names, and not the text {items!r}")
     return items

@@ -1,10 +1,10 @@
 """
-What a process counts of itself, for who watches it from outside (Prometheus).
+Figures that a process counts about itself, for monitoring (Prometheus).
 
-A *figure* is declared once, with its name, its labels and its meaning, beside others of its kind, and counted
-where the thing happens. Counting is arithmetic under a lock: no I/O, nothing to connect, nothing to switch on.
-`prometheus` turns figures into what is scraped, and nobody else knows its library.
+A *figure* is declared once, with its name, its labels and its meaning, beside others of its kind. It is counted where
+the event happens. Counting is arithmetic under a lock: no I/O, no connection, no switch. Only `prometheus` knows the
+Prometheus library. It turns figures into the scraped text.
 
-Figures belong to their process: a node is a process, and so is who serves the pages. Labels have few values,
-known beforehand. What has as many values as a crawl has hosts or addresses is for reports, not for a label.
+Figures belong to their process: a node is a process, and so is a web server. Labels have few values, known beforehand.
+A quantity with as many values as a crawl has hosts or addresses belongs in a report, not in a label.
 """

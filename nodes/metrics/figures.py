@@ -1,4 +1,4 @@
-"""Figures: what only grows (`Count`), what goes up and down (`Level`), how something is spread (`Spread`)."""
+"""Figures: totals (`Count`), values that rise and fall (`Level`), and distributions (`Spread`)."""
 
 import threading
 from bisect import bisect_left
@@ -15,7 +15,7 @@ _NO_LABELS: Final[Labels] = ()
 
 
 class Process(StrEnum):
-    """Who counts, and shows what it counted."""
+    """The kind of process that counts and exports a figure."""
 
     MANAGER = "manager"
     WORKER = "worker"
@@ -28,7 +28,7 @@ NODES: Final = frozenset({Process.MANAGER, Process.WORKER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figure:
-    """`name` is as Prometheus has it, with its unit; `labels` are the names of its labels."""
+    """`name` is the Prometheus name with its unit. `labels` are the names of the labels."""
 
     name: str
     meaning: str
@@ -43,7 +43,9 @@ class _Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(_Figure):
-    """What only grows while the process lives. `from_zero` are label values that are shown before anything came."""
+    """
+    A total that only grows while the process lives. `from_zero` are label values that are exported before any event.
+    """
 
     from_zero: tuple[Labels, ...] = ()
     _amounts: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
@@ -54,7 +56,7 @@ class Count(_Figure):
             self._amounts[values] = self._amounts.get(values, 0) + amount
 
     def read(self) -> Mapping[Labels, float]:
-        """The amounts by label values."""
+        """Return the amounts by label values."""
         zeros = self.from_zero if self.labels else (_NO_LABELS,)
         with self._lock:
             return {**dict.fromkeys(zeros, 0), **self._amounts}
@@ -62,7 +64,7 @@ class Count(_Figure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level(_Figure):
-    """What goes up and down. It is set, or it follows something that is asked when somebody reads."""
+    """A value that rises and falls. It is set, or a function supplies it at each reading."""
 
     _amounts: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
     _followed: dict[Labels, Callable[[], float]] = field(default_factory=dict, repr=False, compare=False)
@@ -73,13 +75,13 @@ class Level(_Figure):
             self._amounts[values] = amount
 
     def change(self, by: float, *values: str) -> None:
-        """Let it rise, or sink, from what it was; at first that is 0."""
+        """Add `by`, which may be negative, to the amount. It starts at 0."""
         self._check(values)
         with self._lock:
             self._amounts[values] = self._amounts.get(values, 0) + by
 
     def set_all(self, amounts: Mapping[Labels, float]) -> None:
-        """Replace what was said before: what is not among them is shown no more."""
+        """Replace all earlier amounts. Label values that are missing here are no longer exported."""
         for values in amounts:
             self._check(values)
         with self._lock:
@@ -87,13 +89,13 @@ class Level(_Figure):
             self._amounts.update(amounts)
 
     def follow(self, asked: Callable[[], float], *values: str) -> None:
-        """Ask this whenever somebody reads, in the reader's thread."""
+        """Call this function at each reading, in the reader's thread."""
         self._check(values)
         with self._lock:
             self._followed[values] = asked
 
     def read(self) -> Mapping[Labels, float]:
-        """The amounts by label values; none as long as nobody has said any."""
+        """Return the amounts by label values; none before the first was set."""
         with self._lock:
             amounts, followed = dict(self._amounts), dict(self._followed)
         return amounts | {values: asked() for values, asked in followed.items()}
@@ -101,7 +103,7 @@ class Level(_Figure):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How many amounts were at most as high as each bound, the last of which is infinite; and their sum."""
+    """For each bound, the number of amounts up to it; the last bound is infinite. And the sum of the amounts."""
 
     at_most: Sequence[tuple[float, int]]
     total: float
@@ -109,7 +111,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread(_Figure):
-    """How amounts are spread over ranges, whose upper `bounds` rise."""
+    """The distribution of amounts over ranges with rising upper `bounds`."""
 
     bounds: tuple[float, ...]
     _counts: dict[Labels, list[int]] = field(default_factory=dict, repr=False, compare=False)
@@ -129,7 +131,7 @@ class Spread(_Figure):
             self._sums[values] = total
 
     def read(self) -> Mapping[Labels, Distribution]:
-        """The distributions by label values."""
+        """Return the distributions by label values."""
         bounds = (*self.bounds, float("inf"))
         with self._lock:
             return {

@@ -1,8 +1,8 @@
 """
-What a manager of distributed jobs counts, by the names of the original (DJM), with its label `djmNodeId`.
+Figures of a manager of distributed jobs, with the names of DJM and its label `djmNodeId`.
 
-The original has thread pools, of which it tells queues, waits and sizes. Here each kind of work has a thread of its own, so
-of a pool there is to be told what was done, how long that took, and how much of it goes on just now.
+DJM has thread pools, and exports their queues, waits and sizes. Here each kind of work has a thread of its own. So a
+pool's figures are the completed work, its duration, and the work that is running.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ CLOSE: Final = Spread(
     shown_by=_SHOWN_BY,
 )
 
-# --- Pools, by the original's names ---------------------------------------------------------------
+# --- Pools, by the names of DJM ------------------------------------------------------------------
 
 SCHEDULER: Final = "job_scheduler"
 _POOLS: Final = {
@@ -81,7 +81,7 @@ SCHEDULED: Final = {
     for pool, what in _SCHEDULED_POOLS.items()
 }
 
-# --- Beyond the original -------------------------------------------------------------------------
+# --- Beyond DJM ----------------------------------------------------------------------------------
 
 MEMBER: Final = Level(
     name="djm_member",
@@ -146,7 +146,7 @@ SHARE: Final = Level(
 
 
 class JobFigures:
-    """What is counted under a name of the job's own, as the original does: dots and dashes become underscores."""
+    """The figures with a job's own name in theirs, as in DJM: dots and dashes become underscores."""
 
     def __init__(self, job: str) -> None:
         name = f"djm_job_{job.replace('.', '_').replace('-', '_')}"
@@ -188,16 +188,19 @@ FIGURES: Final[tuple[Figure, ...]] = (
     SHARE,
 )
 
-# Of the jobs of this process; there are as many as it was given.
+# The figures of this process's jobs, of which there are few.
 _of_jobs: dict[str, JobFigures] = {}
 
 
 def figures_of(job: str) -> JobFigures:
-    """The figures of one job of this process. Ids that make the same name share them, and their labels tell them apart."""
+    """
+    Return the figures of one job of this process. Ids that give the same name share figures, and differ in their
+    labels.
+    """
     name = job.replace(".", "_").replace("-", "_")
     return _of_jobs.setdefault(name, JobFigures(job))
 
 
 def figures_of_jobs() -> tuple[Figure, ...]:
-    """The figures of all jobs that this process has counted anything of."""
+    """Return the figures of all jobs for which this process has counted anything."""
     return tuple(figure for job in list(_of_jobs.values()) for figure in job.all)

@@ -1,4 +1,4 @@
-"""What every node counts of its life in the cluster, and of its database."""
+"""Figures of every node: its life in the cluster, and its database."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Figures as Prometheus reads them: as text, and served at a port of the process that counts them."""
+"""The Prometheus export of figures: as text, and served at a port of the process that counts them."""
 
 import os
 import socket
@@ -18,11 +18,13 @@ _LAST_PORT: Final = 65_535
 
 
 class CannotServe(Exception):
-    """Nobody can listen there."""
+    """The process cannot listen at this address."""
 
 
 class FiguresCollector(Collector):
-    """These figures, for a registry of the library: also for that of an application which has one."""
+    """
+    A collector of these figures, for a registry of the Prometheus library, including that of an embedding application.
+    """
 
     def __init__(self, figures: Iterable[Figure], *, refresh: Callable[[], None] = lambda: None) -> None:
         """`refresh` is called before each reading."""
@@ -35,7 +37,10 @@ class FiguresCollector(Collector):
 
 
 def registry_of(figures: Iterable[Figure], *, refresh: Callable[[], None] = lambda: None) -> CollectorRegistry:
-    """These figures and those of the process: memory, CPU, files; `refresh` is called before each reading."""
+    """
+    Return a registry of these figures and those of the process: memory, CPU, files. `refresh` is called before each
+    reading.
+    """
     registry = CollectorRegistry()
     registry.register(FiguresCollector(figures, refresh=refresh))
     ProcessCollector(registry=registry)
@@ -43,7 +48,7 @@ def registry_of(figures: Iterable[Figure], *, refresh: Callable[[], None] = lamb
 
 
 def render(registry: CollectorRegistry, *, accept: str = "") -> tuple[bytes, str]:
-    """Return the figures as text in the format that the reader would accept, and its content type."""
+    """Return the figures as text in the format that the reader accepts, and its content type."""
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
@@ -51,10 +56,10 @@ def render(registry: CollectorRegistry, *, accept: str = "") -> tuple[bytes, str
 @contextmanager
 def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[None]:
     """
-    Serve the figures at this port while the block runs, by a thread; nobody listens there when this raises.
+    Serve the figures at this port while the block runs, in a thread. After an exception nothing listens there.
 
     Raises:
-        CannotServe: the port is taken or is none, or the address is not of this machine.
+        CannotServe: the port is taken or invalid, or the address is not of this machine.
     """
     look_at(address, port)
     try:
@@ -71,10 +76,10 @@ def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[
 
 def look_at(address: str, port: int) -> None:
     """
-    See that somebody could listen there now.
+    Check that the process can listen there now.
 
     Raises:
-        CannotServe: the port is taken or is none, or the address is not of this machine.
+        CannotServe: the port is taken or invalid, or the address is not of this machine.
     """
     if not 1 <= port <= _LAST_PORT:
         raise CannotServe(f"{port} is no port: write a number from 1 to {_LAST_PORT}, or 0 for no metrics.")
@@ -86,7 +91,7 @@ def look_at(address: str, port: int) -> None:
 
 
 def _refused(address: str, port: int, error: OSError) -> CannotServe:
-    # Of a name that cannot be found the number is of another list; of all others Python's words are longer.
+    # For an unknown host name the error number is from another list. For all others Python's text is longer.
     number = error.errno or 0
     why = os.strerror(number) if number > 0 else error.strerror
     return CannotServe(f"metrics cannot be served at {address}, port {port}: {why}.")

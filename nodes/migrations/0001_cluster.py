@@ -1,8 +1,8 @@
 """
-The cluster: nodes, who is main, and the journal of both.
+The cluster: nodes, main managers, and the journal of both.
 
-Two rules are held by the database itself, because they must also hold against a process that wakes
-after years with old code: a node that has stopped or failed stays so, and a term only grows.
+The database itself enforces two rules, because they must also hold against a process that wakes after years with old
+code: a node that has stopped or failed stays so, and a term only grows.
 """
 
 import django.contrib.postgres.fields
@@ -10,7 +10,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
-# The WHEN clauses keep both triggers off the path of a heartbeat: it names neither column.
+# The WHEN clauses keep both triggers off the path of a heartbeat, which changes neither column.
 FINAL_STATUS = """
 CREATE FUNCTION nodes_refuse_return_of_node() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

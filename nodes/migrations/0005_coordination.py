@@ -6,7 +6,7 @@ import django.db.models.functions.datetime
 from django.db import migrations, models
 
 
-# A term that is taken back could be given to two mains.
+# A term that goes back could be given to two main nodes.
 GROWING_TERM = """
 CREATE FUNCTION nodes_refuse_older_coordination_term() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

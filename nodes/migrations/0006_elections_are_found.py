@@ -1,4 +1,4 @@
-"""Elections have an index of their own, since the page of the cluster shows the last ones among many other events."""
+"""Elections have an index of their own, because the page of the cluster shows the last ones among many other events."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""The last nodes that ended, and the newest, are found among all that ever were."""
+"""Indexes for the nodes that ended last, and for the newest nodes, among all past nodes."""
 
 from django.db import migrations, models
 

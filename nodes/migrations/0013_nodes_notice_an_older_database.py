@@ -1,8 +1,8 @@
 """
 Nodes count their beats, and the database has an incarnation: so nodes notice a restore and a promoted standby.
 
-The function is asked in the fence of each write; it takes some ten microseconds. What the role may not read, or what a
-service does not offer, stays empty. The timeline is that of the write-ahead log, since the control file names the
+The fence of each write calls the function, which takes some ten microseconds. Parts that the role may not read, or that
+a service does not offer, stay empty. The timeline is that of the write-ahead log, because the control file names the
 new one only after the first checkpoint.
 """
 

@@ -1,4 +1,4 @@
-"""A lock of an item keeps from when the time to the item's next run counts, also after it was given back."""
+"""A lock of an item keeps the moment from which the time to the item's next run counts, even after its release."""
 
 from django.db import migrations, models
 

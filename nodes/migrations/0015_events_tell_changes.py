@@ -1,4 +1,4 @@
-"""Events of the cluster tell changes of policies, connections and users."""
+"""Events of the cluster report changes of policies, connections and users."""
 
 from django.db import migrations, models
 

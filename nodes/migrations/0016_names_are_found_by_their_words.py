@@ -1,4 +1,4 @@
-"""Lists of the API find things by the words of their names."""
+"""Indexes by which lists of the API find things by the words of their names."""
 
 import django.contrib.postgres.indexes
 import nodes.models.words

@@ -1,4 +1,4 @@
-"""Nodes, their main, their journal, what is wished of them, and what they coordinate."""
+"""Nodes, main managers, the journal, requests to the cluster, and the tables of coordination."""
 
 from nodes.models.coordination import CoordinationCluster, CoordinationMember, ItemLock, WorkPool, WorkShare
 from nodes.models.distributed import DistributedJobOnNode, DistributedJobSwitch, DistributedJobWish

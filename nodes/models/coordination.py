@@ -1,7 +1,7 @@
 """
-What the coordination store `database` keeps. Rows are written by `nodes.coordination.database` over plain connections.
+The tables of the coordination store `database`. `nodes.coordination.database` writes them over plain connections.
 
-Nothing here is a foreign key: a cluster is a name, and so are nodes, jobs and items.
+They have no foreign keys: a cluster is a name, and so are nodes, jobs and items.
 """
 
 import datetime as dt
@@ -13,15 +13,16 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-# No lease ends later; what would be later is no moment at all.
+# Latest moment that a lock may show as its end: a later one could not be represented.
 _LATEST = dt.datetime(9000, 1, 1, tzinfo=dt.UTC)
 
 
 class CoordinationCluster(models.Model):
     """
-    A circle of nodes that share jobs: who is main, and the versions of what the main decides upon.
+    A set of nodes that share jobs: its main node, and the versions of the facts on which the main node decides.
 
-    `term` only grows. The row is locked by whoever changes members, pools, shares or the main, before all others.
+    `term` only grows. A transaction that changes members, pools, shares or the main node locks this row before all
+    others.
     """
 
     name = models.TextField(primary_key=True)
@@ -42,7 +43,7 @@ class CoordinationCluster(models.Model):
 
 
 class CoordinationMember(models.Model):
-    """A node of a cluster, for as long as it beats; `instance` tells the process that has the name from any before it."""
+    """A node of a cluster, while it beats. `instance` distinguishes its process from earlier ones of the same name."""
 
     pk = models.CompositePrimaryKey("cluster", "node")
     cluster = models.TextField()
@@ -76,7 +77,7 @@ class WorkPool(models.Model):
 
 
 class WorkShare(models.Model):
-    """Which node is to do an item."""
+    """The assignment of an item to a node."""
 
     pk = models.CompositePrimaryKey("cluster", "job", "item")
     cluster = models.TextField()
@@ -96,7 +97,7 @@ class ItemLock(models.Model):
     """
     The node that holds an item, the start of its lock, and the end of its lease. Only the holder knows `token`.
 
-    A lock that was given back stays, without a node: `paced_from` is when the time to the item's next run began.
+    A released lock stays, without a node: `paced_from` is when the time to the item's next run began.
     """
 
     pk = models.CompositePrimaryKey("cluster", "job", "item")

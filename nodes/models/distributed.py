@@ -1,7 +1,7 @@
 """
-What a database keeps of distributed jobs, whichever store they are shared by: how they do, which are disabled, and wishes.
+Tables of distributed jobs, whichever store the jobs are shared through: their status, switches, and requests.
 
-Rows are written by `nodes.job_book` over plain connections.
+`nodes.job_book` writes them over plain connections.
 """
 
 from typing import ClassVar
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class DistributedJobOnNode(models.Model):
-    """How a distributed job does on one node, in total since that began, as the node said at `seen_at`."""
+    """The status of a distributed job on one node, in total since that began, as the node reported at `seen_at`."""
 
     pk = models.CompositePrimaryKey("cluster", "job", "node")
     cluster = models.TextField()
@@ -45,8 +45,8 @@ class DistributedJobSwitch(models.Model):
     """
     Whether a distributed job is disabled.
 
-    The job `*` stands for all, whatever they say themselves, and the empty one for those without a switch of their own; no job has
-    such a name.
+    The job `*` stands for all jobs and overrides their own switches. The empty name stands for jobs without a switch of
+    their own. No job has either name.
     """
 
     pk = models.CompositePrimaryKey("cluster", "job")
@@ -66,7 +66,7 @@ class DistributedJobSwitch(models.Model):
 
 
 class DistributedJobWish(models.Model):
-    """That the main of a cluster shares all items out anew, as it was asked for last."""
+    """The latest request that the main node of a cluster redistributes all items."""
 
     cluster = models.TextField(primary_key=True)
     asked_at = models.DateTimeField()

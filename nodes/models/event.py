@@ -1,4 +1,4 @@
-"""The journal of nodes: rows that say what happened to whom."""
+"""The journal of nodes."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -8,7 +8,7 @@ from nodes.models.node import Node
 
 
 class NodeEvent(models.Model):
-    """One thing that happened to a node; written in the transaction that made it happen."""
+    """One event of a node, written in the transaction that caused it."""
 
     class Kind(models.TextChoices):
         REGISTERED = "registered", _("registered")
@@ -27,7 +27,7 @@ class NodeEvent(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(db_default=Now())
-    # Written by the node itself or by who judged it, and gone before the node: nothing needs to check it.
+    # Written by the node itself or by its judge, and deleted before the node: no constraint needs to check it.
     node = models.ForeignKey(
         Node, null=True, blank=True, on_delete=models.SET_NULL, db_constraint=False, related_name="events"
     )
@@ -40,7 +40,7 @@ class NodeEvent(models.Model):
         ordering = ("-at", "-id")
         indexes = (
             models.Index(fields=["scope", "-at"], name="node_event_by_scope"),
-            # Few of many: who has been main.
+            # Few of many events: the elections.
             models.Index(fields=["scope", "-at"], name="node_event_of_election", condition=models.Q(kind="elected")),
         )
 

@@ -9,7 +9,7 @@ class KeptAnswer(models.Model):
     """
     The answer to a user's first request with a key. A request with the same key gets it again.
 
-    Without a `status` the first request has no answer yet: it is being done, or its server ended first.
+    Without a `status` the first request has no answer yet: it is running, or its server ended first.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models.words import Words
 
-# Plain strings, so that a migration keeps what they were and needs none of today's code.
+# Plain strings, so that a migration keeps its values and imports none of today's code.
 _KINDS = sorted(kind.value for kind in NodeKind)
 _STATUSES = sorted(status.value for status in NodeStatus)
 _LIVE = sorted(status.value for status in LIVE_STATUSES)
@@ -18,8 +18,8 @@ _FINAL = sorted(status.value for status in FINAL_STATUSES)
 
 class Node(models.Model):
     """
-    One run of one process. Rows are written by `nodes.membership` over plain connections, so every
-    column that it may leave out has its default in the database.
+    One run of one process. `nodes.membership` writes the rows over plain connections, so every column that it may leave
+    out has its default in the database.
     """
 
     class Kind(models.TextChoices):
@@ -33,7 +33,7 @@ class Node(models.Model):
         STOPPED = NodeStatus.STOPPED.value, _("stopped")
         FAILED = NodeStatus.FAILED.value, _("failed")
 
-    # Made by the process at its start: it must know its name before it has a database.
+    # Chosen by the process at its start: it needs its id before it connects to the database.
     id = models.UUIDField(primary_key=True, editable=False)
     kind = models.TextField(choices=Kind)
     name = models.TextField()
@@ -54,7 +54,7 @@ class Node(models.Model):
 
     settings = models.JSONField(_("what it runs with"), default=dict, db_default={}, blank=True)
 
-    # Together these say which process it is, to others on the same machine.
+    # Together these identify the process to others on the same machine.
     host = models.TextField()
     boot_id = models.TextField(default="", db_default="", blank=True)
     pid_namespace = models.TextField(default="", db_default="", blank=True)
@@ -75,7 +75,7 @@ class Node(models.Model):
         )
         indexes = (
             models.Index(fields=["scope"], condition=Q(status__in=_LIVE), name="node_live_by_scope"),
-            # Those that have ended grow in number: lists show the last of them.
+            # Nodes that have ended accumulate. Lists show the last of them.
             models.Index(fields=["-stopped_at", "id"], condition=Q(status__in=_FINAL), name="node_ended"),
             models.Index(fields=["-started_at", "-id"], name="node_newest"),
             GinIndex(Words("name"), name="node_words"),

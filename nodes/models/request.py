@@ -1,4 +1,4 @@
-"""Requests to the cluster: what an administrator wishes, and what its main came to."""
+"""Requests to the cluster, and the answers of its main manager."""
 
 from django.db import models
 from django.db.models import Q
@@ -11,10 +11,9 @@ _OPEN = ("waiting", "under way")
 
 class ClusterRequest(models.Model):
     """
-    One wish, written by a door and answered by the main of its scope.
+    One request, made on a page, by the API or by a command, and answered by the main manager of its scope.
 
-    Whoever wishes the same while one is open gets that one. A node is named without a foreign key: what
-    was wished outlives it.
+    An equal request while one is open gets that one. A node is named without a foreign key: the request outlives it.
     """
 
     class Kind(models.TextChoices):
@@ -23,12 +22,12 @@ class ClusterRequest(models.Model):
         DRAIN = "drain", _("drain a node")
 
     class State(models.TextChoices):
-        # Nobody has answered yet; the main does.
+        # Without an answer: the main manager has to give it.
         WAITING = "waiting", _("waiting for the main")
-        # Answered: what was begun has not arrived yet. The main looks after it.
+        # Answered, but not yet completed. The main manager watches it.
         UNDER_WAY = "under way", _("under way")
         DONE = "done", _("done")
-        # The main could not, and says why in `reason`. Nothing was changed.
+        # The main manager could not do it, and gives the reason in `reason`. Nothing was changed.
         REFUSED = "refused", _("refused")
 
     kind = models.TextField(choices=Kind)
@@ -41,7 +40,7 @@ class ClusterRequest(models.Model):
     state = models.TextField(choices=State, default=State.WAITING)
     reason = models.TextField(blank=True, default="")
     answered_at = models.DateTimeField(null=True)
-    # What the main does about it: moves, and who carries what before and after.
+    # The plan of the main manager: moves, and the load of each manager before and after.
     answer = models.JSONField(null=True)
     ended_at = models.DateTimeField(null=True)
 

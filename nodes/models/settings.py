@@ -7,9 +7,9 @@ from django.utils.translation import gettext_lazy as _
 
 class SettingsVersion(models.Model):
     """
-    What somebody stored as the settings of all nodes. Rows are only ever added: the newest counts.
+    A stored version of the settings of all nodes. Rows are only added: the newest applies.
 
-    Nodes hear of the newest version with each heartbeat, so numbers must not be given twice or go back.
+    Nodes learn the newest version with each heartbeat, so numbers must never repeat or go back.
     """
 
     version = models.PositiveIntegerField(primary_key=True)

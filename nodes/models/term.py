@@ -1,4 +1,4 @@
-"""Who is main, and since which term."""
+"""The main manager of each scope, and its term."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -8,10 +8,10 @@ from nodes.models.node import Node
 
 class MainTerm(models.Model):
     """
-    The one row of a scope that says who is main.
+    The one row of a scope that names its main manager.
 
-    `term` only grows (a trigger holds it), so a main that was replaced can be told by its number for
-    ever. The table must stay logged: an unlogged one is empty after a crash and would begin anew at 1.
+    `term` only grows (a trigger enforces it), so a replaced main manager can always be recognized by its number. The
+    table must stay logged: an unlogged one is empty after a crash and would start again at 1.
     """
 
     scope = models.TextField(primary_key=True)

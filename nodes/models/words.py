@@ -1,4 +1,4 @@
-"""Names by their words: an index, and the query that uses it."""
+"""Search for names by their words: an index, and the query that uses it."""
 
 import re
 from typing import Any
@@ -16,12 +16,12 @@ class Words(Func):
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words of a text, as `Words` finds them."""
+    """Return the words of a text, split as in `Words`."""
     return re.findall(r"[^\W_]+", text)
 
 
 def named_with(queryset: QuerySet[Any], words: list[str]) -> QuerySet[Any]:
-    """Return the rows whose names have words that begin with each of these."""
+    """Return the rows whose names have, for each of these, a word that begins with it."""
     query = " & ".join(f"{word}:*" for word in words)
     found = queryset.alias(words_of_name=Words("name"))
     named: QuerySet[Any] = found.filter(words_of_name=SearchQuery(query, config="simple", search_type="raw"))

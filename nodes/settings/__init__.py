@@ -1,7 +1,7 @@
 """
-Settings: what an operator may set, where it was said, and what counts.
+Settings: their declarations, the places where operators set them, and the effective values.
 
-What can be set is declared elsewhere, as rows of one table (`declaration`); here is what any such table
-needs: reading its values from texts and from JSON (`kinds`), and the falling order of the places where
-they were said (`effective`).
+Applications declare their settings elsewhere, as rows of one table (`declaration`). This package has what any such
+table needs: parsing values from text and from JSON (`kinds`), and the precedence of the places where they were set
+(`effective`).
 """

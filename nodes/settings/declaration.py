@@ -1,9 +1,9 @@
 """
-A table of settings: what can be set, and how a value of each is said.
+A table of settings: what can be set, and how each value is written.
 
-A setting has a path of two words, by which the settings JSON and the command line name it, and a variable
-of the environment. Some can be said by the environment only: what a process needs before it has a
-database, and secrets, which never stand in the settings JSON.
+A setting has a path of two words, by which the settings JSON and the command line name it, and an environment variable.
+Some settings exist in the environment only: those that a process needs before it has a database, and secrets, which are
+never in the settings JSON.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Applies(StrEnum):
-    """When a new value of the settings JSON counts for a process that runs."""
+    """When a new value of the settings JSON takes effect in a running process."""
 
     AT_ONCE = "at once"
     AT_NEXT_START = "at next start"
@@ -26,7 +26,7 @@ class Applies(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting(Generic[_T]):
-    """One row of the table. `meaning` is a sentence or two; `default` counts where nobody said anything."""
+    """One row of the table. `meaning` is a sentence or two. `default` applies if the setting is set nowhere."""
 
     path: str
     environment: str
@@ -45,21 +45,21 @@ class Setting(Generic[_T]):
 
     @property
     def can_be_stored(self) -> bool:
-        """Whether the settings JSON and the command line may say it."""
+        """True if the settings JSON and the command line may set it."""
         return self.applies != Applies.NEVER
 
     def as_json(self, value: object) -> object:
-        """A value of this setting as JSON has it."""
+        """Return a value of this setting as JSON."""
         return self.kind.as_json(value)  # type: ignore[arg-type]  # values are looked up by their setting
 
 
-# What was said in one place, by path.
+# The values set in one place, by path.
 Said = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What must hold between settings. `breach` returns a sentence, or '' where it holds."""
+    """A condition between settings. `breach` returns a sentence, or '' if it holds."""
 
     paths: tuple[str, ...]
     breach: Callable[[Callable[[Setting[Any]], Any]], str]
@@ -77,12 +77,12 @@ class Table:
 
     @property
     def stored(self) -> tuple[Setting[Any], ...]:
-        """Those that the settings JSON may hold."""
+        """Return the settings that the settings JSON may hold."""
         return tuple(setting for setting in self.settings if setting.can_be_stored)
 
 
 class SettingError(ValueError):
-    """A variable or an option holds a value that its setting cannot have."""
+    """A variable or an option holds an invalid value."""
 
     def __init__(self, name: str, value: str, expected: str) -> None:
         self.name, self.value, self.expected = name, value, expected
@@ -90,7 +90,7 @@ class SettingError(ValueError):
 
 
 class InvalidSettings(Exception):
-    """Settings that cannot be meant. `problems` has sentences by the path of what is wrong."""
+    """Settings are invalid. `problems` has sentences by the path of the setting."""
 
     def __init__(self, problems: Mapping[str, list[str]]) -> None:
         self.problems: Final = problems
@@ -99,13 +99,13 @@ class InvalidSettings(Exception):
 
 def read_environment(table: Table, environment: Mapping[str, str]) -> Said:
     """
-    Return what the environment says.
+    Return the values set in the environment.
 
-    A variable that is unset or empty says nothing: compose files and unit files can often only write
-    `NAME=`, not leave the name out.
+    An empty variable counts as unset: compose files and unit files can often only write `NAME=`, not leave the name
+    out.
 
     Raises:
-        SettingError: a variable holds what its setting cannot be.
+        SettingError: a variable holds an invalid value.
     """
     return {
         setting.path: _from_text(setting, text, name=setting.environment)
@@ -116,11 +116,11 @@ def read_environment(table: Table, environment: Mapping[str, str]) -> Said:
 
 def read_options(table: Table, options: Iterable[str]) -> Said:
     """
-    Return what options of a command line say, each `PATH=VALUE`; of a path that comes twice the last.
+    Return the values of command-line options, each `PATH=VALUE`. The last option of a path applies.
 
     Raises:
-        InvalidSettings: there is no such setting, or it is not to be set so.
-        SettingError: its value cannot be.
+        InvalidSettings: the setting is unknown, or cannot be set by an option.
+        SettingError: its value is invalid.
     """
     said = {}
     for option in options:
@@ -134,10 +134,10 @@ def read_options(table: Table, options: Iterable[str]) -> Said:
 
 def read_document(table: Table, document: object) -> Said:
     """
-    Return what a settings JSON says, sections of settings by name: the whole of it, or nothing.
+    Return the values of a settings JSON, which has sections of settings by name.
 
     Raises:
-        InvalidSettings: it has unknown keys, values that cannot be, or what contradicts itself.
+        InvalidSettings: it has unknown keys, invalid values, or values that contradict each other. None of it is used.
     """
     said, problems = _read(table, document)
     problems = problems or breaches(table, lambda setting: said.get(setting.path, setting.default))
@@ -147,13 +147,13 @@ def read_document(table: Table, document: object) -> Said:
 
 
 def known_part(table: Table, document: object) -> Said:
-    """What this program understands of a settings JSON that perhaps a newer one stored."""
+    """Return the part of a settings JSON that this release understands. A newer release may have stored it."""
     said, _problems = _read(table, document)
     return said
 
 
 def _read(table: Table, document: object) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """What a settings JSON says, and by path what cannot be understood of it."""
+    """Return the values of a settings JSON, and its problems by path."""
     if not isinstance(document, Mapping):
         return {}, {"settings": ["This must be an object of sections, such as cluster and worker."]}
     sections = sorted({setting.section for setting in table.stored})
@@ -178,7 +178,7 @@ def _read(table: Table, document: object) -> tuple[dict[str, Any], dict[str, lis
 
 
 def as_document(table: Table, said: Said) -> dict[str, dict[str, object]]:
-    """The settings JSON that says this, in the order of the table."""
+    """Return the settings JSON of these values, in the order of the table."""
     document: dict[str, dict[str, object]] = {}
     for setting in table.stored:
         if setting.path in said:
@@ -187,7 +187,7 @@ def as_document(table: Table, said: Said) -> dict[str, dict[str, object]]:
 
 
 def breaches(table: Table, value: Callable[[Setting[Any]], Any]) -> dict[str, list[str]]:
-    """What contradicts itself among values, by the path at which to begin."""
+    """Return the contradictions between values, by the path to correct first."""
     found: dict[str, list[str]] = {}
     for rule in table.rules:
         sentence = rule.breach(value)

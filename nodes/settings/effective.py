@@ -1,6 +1,6 @@
 """
-What counts: of each setting the first that was said, in falling order by the command line, the
-environment, the settings JSON in the database; else its default.
+The effective value of each setting: the first one found on the command line, in the environment, in the settings JSON
+of the database, or else its default.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class Source(StrEnum):
-    """Where a value comes from."""
+    """The place where a value was set."""
 
     COMMAND_LINE = "command line"
     ENVIRONMENT = "environment"
@@ -25,8 +25,8 @@ class Source(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
     """
-    The settings of one process. `version` is that of the settings JSON that it has taken up, 0 for none;
-    `waiting` are the settings of that version that count at its next start only.
+    The settings of one process. `version` is that of the settings JSON in use, 0 for none. `waiting` are the settings
+    of that version that take effect only at the next start.
     """
 
     table: Table
@@ -48,25 +48,25 @@ class Effective:
 
     def check(self) -> None:
         """
-        Make sure that what was said in several places goes together.
+        Check that values set in several places are consistent.
 
         Raises:
-            InvalidSettings: it does not; the sentence says where each value comes from.
+            InvalidSettings: they are not. The message names the place of each value.
         """
         problems = breaches(self.table, self.__getitem__)
         if problems:
             raise InvalidSettings({path: [*said, self._origins(path)] for path, said in problems.items()})
 
     def starting_with(self, stored: Said, *, version: int) -> Self:
-        """The settings of a process that starts with this version of the settings JSON."""
+        """Return the settings of a process that starts with this version of the settings JSON."""
         return replace(self, stored=stored, version=version, waiting={})
 
     def taking_up(self, stored: Said, *, version: int) -> Self:
         """
-        The settings of a process that runs and hears of a newer version.
+        Return the settings of a running process that receives a newer version.
 
-        What counts at the next start only stays as it is; and what would contradict that waits with it: a
-        node that is judged by a short timeout cannot begin to beat seldom.
+        A setting that takes effect at the next start keeps its value. A setting that would contradict it waits too: a
+        node that is judged by a short timeout cannot begin to beat rarely.
         """
         later = {setting.path for setting in self.table.stored if setting.applies == Applies.AT_NEXT_START}
         taken = self.starting_with(_mixed(stored, kept=self.stored, paths=later), version=version)
@@ -81,7 +81,7 @@ class Effective:
         return replace(taken, waiting=waiting)
 
     def report(self) -> dict[str, Any]:
-        """What a node says of its settings, as JSON: values and sources by path."""
+        """Return a node's report of its settings, as JSON: values and sources by path."""
         return {
             "version": self.version,
             "values": {setting.path: setting.as_json(self[setting]) for setting in self.table.stored},
@@ -117,7 +117,7 @@ class Effective:
 
 
 def _mixed(newer: Said, *, kept: Said, paths: set[str]) -> Mapping[str, Any]:
-    """What was said newly, but at these paths what was said before."""
+    """Return the new values, but at these paths the earlier ones."""
     return {path: value for path, value in newer.items() if path not in paths} | {
         path: value for path, value in kept.items() if path in paths
     }

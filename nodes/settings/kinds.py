@@ -1,8 +1,7 @@
 """
-What a setting's value can be: how it is read from a text (environment, command line) and from JSON.
+The kinds of values that a setting can have: how each is parsed from text (environment, command line) and from JSON.
 
-A value that cannot be is refused with a sentence, never replaced by the default, since the operator
-meant something by it.
+An invalid value is refused with a sentence, never replaced by the default, because the operator meant something by it.
 """
 
 import datetime as dt
@@ -12,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
 
-# What PostgreSQL's bigint holds; far more digits would also cost int() far more time.
+# At most 18 digits, as PostgreSQL's bigint holds. With far more digits int() would also take far more time.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLAGS: Final = {
@@ -26,7 +25,7 @@ _FLAGS: Final = {
     "off": False,
 }
 
-# A century is longer than any duration that we wait for, and short enough to be added to any date.
+# Upper limit of a duration (seconds): longer than any wait, and short enough to be added to any date.
 A_CENTURY: Final = 100 * 365 * 24 * 3600
 
 
@@ -36,7 +35,7 @@ class NotOfThisKind(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[_T]):
-    """One kind of values. `allowed` says in words what they are."""
+    """One kind of values. `allowed` describes them."""
 
     @property
     def allowed(self) -> str:
@@ -44,33 +43,33 @@ class Kind(Generic[_T]):
 
     def from_text(self, text: str) -> _T:
         """
-        Read what stands in a variable or on a command line.
+        Parse the text of a variable or of a command line.
 
         Raises:
-            NotOfThisKind: it cannot be that.
+            NotOfThisKind: the value is invalid.
         """
         raise NotImplementedError
 
     def from_json(self, value: object) -> _T:
         """
-        Read a value of parsed JSON.
+        Check a value of parsed JSON, and return it as a value of this kind.
 
         Raises:
-            NotOfThisKind: it cannot be that.
+            NotOfThisKind: the value is invalid.
         """
         raise NotImplementedError
 
     def as_json(self, value: _T) -> object:
-        """The value as JSON has it; `from_json` reads it back."""
+        """Return the value as JSON. `from_json` reads it back."""
         return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Kind[str]):
     """
-    A line of text. `most` characters at most, and `ascii_only` where it goes into a header.
+    A line of text of at most `most` characters. `ascii_only` is for values that go into a header.
 
-    It `matches` an expression as a whole, which `what` puts into words.
+    The whole text matches the expression `matches`, which `what` describes.
     """
 
     what: str = "a text"
@@ -122,7 +121,7 @@ class Choice(Kind[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words(Kind[tuple[str, ...]]):
-    """Words apart by commas, or by blanks; blanks around a word do not count."""
+    """Words separated by commas or by blanks. Blanks around a word are ignored."""
 
     apart_by: str = ","
 
@@ -137,7 +136,7 @@ class Words(Kind[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeNumber(Kind[int]):
-    """A whole number in a range, of `unit`s."""
+    """A whole number in a range, in `unit`s."""
 
     least: int = 0
     most: int
@@ -166,7 +165,7 @@ class WholeNumber(Kind[int]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag(Kind[bool]):
-    """Yes or no."""
+    """True or false."""
 
     @property
     def allowed(self) -> str:
@@ -210,7 +209,7 @@ class Seconds(Kind[dt.timedelta]):
         return int(seconds) if seconds.is_integer() else seconds
 
     def _in_range(self, value: float) -> dt.timedelta:
-        # Infinity is above the most, and what is no number is not in between.
+        # Refuses infinity, which is above `most`, and NaN, which compares false.
         if not self.least <= value <= self.most:
             raise NotOfThisKind
         return dt.timedelta(seconds=value)

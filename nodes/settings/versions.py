@@ -1,8 +1,8 @@
 """
-Stored settings: versions of one JSON that count for all nodes, below the command line and the environment.
+Stored settings: versions of one JSON that applies to all nodes, with less precedence than command line and environment.
 
-A version is valid as a whole or it is not stored. Nodes may be of another release than the one that stored
-it, so who takes it up leaves out what he does not know.
+A version is valid as a whole or it is not stored. Nodes may have another release than the one that stored it, so each
+node ignores the settings that it does not know.
 """
 
 import logging
@@ -23,7 +23,7 @@ from nodes.settings.declaration import Said, Setting, Table, as_document, known_
 logger = logging.getLogger(__name__)
 
 _READ_NEWEST: Final[LiteralString] = "SELECT version, document FROM nodes_settingsversion ORDER BY version DESC LIMIT 1"
-# Locks: the table against others that store; nobody waits who reads.
+# Locks: the table against other writers. Readers do not wait.
 _ONE_AT_A_TIME: Final = "LOCK TABLE nodes_settingsversion IN SHARE ROW EXCLUSIVE MODE"
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own.
 _REPORT: Final[LiteralString] = "UPDATE nodes_node SET settings = %(report)s WHERE id = %(node_id)s"
@@ -31,7 +31,7 @@ _REPORT: Final[LiteralString] = "UPDATE nodes_node SET settings = %(report)s WHE
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A version of the stored settings; 0 before anything was stored."""
+    """A version of the stored settings; 0 before the first was stored."""
 
     version: int
     said: Said
@@ -39,7 +39,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting whose stored value a new version changes; None is: not said, so that the default counts."""
+    """
+    A setting whose stored value a new version changes. None means that it is not set, so that the default applies.
+    """
 
     setting: Setting[Any]
     before: Any
@@ -49,7 +51,7 @@ class Change:
         return f"{self.setting.path} {self._in_words(self.before)} → {self._in_words(self.after)}"
 
     def as_json(self) -> dict[str, Any]:
-        """The values before and after; null is the default."""
+        """Return the values before and after as JSON; null is the default."""
         values = {"before": self.before, "after": self.after}
         return {name: None if value is None else self.setting.as_json(value) for name, value in values.items()}
 
@@ -58,7 +60,7 @@ class Change:
 
 
 class SettingsChanged(Exception):
-    """The newest version differs from the one that the change was made from; nothing was stored."""
+    """The newest version is not the one on which the change is based. Nothing was stored."""
 
     def __init__(self, *, based_on: int, newest: SettingsVersion | None) -> None:
         self.newest = 0 if newest is None else newest.version
@@ -71,7 +73,7 @@ class SettingsChanged(Exception):
 
 
 def lock_newest() -> int:
-    """Return the number of the newest version, 0 without one, which stays the newest until the transaction ends."""
+    """Return the number of the newest version, 0 without one. It stays the newest until the transaction ends."""
     with django_connection.cursor() as cursor:
         cursor.execute(_ONE_AT_A_TIME)
     newest = SettingsVersion.objects.first()
@@ -79,7 +81,7 @@ def lock_newest() -> int:
 
 
 def read_newest(connection: psycopg.Connection[Any], *, table: Table) -> Stored:
-    """What is stored now, as far as `table` knows it."""
+    """Return the stored settings, as far as `table` knows them."""
     row = connection.execute(_READ_NEWEST).fetchone()
     if row is None:
         return Stored(0, {})
@@ -88,13 +90,13 @@ def read_newest(connection: psycopg.Connection[Any], *, table: Table) -> Stored:
 
 
 def newest(table: Table) -> Stored:
-    """The same over Django's connection."""
+    """Return the same over Django's connection."""
     row = SettingsVersion.objects.first()
     return Stored(0, {}) if row is None else _stored(table, row.version, row.document)
 
 
 def changes(table: Table, before: Said, after: Said) -> Sequence[Change]:
-    """What is said differently."""
+    """Return the settings that differ."""
     return [
         Change(setting, before.get(setting.path), after.get(setting.path))
         for setting in table.stored
@@ -104,7 +106,7 @@ def changes(table: Table, before: Said, after: Said) -> Sequence[Change]:
 
 def preview(table: Table, document: object) -> Sequence[Change]:
     """
-    What storing this settings JSON would change.
+    Return the changes that storing this settings JSON would make.
 
     Raises:
         InvalidSettings: it would be refused.
@@ -115,10 +117,10 @@ def preview(table: Table, document: object) -> Sequence[Change]:
 @transaction.atomic
 def store(table: Table, document: object, *, made_by: str, based_on: int | None = None) -> Sequence[Change]:
     """
-    Store a settings JSON as the newest version; returns what it changes. What changes nothing makes no version.
+    Store a settings JSON as the newest version. Return its changes. Without a change no version is stored.
 
     Raises:
-        InvalidSettings: it cannot be meant.
+        InvalidSettings: the JSON is invalid.
         SettingsChanged: `based_on` is not the newest version.
     """
     said = read_document(table, document)
@@ -143,7 +145,7 @@ def store(table: Table, document: object, *, made_by: str, based_on: int | None 
 
 
 def report(connection: psycopg.Connection[Any], *, node_id: UUID, settings: Mapping[str, Any]) -> None:
-    """Let everybody see what the node runs with."""
+    """Store the node's settings, for its page."""
     connection.execute(_REPORT, {"node_id": node_id, "report": Jsonb(dict(settings))})
 
 
