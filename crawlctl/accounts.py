@@ -1,16 +1,58 @@
-"""The first administrator, so that there is an account to log in with."""
+"""Users in the journal, and the first administrator, so that there is an account to log in with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 from django.db import IntegrityError, transaction
+from django.db.models.signals import post_save, pre_save
 from django.utils.crypto import get_random_string
 
+from jobs.changes import as_secret, record_change
 from jobs.settings.running import current
 from jobs.settings.table import ADMIN_PASSWORD
 
 _NAME = "admin"
 _LENGTH = 20
 _SHORTEST = 8
+# Author of the first administrator in the journal.
+FIRST_START: Final = "the first start"
+
+
+def user_facts(user: User) -> dict[str, Any]:
+    """Return the stored fields of a user. A digest stands for the password, so that a change of it shows."""
+    facts = ("username", "is_active", "is_superuser", "first_name", "last_name", "email")
+    roles = sorted(user.groups.values_list("name", flat=True))
+    return {**{name: getattr(user, name) for name in facts}, "roles": roles, "password": as_secret(user.password)}
+
+
+def journal_user(user: User, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:
+    """Write a line about a user into the journal: a creation, a change or a deletion."""
+    record_change(f"user {user.get_username()}", before=before, after=after, made_by=made_by)
+
+
+@contextmanager
+def users_journaled(*, made_by: str) -> Iterator[None]:
+    """Write a line into the journal for each user that the block saves: for commands of Django, which write none."""
+    stored: dict[str, dict[str, Any]] = {}
+
+    def look(instance: User, **_: object) -> None:
+        found = User.objects.filter(pk=instance.pk).first()
+        stored[instance.username] = user_facts(found) if found else {}
+
+    def journal(instance: User, **_: object) -> None:
+        before = stored.pop(instance.username)
+        journal_user(instance, before=before, after=user_facts(instance), made_by=made_by)
+
+    pre_save.connect(look, sender=User)
+    post_save.connect(journal, sender=User)
+    try:
+        yield
+    finally:
+        pre_save.disconnect(look, sender=User)
+        post_save.disconnect(journal, sender=User)
 
 
 def ensure_administrator() -> str:
@@ -35,7 +77,7 @@ def ensure_administrator() -> str:
         )
     password = given or get_random_string(_LENGTH)
     try:
-        with transaction.atomic():
+        with transaction.atomic(), users_journaled(made_by=FIRST_START):
             User.objects.create_superuser(_NAME, password=password)
     except IntegrityError:
         # Another process made the account at the same moment.

@@ -19,9 +19,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.sites import UnfoldAdminSite
 
+from crawlctl.accounts import journal_user, user_facts
 from jobs.admin import JobAdmin, OutputConnectionAdmin, RepositoryConnectionAdmin, ThrottlePolicyAdmin
 from jobs.admin.lists import BoundedList
-from jobs.changes import as_secret, record_change
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
 
 
@@ -81,43 +81,35 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
 
     def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:  # noqa: FBT001 (Django's)
         # The roles are stored after this, and journaled when Django asks for its own log.
-        request.facts_before = _facts(User.objects.get(pk=obj.pk)) if change else {}  # type: ignore[attr-defined]
+        request.facts_before = user_facts(User.objects.get(pk=obj.pk)) if change else {}  # type: ignore[attr-defined]
         super().save_model(request, obj, form, change)
 
     def log_addition(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
-        _journal(request, obj, before={}, after=_facts(obj))
+        _journal(request, obj, before={}, after=user_facts(obj))
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
         """Write the journal, too. The page that sets a password stores nothing else and saves no model."""
-        after = _facts(User.objects.get(pk=obj.pk))
+        after = user_facts(User.objects.get(pk=obj.pk))
         before = getattr(request, "facts_before", {**after, "password": None})
         _journal(request, obj, before=before, after=after)
         return super().log_change(request, obj, message)
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
-        _journal(request, obj, before=_facts(obj), after={})
+        _journal(request, obj, before=user_facts(obj), after={})
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         for user in queryset:
-            _journal(request, user, before=_facts(user), after={})
+            _journal(request, user, before=user_facts(user), after={})
         super().delete_queryset(request, queryset)
 
     def roles(self, user: User) -> str:
         return ", ".join(sorted(group.name for group in user.groups.all())) or "—"
 
 
-def _facts(user: User) -> dict[str, Any]:
-    """Return the stored fields of a user. A digest stands for the password, so that a change of it shows."""
-    facts = ("username", "is_active", "is_superuser", "first_name", "last_name", "email")
-    roles = sorted(user.groups.values_list("name", flat=True))
-    return {**{name: getattr(user, name) for name in facts}, "roles": roles, "password": as_secret(user.password)}
-
-
 def _journal(request: HttpRequest, user: User, *, before: dict[str, Any], after: dict[str, Any]) -> None:
-    made_by = request.user.get_username()
-    record_change(f"user {user.get_username()}", before=before, after=after, made_by=made_by)
+    journal_user(user, before=before, after=after, made_by=request.user.get_username())
 
 
 def may_see_users(request: HttpRequest) -> bool:

@@ -9,6 +9,7 @@ workers close their open requests, and outputs keep what they hold. The end of a
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from django.db import connection, transaction
@@ -16,6 +17,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Collate
 
 from jobs import channels
+from jobs.changes import record_request
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
@@ -23,8 +25,6 @@ from jobs.invalid import Invalid
 from jobs.models import Bin, BinState
 from jobs.queue.end_back_off import go_on_without_back_off
 from jobs.queue.wake import wake_bin
-from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.models import NodeEvent
 
 # Permission to stop and deny hosts, and to let them go on.
 MAY_STOP: Final = "jobs.stop_bin"
@@ -97,13 +97,14 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
 def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     facts = {"stopped_at": now, "stopped_by": made_by, "stopped_why": reason.strip()}
     names_every_port = not _PORT.search(found.name)
+    before = _facts(found)
     if names_every_port:
         Bin.objects.filter(pk=found.pk).update(stops_every_port=True)
     meant = known_hosts(found.name) if names_every_port else Bin.objects.filter(pk=found.pk)
     if not meant.filter(stopped_at=None).update(**facts):
         raise BinRefused(f"{found} is stopped already, by {found.stopped_by}: {found.stopped_why}")
     found.refresh_from_db()
-    _tell(found, f"{made_by} stopped {found}: {reason.strip()}", made_by=made_by)
+    _tell(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
     return found
 
 
@@ -129,6 +130,7 @@ def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         found = _read(bin_id)
         if found.stopped_at is None:
             raise BinRefused(f"{found} is not stopped.")
+        before = _facts(found)
         meant = Bin.objects.filter(pk=found.pk)
         if found.stops_every_port:
             meant |= known_hosts(found.name).filter(stopped_at=found.stopped_at)
@@ -139,7 +141,7 @@ def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         for each in released:
             wake_bin(connection.connection, bin_id=each, now=now)
         found.refresh_from_db()
-        _tell(found, f"{made_by} let {found} go on", made_by=made_by)
+        _tell(found, f"{made_by} let {found} go on", before=before, made_by=made_by)
     return found
 
 
@@ -162,10 +164,11 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         if not found.back_off_level and until is None:
             raise BinRefused(f"{found} does not back off.")
         ended = f"level {found.back_off_level}" + (f", until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "")
+        before = _facts(found)
         found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None
         found.save(update_fields=["back_off_level", "back_off_until", "backing_off_since"])
         go_on_without_back_off(connection.connection, bin_id=bin_id, now=now)
-        _tell(found, f"{made_by} ended the back-off of {found} ({ended})", made_by=made_by)
+        _tell(found, f"{made_by} ended the back-off of {found} ({ended})", before=before, made_by=made_by)
     return found
 
 
@@ -218,14 +221,19 @@ def _read(bin_id: int) -> Bin:
     return found
 
 
-def _tell(changed: Bin, message: str, *, made_by: str) -> None:
-    """Let running workers look, when this is committed."""
-    record_request(message, made_by=made_by, bin=changed.pk)
+def _facts(found: Bin) -> dict[str, object]:
+    """Return the fields of a bin that the verbs change."""
+    return {
+        "stopped_by": found.stopped_by,
+        "stopped_why": found.stopped_why,
+        "back_off_level": found.back_off_level,
+        "back_off_until": found.back_off_until,
+    }
+
+
+def _tell(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
+    """Write a line into the journal, and let running workers look, when this is committed."""
+    after = _facts(changed)
+    record_request(message, made_by=made_by, before=before, after=after, bin=changed.pk)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", (channels.CONTROL,))
-
-
-def record_request(message: str, *, made_by: str, **detail: object) -> None:
-    NodeEvent.objects.create(
-        scope=CLUSTER_SCOPE, kind=NodeEvent.Kind.ASKED, message=message, detail={"by": made_by, **detail}
-    )

@@ -52,6 +52,22 @@ def record_change(what: str, *, before: Mapping[str, Any], after: Mapping[str, A
     )
 
 
+def record_request(
+    message: str,
+    *,
+    made_by: str,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    **detail: object,
+) -> None:
+    """Write a line about something that an operator asked for into the cluster's journal, with the fields it changed."""
+    changed = differences(before or {}, after or {})
+    changes = {"changes": changed} if changed else {}
+    NodeEvent.objects.create(
+        scope=CLUSTER_SCOPE, kind=NodeEvent.Kind.ASKED, message=message, detail={"by": made_by, **detail, **changes}
+    )
+
+
 def as_secret(value: str) -> str:
     """Return a value that the journal shows as a secret, and compares with others."""
     return f"{MARK}{value}"

@@ -7,14 +7,14 @@ paused, and the next run of each job reads and indexes everything again.
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.db import connection as database
 from django.db import transaction
 from django.db.models import F
 
 from jobs import channels
-from jobs.changes import record_change
+from jobs.changes import record_change, record_request
 from jobs.connectors.output.jsonl import JsonLinesConfiguration
 from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
@@ -27,6 +27,7 @@ from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, 
 
 Connection = RepositoryConnection | OutputConnection
 Kind = type[RepositoryConnection] | type[OutputConnection]
+_C = TypeVar("_C", RepositoryConnection, OutputConnection)
 
 
 class InvalidConnection(Invalid):
@@ -132,17 +133,17 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
         connection.delete()
 
 
-def index_again(output_id: int, *, now: dt.datetime) -> OutputConnection:
+def index_again(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
     """
     Let the next run of each job write everything to this output anew; returns it. One row, whatever it holds.
 
     Raises:
         ConnectionUnknown: there is no such output.
     """
-    return _mark(output_id, trusted_from=now)
+    return _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now)
 
 
-def clear(output_id: int, *, now: dt.datetime) -> OutputConnection:
+def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection:
     """
     Take out of this output everything that it holds by now; returns it.
 
@@ -151,29 +152,48 @@ def clear(output_id: int, *, now: dt.datetime) -> OutputConnection:
     Raises:
         ConnectionUnknown: there is no such output.
     """
-    return _mark(output_id, trusted_from=now, clear_before=now, clearing_refused="")
+    facts = {"trusted_from": now, "clear_before": now, "clearing_refused": ""}
+    return _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
 
 
-def clear_history(repository_id: int, *, now: dt.datetime) -> RepositoryConnection:
+def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> RepositoryConnection:
     """
     Forget what was done for this source by now; returns it. The main does that behind this call, a chunk at a time.
 
     Raises:
         ConnectionUnknown: there is no such source.
     """
-    if not RepositoryConnection.objects.filter(pk=repository_id).update(clear_history_before=now):
-        raise ConnectionUnknown(repository_id)
-    return RepositoryConnection.objects.get(pk=repository_id)
+    with transaction.atomic():
+        return _store_mark(
+            RepositoryConnection,
+            repository_id,
+            "asked to clear the history of {}",
+            made_by=made_by,
+            clear_history_before=now,
+        )
 
 
-def _mark(output_id: int, **facts: object) -> OutputConnection:
+def _mark(output_id: int, asked: str, *, made_by: str, **facts: object) -> OutputConnection:
     with transaction.atomic():
         jobs = Job.objects.filter(outputs=output_id).select_for_update(no_key=True).order_by("pk")
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(from_the_beginning=True)
-        if not OutputConnection.objects.filter(pk=output_id).update(**facts):
-            raise ConnectionUnknown(output_id)
+        marked = _store_mark(OutputConnection, output_id, asked, made_by=made_by, **facts)
         LostLines.objects.filter(output=output_id).delete()
-    return OutputConnection.objects.get(pk=output_id)
+    return marked
+
+
+def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str, **facts: object) -> _C:
+    """Store that an operator asked for something of a connection, with a line in the journal."""
+    connection = kind._default_manager.select_for_update(no_key=True).filter(pk=connection_id).first()  # noqa: SLF001 (Django's own word)
+    if connection is None:
+        raise ConnectionUnknown(connection_id)
+    before = {name: getattr(connection, name) for name in facts}
+    for name, value in facts.items():
+        setattr(connection, name, value)
+    connection.save(update_fields=list(facts))
+    message = f"{made_by} {asked.format(_named(connection))}"
+    record_request(message, made_by=made_by, before=before, after=facts)
+    return connection
 
 
 def _distrust_versions(changed: Connection) -> None:
@@ -198,8 +218,12 @@ def _facts(connection: Connection) -> dict[str, Any]:
 
 
 def _journal(connection: Connection, *, before: dict[str, Any], after: dict[str, Any], made_by: str) -> None:
-    what = "repository" if isinstance(connection, RepositoryConnection) else "output"
-    record_change(f"{what} {connection.name}", before=before, after=after, made_by=made_by)
+    record_change(_named(connection), before=before, after=after, made_by=made_by)
+
+
+def _named(connection: Connection) -> str:
+    kind = "repository" if isinstance(connection, RepositoryConnection) else "output"
+    return f"{kind} {connection.name}"
 
 
 def _check_name(kind: Kind, name: str) -> None:

@@ -14,7 +14,8 @@ from typing import Final
 from django.db import transaction
 
 from jobs import policies
-from jobs.bins import BinRefused, HostsUnknown, InvalidBin, check_reason, record_request
+from jobs.bins import BinRefused, HostsUnknown, InvalidBin, check_reason
+from jobs.changes import record_request
 from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
 from jobs.models.policy import MOST_REQUESTS
 from jobs.policy_checks import RuleWanted, as_kept, why_no_pattern
@@ -40,8 +41,15 @@ class Denial:
     denied_at: dt.datetime | None = None
 
 
-def denials() -> list[Denial]:
-    """Return all rules that deny in policies that hold everywhere, by policy and place; a host and its ports are one."""
+def denials(*, lock: bool = False) -> list[Denial]:
+    """
+    Return all rules that deny in policies that hold everywhere, by policy and place; a host and its ports are one.
+
+    With `lock`, no other transaction changes the list before this one ends.
+    """
+    if lock:
+        # Two first denials meet at the name of the policy.
+        list(ThrottlePolicy.objects.select_for_update().filter(holds_everywhere=True).order_by("pk"))
     rules = (
         ThrottleRule.objects.filter(denies=True, policy__holds_everywhere=True)
         .select_related("policy")
@@ -93,7 +101,11 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
             pattern=pattern,
             defaults={"reason": reason.strip(), "denied_by": made_by, "denied_at": now},
         )
-        record_request(f"{made_by} denied {pattern}: {reason.strip()}", made_by=made_by)
+        record_request(
+            f"{made_by} denied {pattern}: {reason.strip()}",
+            made_by=made_by,
+            after={"denied": pattern, "reason": reason.strip()},
+        )
 
 
 def patterns_of(pattern: str) -> list[str]:
@@ -146,7 +158,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
             policy_id, rules=kept, unlimited=True, everywhere=everywhere or policy.name == DENY_LIST, made_by=made_by
         )
         DenialReason.objects.filter(policy=policy, pattern__iexact=as_kept(pattern)).delete()
-        record_request(f"{made_by} denies {pattern} no longer", made_by=made_by)
+        record_request(f"{made_by} denies {pattern} no longer", made_by=made_by, before={"denied": pattern})
 
 
 def allow_everywhere(pattern: str, *, made_by: str) -> None:

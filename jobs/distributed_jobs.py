@@ -6,6 +6,9 @@ Nodes read the switches from time to time: what is disabled is told to stop, and
 
 import datetime as dt
 
+from django.db import connection, transaction
+
+from jobs.changes import record_request
 from nodes.coordination.names import checked
 from nodes.job_book import ALL, OTHERS
 from nodes.models import DistributedJobSwitch, DistributedJobWish
@@ -29,13 +32,37 @@ def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str
     checked("cluster", cluster)
     if job not in {ALL, OTHERS}:
         checked("job", job)
-    stored = DistributedJobSwitch.objects.filter(cluster=cluster, job=job)
-    if is_disabled is None:
-        stored.delete()
-    else:
-        DistributedJobSwitch.objects.update_or_create(
-            cluster=cluster, job=job, defaults={"is_disabled": is_disabled, "changed_by": made_by, "changed_at": now}
+    named = {ALL: "all jobs", OTHERS: "jobs without a switch of their own"}.get(job, f"job {job}")
+    asked = {True: "disabled", False: "enabled", None: "took away the switch of"}[is_disabled]
+    with transaction.atomic():
+        lock_switches(cluster)
+        stored = DistributedJobSwitch.objects.filter(cluster=cluster, job=job)
+        before = stored.values_list("is_disabled", flat=True).first()
+        if is_disabled is None:
+            stored.delete()
+        else:
+            facts = {"is_disabled": is_disabled, "changed_by": made_by, "changed_at": now}
+            DistributedJobSwitch.objects.update_or_create(cluster=cluster, job=job, defaults=facts)
+        record_request(
+            f"{made_by} {asked} {named} of the cluster {cluster}",
+            made_by=made_by,
+            before={"is_disabled": before},
+            after={"is_disabled": is_disabled},
+            cluster=cluster,
+            job=job,
         )
+
+
+def lock_switches(cluster: str) -> None:
+    """Keep other transactions from changing the switches of a cluster: most jobs have no row to lock."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"switches of {cluster}",))
+
+
+def read_switches(cluster: str) -> list[dict[str, object]]:
+    """Return the switches of a cluster by job, and when each was set."""
+    stored = DistributedJobSwitch.objects.filter(cluster=cluster).order_by("job")
+    return [dict(row) for row in stored.values("job", "is_disabled", "changed_by", "changed_at")]
 
 
 def wish_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
@@ -45,6 +72,8 @@ def wish_rebalance(*, cluster: str, made_by: str, now: dt.datetime) -> None:
     Raises:
         BadName: no cluster can be called so.
     """
-    DistributedJobWish.objects.update_or_create(
-        cluster=checked("cluster", cluster), defaults={"asked_at": now, "asked_by": made_by}
-    )
+    checked("cluster", cluster)
+    with transaction.atomic():
+        DistributedJobWish.objects.update_or_create(cluster=cluster, defaults={"asked_at": now, "asked_by": made_by})
+        message = f"{made_by} asked for a rebalance of the cluster {cluster}"
+        record_request(message, made_by=made_by, cluster=cluster)

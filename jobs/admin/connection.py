@@ -167,7 +167,7 @@ class ConnectionAdmin(BoundedList):
                 "back": reverse(back, args=[key]),
             }
             return render(request, "admin/jobs/ask_first.html", context)
-        act(key, now=read_clock())
+        act(key, made_by=request.user.get_username(), now=read_clock())
         messages.success(request, said % {"name": connection})
         return redirect(back, key)
 

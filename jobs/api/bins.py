@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Collate
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -79,7 +80,7 @@ class ParentSerializer(serializers.Serializer[ParentLine]):
     next_start_at = serializers.DateTimeField(source="opens_at", allow_null=True)
 
 
-class StopSerializer(serializers.Serializer[BinLine]):
+class StopSerializer(serializers.Serializer[BinLine | Bin]):
     """By whom a bin was stopped, and why."""
 
     at = serializers.DateTimeField(source="stopped_at")
@@ -230,8 +231,16 @@ class BinView(ListingView):
     }
     queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     serializer_class = BinSerializer
+    # A back-off changes by itself while the host is crawled.
+    tagged_fields = ("stopped",)
     query_class = BinQuery
     lookup_value_regex = _ID
+
+    def lock_and_read_tag(self) -> str | None:
+        if "pk" not in self.kwargs:
+            return None
+        found = get_object_or_404(self.get_queryset().select_for_update(no_key=True), pk=self.kwargs["pk"])
+        return self.tag_of_shown({"stopped": StopSerializer(found).data if found.stopped_at else None})
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         if name := query.get("name"):
@@ -349,7 +358,16 @@ class AllowSerializer(StrictSerializer):
     policy = serializers.IntegerField(help_text="The policy that denies them.")
 
 
-class DenyListView(ContractView):
+class _OfDenyList(ContractView):
+    """The deny list is one thing, and its ETag covers all of it."""
+
+    tagged_fields = ("denials",)
+
+    def lock_and_read_tag(self) -> str | None:
+        return self.tag_of_shown(_deny_list(lock=True).data)
+
+
+class DenyListView(_OfDenyList):
     permissions_needed = {"get": "jobs.view_throttlepolicy", "post": MAY_STOP}
     http_method_names = ["get", "head", "options", "post"]
 
@@ -376,7 +394,7 @@ class DenyListView(ContractView):
         return created(_deny_list().data, at=reverse("api:deny-list"), request=request)
 
 
-class AllowView(ContractView):
+class AllowView(_OfDenyList):
     permissions_needed = {"post": MAY_STOP}
 
     @extend_schema(
@@ -393,8 +411,8 @@ class AllowView(ContractView):
         return _deny_list()
 
 
-def _deny_list() -> Response:
-    return Response(DenyListSerializer({"denials": deny_list.denials()}).data)
+def _deny_list(*, lock: bool = False) -> Response:
+    return Response(DenyListSerializer({"denials": deny_list.denials(lock=lock)}).data)
 
 
 def _name(request: Request) -> str:

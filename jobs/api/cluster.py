@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import mixins, serializers, status
@@ -19,8 +20,9 @@ from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer
+from nodes.api.views import NodeView
 from nodes.decisions.items import ItemState
-from nodes.models import ClusterRequest
+from nodes.models import ClusterRequest, Node
 
 _ID = "[0-9]{1,18}"
 
@@ -160,11 +162,20 @@ class ClusterRequestInListSerializer(ClusterRequestSerializer):
         return progress_of(request, request.plan)  # type: ignore[attr-defined]  # the view puts it there
 
 
-@extend_schema_view(list=extend_schema(description="Groups of running seeds and who owns them, oldest first."))
-class GroupView(ListingView):
+@extend_schema_view(
+    list=extend_schema(description="Groups of running seeds and who owns them, oldest first."),
+    retrieve=extend_schema(description="One group of running seeds."),
+)
+class GroupView(mixins.RetrieveModelMixin, ListingView):
     asks_others = True
     http_method_names = ["get", "head", "options", "post"]
-    permissions_needed = {"list": "jobs.view_throttlegroup", "move": "nodes.control_cluster"}
+    permissions_needed = {
+        "list": "jobs.view_throttlegroup",
+        "retrieve": "jobs.view_throttlegroup",
+        "move": "nodes.control_cluster",
+    }
+    tagged_by = GroupSerializer
+    tagged_fields = ("owner", "destination")
     queryset = ThrottleGroup.objects.select_related("policy", "seed")
     serializer_class = GroupSerializer
     query_class = GroupQuery
@@ -233,6 +244,7 @@ class RebalanceView(ContractView):
 class DrainView(ContractView):
     asks_others = True
     permissions_needed = {"post": "nodes.control_cluster"}
+    tagged_fields = NodeView.tagged_fields
 
     @extend_schema(
         operation_id="nodes_drain",
@@ -246,6 +258,10 @@ class DrainView(ContractView):
         return _answer(
             request, control.drain_node(pk, **wanted.validated_data, made_by=_name(request), now=read_clock())
         )
+
+    def lock_and_read_tag(self) -> str | None:
+        node = get_object_or_404(Node.objects.select_for_update(no_key=True), pk=self.kwargs["pk"])
+        return self.tag_of_shown({"status": node.status})
 
 
 def _name(request: Request) -> str:

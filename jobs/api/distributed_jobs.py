@@ -1,5 +1,6 @@
 """Distributed jobs: how they do, who does what, and the switches; what is changed is for administrators."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -7,7 +8,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.distributed_jobs import DistributedJobUnknown, set_switch, wish_rebalance
+from jobs.distributed_jobs import DistributedJobUnknown, lock_switches, read_switches, set_switch, wish_rebalance
 from jobs.loops.database import database_dsn
 from jobs.queries.clock import read_clock
 from jobs.queries.distributed_jobs import (
@@ -18,6 +19,7 @@ from jobs.queries.distributed_jobs import (
     read_distributed_jobs,
 )
 from nodes.api.base import ContractView
+from nodes.api.etags import tag_of
 from nodes.api.strict import StrictSerializer, read_query
 from nodes.assignment.names import DEFAULT
 from nodes.coordination.port import LockSeen
@@ -177,7 +179,21 @@ class SharingPlanSerializer(serializers.Serializer[Any]):
 _CLUSTER = OpenApiParameter("cluster", str, description=f"The circle of nodes that share the jobs ({DEFAULT_CLUSTER}).")
 
 
-class DistributedJobsView(ContractView):
+class _OfSwitches(ContractView):
+    """The ETag covers the switches of the cluster. It is read before they are shown, so that it is never too new."""
+
+    _tag: str | None = None
+
+    def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:
+        return self._tag
+
+    def read_tag(self, cluster: str) -> str:
+        """Note the present ETag for the answer, and return it."""
+        self._tag = tag_of(read_switches(cluster))
+        return self._tag
+
+
+class DistributedJobsView(_OfSwitches):
     permissions_needed = {"get": "nodes.view_node"}
 
     @extend_schema(
@@ -188,6 +204,7 @@ class DistributedJobsView(ContractView):
     )
     def get(self, request: Request) -> Response:
         cluster = read_query(ClusterQuery, request)["cluster"]
+        self.read_tag(cluster)
         return Response(DistributedJobsSerializer(read_distributed_jobs(cluster, dsn=database_dsn())).data)
 
 
@@ -208,9 +225,14 @@ class DistributedJobView(ContractView):
         return Response(DistributedJobPageSerializer(seen).data)
 
 
-class SwitchView(ContractView):
-    asks_others = True
+class SwitchView(_OfSwitches):
     permissions_needed = {"post": "nodes.control_cluster"}
+
+    def lock_and_read_tag(self) -> str | None:
+        wanted = SwitchSerializer(data=self.request.data)
+        wanted.is_valid(raise_exception=True)
+        lock_switches(wanted.validated_data["cluster"])
+        return self.read_tag(wanted.validated_data["cluster"])
 
     @extend_schema(
         operation_id="distributed_jobs_switch",
@@ -229,6 +251,7 @@ class SwitchView(ContractView):
             made_by=request.user.get_username(),
             now=read_clock(),
         )
+        self.read_tag(said["cluster"])
         return Response(DistributedJobsSerializer(read_distributed_jobs(said["cluster"], dsn=database_dsn())).data)
 
 

@@ -343,7 +343,7 @@ class RepositoryView(ConnectionView):
     @action(detail=True, methods=["post"], url_path="clear-history")
     def clear_history(self, request: Request, pk: str) -> Response:
         Nothing(data=request.data).is_valid(raise_exception=True)
-        marked = connections.clear_history(int(pk), now=read_clock())
+        marked = connections.clear_history(int(pk), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(marked).data, status=status.HTTP_202_ACCEPTED)
 
 
@@ -390,5 +390,5 @@ class OutputView(ConnectionView):
         self, request: Request, wish: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK
     ) -> Response:
         Nothing(data=request.data).is_valid(raise_exception=True)
-        marked = wish(int(self.kwargs["pk"]), now=read_clock())
+        marked = wish(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(marked).data, status=status)

@@ -4,9 +4,10 @@ The base of all views: ETags, preconditions and idempotency keys.
 A resource that can be changed has an `ETag`. A request with `If-Match` succeeds only if it names the current ETag. The
 row stays locked from the comparison to the change. If two clients read the same resource and both change it, the second
 gets 412.
+Requests that other processes carry out (`asks_others`) are compared when they arrive.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.db import transaction
@@ -21,7 +22,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from nodes.api import idempotency
-from nodes.api.etags import changeable_part, check_if_match, tag_of
+from nodes.api.etags import changeable_part, check_if_match, part_of, tag_of
 from nodes.models import KeptAnswer
 
 _IF_MATCH: Final = "If-Match"
@@ -32,8 +33,11 @@ class ContractView(APIView):
 
     # Serializer whose writable fields the ETag covers; None if nothing can be changed here.
     tagged_by: type[serializers.Serializer[Any]] | None = None
+    # Fields that the ETag covers instead, where only actions change the resource.
+    tagged_fields: Sequence[str] = ()
 
     # True if other processes must see the change before the answer is made, so that one transaction is not enough.
+    # The ETag is then compared in a transaction of its own, before the others are asked.
     asks_others = False
     _claimed: KeptAnswer | None = None
 
@@ -56,7 +60,8 @@ class ContractView(APIView):
             self._claimed = idempotency.claim(request)
         header = request.headers.get(_IF_MATCH)
         if header is not None:
-            check_if_match(header, self.lock_and_read_tag())
+            with transaction.atomic():
+                check_if_match(header, self.lock_and_read_tag())
 
     def handle_exception(self, exc: Exception) -> Response:
         return exc.response if isinstance(exc, idempotency.AnsweredBefore) else super().handle_exception(exc)
@@ -77,7 +82,10 @@ class ContractView(APIView):
 
     def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:
         """Return the ETag of an answer that shows the resource itself, else None."""
-        part = None if self.tagged_by is None else changeable_part(self.tagged_by(), shown)
+        if self.tagged_fields:
+            part = part_of(shown, self.tagged_fields)
+        else:
+            part = None if self.tagged_by is None else changeable_part(self.tagged_by(), shown)
         return None if part is None else tag_of(part)
 
     def lock_and_read_tag(self) -> str | None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.utils.http import parse_etags
@@ -33,7 +33,11 @@ def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str,
 
     The other fields change by themselves while a job runs.
     """
-    names = [name for name, field in serializer.fields.items() if not field.read_only]
+    return part_of(shown, [name for name, field in serializer.fields.items() if not field.read_only])
+
+
+def part_of(shown: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
+    """Return these fields of a representation; None if it does not show all of them."""
     return {name: shown[name] for name in names} if all(name in shown for name in names) else None
 
 

@@ -18,6 +18,8 @@ class NodeView(RetrieveModelMixin, ListingView):
     permissions_needed = {"list": "nodes.view_node", "retrieve": "nodes.view_node"}
     queryset = Node.objects.annotate(is_main=Exists(MainTerm.objects.filter(main=OuterRef("pk"), resigned=False)))
     serializer_class = NodeSerializer
+    # A drain changes it.
+    tagged_fields = ("status",)
     query_class = NodeQuery
     keyset = ("-started_at", "-id")
     lookup_value_regex = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"

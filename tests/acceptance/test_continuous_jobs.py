@@ -164,7 +164,7 @@ def test_an_output_is_cleared_by_a_worker_and_the_next_run_brings_everything_bac
     daemons.run(job)
 
     output = OutputConnection.objects.get(connector="jsonl")
-    connections.clear(output.pk, now=read_clock())
+    connections.clear(output.pk, made_by="a test", now=read_clock())
     wait_for(lambda: held_by(daemons.output) == set(), saying="the output is empty")
 
     assert daemons.run(job) == "finished"

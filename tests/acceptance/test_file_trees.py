@@ -68,7 +68,7 @@ def test_a_deleted_output_is_reported_and_written_again_on_request(machine, tree
     assert f"Output jsonl:{output} lost lines on " in unchanged.err
     assert not output.exists()
 
-    connections.index_again(OutputConnection.objects.get().pk, now=read_clock())
+    connections.index_again(OutputConnection.objects.get().pk, made_by="a test", now=read_clock())
     again = crawl(machine, "--job", "tree", output=output)
 
     assert "lost lines" not in again.err

@@ -46,7 +46,7 @@ def test_what_an_output_holds_is_taken_out_of_it_and_of_no_other(connection, sea
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
 
-    connections.clear(search_output.pk, now=LATER)
+    connections.clear(search_output.pk, made_by="a test", now=LATER)
 
     assert clear_all(connection) == 2
     assert texts() == {}
@@ -63,7 +63,7 @@ def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flus
     job = JobWithOutputs("job", lines)
     flushed(job.indexed(PAGE))
 
-    connections.clear(lines.pk, now=LATER)
+    connections.clear(lines.pk, made_by="a test", now=LATER)
     clear_all(connection)
 
     assert actions(lines) == [("add", PAGE), ("delete", PAGE)]
@@ -71,7 +71,7 @@ def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flus
 
 def test_what_is_written_after_the_wish_stays(connection, search_output, flushed):
     job = JobWithOutputs("job", search_output)
-    connections.clear(search_output.pk, now=NOON - dt.timedelta(hours=1))
+    connections.clear(search_output.pk, made_by="a test", now=NOON - dt.timedelta(hours=1))
     flushed(job.indexed(PAGE))
 
     assert clear_all(connection) == 0
@@ -83,7 +83,7 @@ def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines
     flushed(job.indexed(PAGE))
     Path(lines.configuration["path"]).unlink()
     Path(lines.configuration["path"]).mkdir()
-    connections.clear(lines.pk, now=LATER)
+    connections.clear(lines.pk, made_by="a test", now=LATER)
 
     done = clear_some(connection, opens=open_output, apart_from=frozenset())
 
@@ -95,7 +95,7 @@ def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines
 
 def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_output, flushed):
     flushed(JobWithOutputs("job", search_output).indexed(PAGE))
-    connections.clear(search_output.pk, now=LATER)
+    connections.clear(search_output.pk, made_by="a test", now=LATER)
 
     with psycopg.connect(dsn) as other, other.transaction():
         other.execute("SELECT FROM jobs_outputconnection WHERE id = %s FOR NO KEY UPDATE", [search_output.pk])
@@ -178,14 +178,14 @@ def test_both_wishes_let_the_next_run_look_at_everything(search_output, wish):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 
-    wish(search_output.pk, now=LATER)
+    wish(search_output.pk, made_by="a test", now=LATER)
 
     assert Job.objects.get(pk=job.row.pk).from_the_beginning
 
 
 def test_an_output_that_is_not_there_cannot_be_asked(connection):
     with pytest.raises(connections.ConnectionUnknown):
-        connections.index_again(7_000_000, now=LATER)
+        connections.index_again(7_000_000, made_by="a test", now=LATER)
 
 
 def test_administrators_ask_through_the_api_and_others_may_not(search_output):

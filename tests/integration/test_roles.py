@@ -41,6 +41,7 @@ LEAST_ROLE = {
     "documents_retrieve": VIEWER,
     "groups_list": VIEWER,
     "groups_move": ADMINISTRATOR,
+    "groups_retrieve": VIEWER,
     "job_events_list": VIEWER,
     "jobs_abort": OPERATOR,
     "jobs_counts": VIEWER,
@@ -139,7 +140,7 @@ def address(path, world):
     ids = {
         "jobs": world.job.pk,
         # No deleted job exists: roles that may ask for one are told so.
-        "deleted-jobs": 1,
+        "deleted-jobs": getattr(world, "buried", 1),
         "documents": document_id(world.document),
         "nodes": world.node.pk,
         "groups": world.group.pk,

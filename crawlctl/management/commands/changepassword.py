@@ -1,0 +1,15 @@
+"""Django's `changepassword`, which leaves a line in the journal."""
+
+import getpass
+from typing import Any
+
+from django.contrib.auth.management.commands import changepassword
+
+from crawlctl.accounts import users_journaled
+
+
+class Command(changepassword.Command):
+    def handle(self, *args: Any, **options: Any) -> str | None:
+        with users_journaled(made_by=getpass.getuser()):
+            said: str | None = super().handle(*args, **options)
+        return said

@@ -1,0 +1,193 @@
+"""
+Every operation of the API that changes something, each with a request that is carried out.
+
+An operation is named by its id in the API's description. Tests that hold for all changes walk this table.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection
+from django.utils import timezone
+
+from jobs import deny_list
+from jobs.deleted_jobs import bury
+from jobs.lifecycle.job import Guard, Pause, Phase, RunEnd
+from jobs.models import Bin, Outcome, OutputConnection, QueueItem, RepositoryConnection
+from jobs.queue import tombstones
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.models import MainTerm, Node
+from tests.api import NOON, make_job, make_node, set_phase
+from tests.factories import make_policy
+
+# Operations that are no change of anything that is stored.
+PREVIEWS: Final = frozenset({"policies_preview", "policies_preview_change"})
+# A token is a secret of its user, and cannot be read. It has no ETag, and a log-in is no change of the crawl.
+OF_LOG_INS: Final = frozenset({"token_create", "token_destroy"})
+
+
+def _nothing(world):
+    pass
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    A request that is carried out: `prepare` brings the world there, `body` is what is sent, or makes it.
+
+    `thing` is the address of what has the ETag that the request may name. None: the request changes nothing that exists.
+    """
+
+    body: Any = None
+    thing: Callable[..., str] | None = None
+    prepare: Callable[..., object] = _nothing
+    content_type: str = "application/json"
+
+    def body_for(self, world, client):
+        return self.body(world, client) if callable(self.body) else self.body
+
+
+def _address(kind, key):
+    return lambda world: f"/api/v1/{kind}/{key(world)}/"
+
+
+def _at(path):
+    return lambda _world: f"/api/v1/{path}/"
+
+
+JOB = _address("jobs", lambda world: world.job.pk)
+SEED = _address("seeds", lambda world: world.document.lane.seed_id)
+POLICY = _address("policies", lambda world: world.policy.pk)
+REPOSITORY = _address("repositories", lambda world: world.repository.pk)
+OUTPUT = _address("outputs", lambda world: world.output.pk)
+HOST = _address("bins", lambda world: world.document.lane.bin_id)
+GROUP = _address("groups", lambda world: world.group.pk)
+NODE = _address("nodes", lambda world: world.node.pk)
+DENY_LIST = _at("deny-list")
+SWITCHES = _at("distributed-jobs")
+SETTINGS = _at("settings")
+
+
+def _seen(thing, **changes):
+    """The body that GET shows, with these changes."""
+    return lambda world, client: {**client.get(thing(world)).json(), **changes}
+
+
+def _in_phase(**facts):
+    return lambda world: set_phase(world.job, **facts)
+
+
+def _stop(world):
+    facts = {"stopped_at": NOON, "stopped_by": "vera", "stopped_why": "they called"}
+    Bin.objects.filter(pk=world.document.lane.bin_id).update(**facts)
+
+
+def _back_off(world):
+    Bin.objects.filter(pk=world.document.lane.bin_id).update(back_off_level=2, backing_off_since=NOON)
+
+
+def _deny(world):
+    deny_list.deny("*.denied.test", reason="they called", confirm=True, made_by="vera", now=NOON)
+
+
+def _denied(world, client):
+    (denial,) = client.get("/api/v1/deny-list/").json()["denials"]
+    return {"pattern": "*.denied.test", "policy": denial["policy"]}
+
+
+def make_unused(world):
+    """Things that no job uses: only such can be deleted."""
+    world.policy = make_policy("unused")
+    world.output = OutputConnection.objects.create(name="unused", connector="null")
+    world.repository = RepositoryConnection.objects.create(name="unused")
+
+
+def _remove(world):
+    """Run 1 removed the document."""
+    set_phase(world.job, run_no=1)
+    QueueItem.objects.filter(pk=world.document.pk).update(indexed_before=True)
+    removed = tombstones.Removed(world.job.pk, 1, world.output.pk, world.document.hash.hex, leaves=True)
+    with connection.connection.cursor() as cursor:
+        tombstones.bury(cursor, [removed], now=timezone.now())
+
+
+def _fail(world):
+    """The document failed in the run, which is active."""
+    set_phase(world.job, phase=Phase.ACTIVE, run_no=1)
+    QueueItem.objects.filter(pk=world.document.pk).update(outcome=Outcome.FAILED, result_code="500", run_no=1)
+
+
+def _bury(world):
+    """A job that was deleted; the address of a deleted job in tests is that of `world.buried`."""
+    job = make_job("buried", policy=None)
+    bury(job, now=NOON)
+    world.buried = job.pk
+    job.delete()
+
+
+def _elect(world):
+    """A main manager that has just beaten, and never answers."""
+    main = make_node("manager-1", kind=Node.Kind.MANAGER, heartbeat_at=timezone.now())
+    MainTerm.objects.create(scope=CLUSTER_SCOPE, main=main, term=1, since=NOON)
+    world.main = main
+
+
+def _to_main(world, client):
+    return {"to": str(world.main.pk)}
+
+
+_ACTIVE = _in_phase(phase=Phase.ACTIVE, run_no=1)
+_HELD = _in_phase(guard=Guard.WAITING, run_end=RunEnd.HELD, run_no=1)
+_REASON: Final = {"reason": "they called"}
+_LINES: Final = b"http://docs.test/\nhttp://docs.test/more\n"
+
+CHANGES: Final = {
+    "bins_end_back_off": Change(thing=HOST, prepare=_back_off),
+    "bins_go_on": Change(thing=HOST, prepare=_stop),
+    "bins_stop": Change(_REASON, HOST),
+    "bins_stop_by_name": Change({"name": "docs.test", **_REASON}),
+    "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
+    "deleted_jobs_restore": Change(prepare=_bury),
+    "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
+    "deny_list_remove": Change(_denied, DENY_LIST, _deny),
+    "distributed_jobs_rebalance": Change({}),
+    "distributed_jobs_switch": Change({"job": "mails", "is_disabled": True}, SWITCHES),
+    "groups_move": Change(_to_main, GROUP, _elect),
+    "jobs_abort": Change(thing=JOB, prepare=_ACTIVE),
+    "jobs_allow_removals": Change(thing=JOB, prepare=_HELD),
+    "jobs_create": Change(_seen(JOB, name="another")),
+    "jobs_delete": Change(thing=JOB),
+    "jobs_destroy": Change(thing=JOB),
+    "jobs_partial_update": Change({"priority": 1}, JOB),
+    "jobs_pause": Change(thing=JOB, prepare=_ACTIVE),
+    "jobs_refuse_removals": Change(thing=JOB, prepare=_HELD),
+    "jobs_reset_seeding": Change(thing=JOB),
+    "jobs_restart": Change(thing=JOB, prepare=_ACTIVE),
+    "jobs_restart_minimal": Change(thing=JOB, prepare=_ACTIVE),
+    "jobs_restore": Change({}, JOB, _remove),
+    "jobs_resume": Change(thing=JOB, prepare=_in_phase(phase=Phase.ACTIVE, pause=Pause.PAUSED, run_no=1)),
+    "jobs_send_back": Change({}, JOB, _fail),
+    "jobs_start": Change(thing=JOB),
+    "jobs_start_minimal": Change(thing=JOB),
+    "jobs_update": Change(_seen(JOB, name="another"), JOB),
+    "nodes_drain": Change({}, NODE, _elect),
+    "outputs_clear": Change(thing=OUTPUT),
+    "outputs_create": Change(_seen(OUTPUT, name="another")),
+    "outputs_destroy": Change(thing=OUTPUT, prepare=make_unused),
+    "outputs_partial_update": Change({"name": "another"}, OUTPUT),
+    "outputs_reindex": Change(thing=OUTPUT),
+    "outputs_update": Change(_seen(OUTPUT, name="another"), OUTPUT),
+    "policies_create": Change({"name": "another"}),
+    "policies_destroy": Change(thing=POLICY, prepare=make_unused),
+    "policies_partial_update": Change({"name": "another"}, POLICY),
+    "policies_update": Change(_seen(POLICY, name="another"), POLICY),
+    "repositories_clear_history": Change(thing=REPOSITORY),
+    "repositories_create": Change(_seen(REPOSITORY, name="another")),
+    "repositories_destroy": Change(thing=REPOSITORY, prepare=make_unused),
+    "repositories_partial_update": Change({"name": "another"}, REPOSITORY),
+    "repositories_update": Change(_seen(REPOSITORY, name="another"), REPOSITORY),
+    "seeds_append_urls": Change(_LINES, SEED, content_type="text/plain"),
+    "seeds_replace_urls": Change(_LINES, SEED, content_type="text/plain"),
+    "settings_update": Change({"cluster": {"heartbeat_interval": 1}}, SETTINGS),
+}

@@ -1,0 +1,169 @@
+"""What holds for everything that can be changed: the API's operations, the models of pages, and the verbs of commands."""
+
+import getpass
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from crawlctl.accounts import FIRST_START, ensure_administrator
+from crawlctl.adminsite import site
+from crawlctl.roles import ADMINISTRATOR
+from jobs.models import Job, JobEvent
+from nodes.models import ClusterRequest, NodeEvent
+from tests.api import PASSWORD, assert_problem, client_of, make_user, make_world
+from tests.changes_by_api import CHANGES, OF_LOG_INS, PREVIEWS, make_unused
+from tests.integration.test_roles import OPERATIONS, address
+
+pytestmark = pytest.mark.django_db
+
+SAFE = {"get", "head", "options"}
+UNSAFE = {name: (method, path) for name, method, path in OPERATIONS if method not in SAFE}
+
+each_change = pytest.mark.parametrize("name", sorted(CHANGES))
+each_change_of_a_thing = pytest.mark.parametrize("name", sorted(name for name in CHANGES if CHANGES[name].thing))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """The main of these tests never answers, so requests to the cluster are not waited for."""
+    monkeypatch.setattr("nodes.requests._PATIENCE", 0)
+
+
+class Asking:
+    """A prepared world, and an administrator who carries out one change of it."""
+
+    def __init__(self, name):
+        self.change = CHANGES[name]
+        self.method, self._path = UNSAFE[name]
+        self.client, self.world = client_of(ADMINISTRATOR), make_world()
+        self.change.prepare(self.world)
+        self.body = self.change.body_for(self.world, self.client)
+
+    def ask(self, **headers):
+        sent = (
+            {"data": self.body, "content_type": "text/plain"} if isinstance(self.body, bytes) else {"data": self.body}
+        )
+        return getattr(self.client, self.method)(address(self._path, self.world), **sent, headers=headers)
+
+    def tag(self):
+        return self.client.get(self.change.thing(self.world)).headers.get("ETag")
+
+
+def lines():
+    """All lines of the journals, and the requests to the cluster, which are a list of their own: author and text."""
+    jobs = [(event.made_by, f"{event.message} {event.detail}") for event in JobEvent.objects.order_by("pk")]
+    others = [(event.detail.get("by"), f"{event.message} {event.detail}") for event in NodeEvent.objects.order_by("pk")]
+    requests = [(request.asked_by, str(request)) for request in ClusterRequest.objects.order_by("pk")]
+    return jobs + others + requests
+
+
+def test_every_operation_that_is_not_safe_stands_in_the_table():
+    assert set(CHANGES) | PREVIEWS | OF_LOG_INS == set(UNSAFE)
+
+
+@each_change
+def test_a_change_leaves_a_line_with_its_author(name):
+    asking = Asking(name)
+    before = lines()
+
+    answer = asking.ask()
+
+    assert 200 <= answer.status_code < 300, answer.content
+    added = lines()
+    for line in before:
+        added.remove(line)
+    assert {author for author, _ in added} == {"a administrator"}
+
+
+@each_change_of_a_thing
+def test_a_change_under_another_etag_is_refused_and_changes_nothing(name):
+    asking = Asking(name)
+    before, tag = lines(), asking.tag()
+
+    refused = asking.ask(**{"If-Match": '"of something else"'})
+
+    assert tag is not None
+    assert_problem(refused, 412, "precondition_failed")
+    assert refused["ETag"] == tag
+    assert (lines(), asking.tag()) == (before, tag)
+
+
+@each_change_of_a_thing
+def test_a_change_under_the_present_etag_is_carried_out(name):
+    asking = Asking(name)
+
+    answer = asking.ask(**{"If-Match": asking.tag()})
+
+    assert 200 <= answer.status_code < 300, answer.content
+
+
+def test_whatever_has_put_patch_or_delete_has_an_etag():
+    of_things = {name for name, (method, _) in UNSAFE.items() if method in {"put", "patch", "delete"}}
+
+    assert {name for name in of_things - OF_LOG_INS if CHANGES[name].thing is None} == set()
+
+
+# --- Pages and commands ----------------------------------------------------------------------------
+
+
+def test_whatever_the_set_up_pages_delete_leaves_a_line():
+    world = make_world()
+    make_unused(world)
+    things = {type(found): found for found in (world.policy, world.repository, world.output)}
+    things[User] = make_user(name="otto")
+    root = Client()
+    root.force_login(make_user(name="root", is_superuser=True, is_staff=True))
+
+    # The pages of a job delete by its verb, which the table has.
+    for model in set(site._registry) - {Job}:
+        before = lines()
+        page = f"admin:{model._meta.app_label}_{model._meta.model_name}_delete"
+        root.post(reverse(page, args=[things[model].pk]), {"post": "yes"})
+
+        added = [line for line in lines() if line not in before]
+        assert [author for author, _ in added] == ["root"], model
+
+
+def test_the_first_administrator_leaves_a_line_without_a_password():
+    said = ensure_administrator()
+
+    ((author, line),) = lines()
+    assert author == FIRST_START
+    assert line.startswith("user admin was created by the first start")
+    assert said.rpartition(" ")[2] not in line
+    assert "pbkdf2" not in line
+
+
+def test_a_later_start_leaves_no_line():
+    ensure_administrator()
+    before = lines()
+
+    ensure_administrator()
+
+    assert lines() == before
+
+
+def test_a_password_set_by_a_command_leaves_a_line_without_it(monkeypatch):
+    make_user(name="otto", password=PASSWORD)
+    monkeypatch.setattr(getpass, "getuser", lambda: "vera")
+    monkeypatch.setattr(getpass, "getpass", lambda prompt: "sentinel is long")
+
+    call_command("changepassword", "otto")
+
+    assert User.objects.get(username="otto").check_password("sentinel is long")
+    ((author, line),) = lines()
+    assert author == "vera"
+    assert line.startswith("user otto was changed by vera: password (secret) → (another secret)")
+    assert "sentinel" not in line
+    assert "pbkdf2" not in line
+
+
+def test_a_superuser_made_by_a_command_leaves_a_line(monkeypatch):
+    monkeypatch.setattr(getpass, "getuser", lambda: "vera")
+
+    call_command("createsuperuser", "--noinput", "--username", "otto", "--email", "otto@docs.test")
+
+    assert [author for author, _ in lines()] == ["vera"]
