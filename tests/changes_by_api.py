@@ -34,9 +34,9 @@ def _nothing(world):
 @dataclass(frozen=True)
 class Change:
     """
-    A request that is carried out: `prepare` brings the world there, `body` is what is sent, or makes it.
+    A valid request. `prepare` sets up the world for it, and `body` is its body, or a function that makes the body.
 
-    `thing` is the address of what has the ETag that the request may name. None: the request changes nothing that exists.
+    `thing` makes the address of the changed thing, which has the ETag. None: the request changes nothing that exists.
     """
 
     body: Any = None

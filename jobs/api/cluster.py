@@ -163,7 +163,7 @@ class ClusterRequestInListSerializer(ClusterRequestSerializer):
 
 
 @extend_schema_view(
-    list=extend_schema(description="Groups of running seeds and who owns them, oldest first."),
+    list=extend_schema(description="Groups of running seeds and their owners, oldest first."),
     retrieve=extend_schema(description="One group of running seeds."),
 )
 class GroupView(mixins.RetrieveModelMixin, ListingView):

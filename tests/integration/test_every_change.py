@@ -1,4 +1,4 @@
-"""What holds for everything that can be changed: the API's operations, the models of pages, and the verbs of commands."""
+"""Each change by the API, pages and commands has an ETag and leaves a line in a journal."""
 
 import getpass
 
@@ -100,7 +100,7 @@ def test_a_change_under_the_present_etag_is_carried_out(name):
     assert 200 <= answer.status_code < 300, answer.content
 
 
-def test_whatever_has_put_patch_or_delete_has_an_etag():
+def test_every_resource_with_put_patch_or_delete_has_an_etag():
     of_things = {name for name, (method, _) in UNSAFE.items() if method in {"put", "patch", "delete"}}
 
     assert {name for name in of_things - OF_LOG_INS if CHANGES[name].thing is None} == set()
@@ -109,7 +109,7 @@ def test_whatever_has_put_patch_or_delete_has_an_etag():
 # --- Pages and commands ----------------------------------------------------------------------------
 
 
-def test_whatever_the_set_up_pages_delete_leaves_a_line():
+def test_each_deletion_on_set_up_pages_leaves_a_line():
     world = make_world()
     make_unused(world)
     things = {type(found): found for found in (world.policy, world.repository, world.output)}

@@ -2,7 +2,7 @@
 
 import argparse
 import getpass
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -12,6 +12,9 @@ from jobs.management.database import look_at_the_database
 from jobs.models import Job
 from jobs.queries.clock import read_clock
 
+# The verb that returns a number, and no state.
+_SEND_BACK: Final = "send-back"
+
 
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
@@ -20,18 +23,32 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name", help="the job's name")
-        parser.add_argument("verb", nargs="?", choices=tuple(control.VERBS), help="what is asked of it")
+        parser.add_argument("verb", nargs="?", choices=(*control.VERBS, _SEND_BACK), help="the action to perform")
+        parser.add_argument(
+            "--code", action="append", default=[], help="of send-back: only what failed with this result code"
+        )
 
-    def handle(self, *_args: Any, name: str, verb: str | None, **_options: Any) -> None:
+    def handle(self, *_args: Any, name: str, verb: str | None, code: list[str], **_options: Any) -> None:
         look_at_the_database()
+        if code and verb != _SEND_BACK:
+            raise CommandError("--code is for send-back.", returncode=2)
         job = Job.objects.filter(name=name).first()
         if job is None:
             raise CommandError(f"There is no job named {name!r}.", returncode=2)
         if verb is not None:
             try:
-                job = control.VERBS[verb].perform(job.pk, made_by=getpass.getuser(), now=read_clock()).job
+                job = self._ask(job, verb, codes=code)
             except (TransitionRefused, InvalidJob, JobUnknown) as refused:
                 raise CommandError(str(refused), returncode=1) from refused
         self.stdout.write(
             f"{job.name}: {job.status} ({job.manifoldcf_status}){f': {job.reason}' if job.reason else ''}"
         )
+
+    def _ask(self, job: Job, verb: str, *, codes: list[str]) -> Job:
+        made_by, now = getpass.getuser(), read_clock()
+        if verb != _SEND_BACK:
+            return control.VERBS[verb].perform(job.pk, made_by=made_by, now=now).job
+        sent = control.send_back_failed(job.pk, codes=codes, made_by=made_by, now=now)
+        more = " There are more: ask again." if sent.has_more else ""
+        self.stdout.write(f"{sent.documents:,} documents that failed are read again.{more}")
+        return job

@@ -1,0 +1,47 @@
+"""`manage.py distributed_job VERB [JOB]`: the actions of the page of distributed jobs."""
+
+import argparse
+import getpass
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+
+from jobs.distributed_jobs import set_switch, wish_rebalance
+from jobs.management.database import look_at_the_database
+from jobs.queries.clock import read_clock
+from nodes.coordination.names import BadName
+from nodes.job_book import ALL, DEFAULT_CLUSTER, OTHERS
+
+_SWITCHES: Final = {"disable": True, "enable": False, "reset": None}
+
+
+class Command(BaseCommand):
+    requires_system_checks: list[str] = []
+    help = (
+        "Disable or enable a distributed job, or take its switch away (reset); or let the main share all items out again "
+        "(rebalance). Nodes take it up within seconds."
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("verb", choices=(*_SWITCHES, "rebalance"), help="the action to perform")
+        of = parser.add_mutually_exclusive_group()
+        of.add_argument("job", nargs="?", help="the job's name")
+        of.add_argument("--all", action="store_true", help="the switch of all jobs, whatever theirs are")
+        of.add_argument("--others", action="store_true", help="the switch of jobs that have none of their own")
+        parser.add_argument("--cluster", default=DEFAULT_CLUSTER, help="the circle of nodes (default: %(default)s)")
+
+    def handle(self, *_args: Any, verb: str, job: str | None, cluster: str, **options: Any) -> None:
+        look_at_the_database()
+        named = ALL if options["all"] else OTHERS if options["others"] else job
+        if (named is None) != (verb == "rebalance"):
+            wanted = "takes no job" if verb == "rebalance" else "needs a job, --all or --others"
+            raise CommandError(f"{verb} {wanted}.", returncode=2)
+        made_by, now = getpass.getuser(), read_clock()
+        try:
+            if named is None:
+                wish_rebalance(cluster=cluster, made_by=made_by, now=now)
+            else:
+                set_switch(cluster=cluster, job=named, is_disabled=_SWITCHES[verb], made_by=made_by, now=now)
+        except BadName as bad:
+            raise CommandError(f"{bad}.", returncode=2) from bad
+        self.stdout.write(f"Asked the cluster {cluster}: {verb}{'' if not named else f' {named}'}.")

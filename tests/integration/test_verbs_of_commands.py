@@ -1,0 +1,139 @@
+"""Each verb that pages and the API have is a command, too, and leaves the same line."""
+
+import getpass
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+
+from jobs.models import Job, OutputConnection
+from tests.api import make_world
+from tests.changes_by_api import CHANGES
+from tests.integration.test_every_change import impatient, lines  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.django_db
+
+
+def _job(verb):
+    return lambda world: ["job", world.job.name, verb]
+
+
+def _host(*words):
+    return lambda world: ["host", "docs.test", *words]
+
+
+_DENY = ["deny", "--confirm", "--reason", "they called"]
+COMMANDS = {
+    "bins_end_back_off": _host("end-back-off"),
+    "bins_go_on": _host("go-on"),
+    "bins_stop": _host("stop", "--reason", "they called"),
+    "bins_stop_by_name": _host("stop", "--reason", "they called"),
+    "cluster_rebalance": lambda world: ["rebalance", "--dry-run"],
+    "deleted_jobs_restore": lambda world: ["restore", "buried", "--deleted"],
+    "deny_list_add": lambda world: ["host", "*.test", *_DENY],
+    "deny_list_remove": lambda world: ["host", "*.denied.test", "allow"],
+    "distributed_jobs_rebalance": lambda world: ["distributed_job", "rebalance"],
+    "distributed_jobs_switch": lambda world: ["distributed_job", "disable", "mails"],
+    "groups_move": lambda world: ["move", str(world.group.pk), "--to", str(world.main.pk)],
+    "jobs_abort": _job("abort"),
+    "jobs_allow_removals": _job("allow-removals"),
+    "jobs_delete": _job("delete"),
+    "jobs_destroy": _job("delete"),
+    "jobs_pause": _job("pause"),
+    "jobs_refuse_removals": _job("refuse-removals"),
+    "jobs_reset_seeding": _job("reset-seeding"),
+    "jobs_restart": _job("restart"),
+    "jobs_restart_minimal": _job("restart-minimal"),
+    "jobs_restore": lambda world: ["restore", world.job.name],
+    "jobs_resume": _job("resume"),
+    "jobs_send_back": _job("send-back"),
+    "jobs_start": _job("start"),
+    "jobs_start_minimal": _job("start-minimal"),
+    "nodes_drain": lambda world: ["drain", str(world.node.pk)],
+    "outputs_clear": lambda world: ["output", world.output.name, "clear"],
+    "outputs_reindex": lambda world: ["output", world.output.name, "reindex"],
+    "repositories_clear_history": lambda world: ["repository", world.repository.name, "clear-history"],
+    "settings_update": lambda world: ["settings", str(world.file)],
+}
+# Configuration is written on pages and by the API, where each field has its help and its errors.
+CONFIGURATION = {
+    *(
+        f"{noun}_{verb}"
+        for noun in ("jobs", "outputs", "policies", "repositories")
+        for verb in ("create", "update", "partial_update", "destroy")
+        if (noun, verb) != ("jobs", "destroy")
+    ),
+    "seeds_append_urls",
+    "seeds_replace_urls",
+}
+
+
+@pytest.fixture
+def user(monkeypatch):
+    """The user of the machine. Commands close the connection, which would end the transaction of the test."""
+    monkeypatch.setattr(getpass, "getuser", lambda: "vera")
+    monkeypatch.setattr(connections["default"], "close", lambda: None)
+    return "vera"
+
+
+def test_every_verb_has_a_command_or_writes_configuration():
+    assert set(COMMANDS) | CONFIGURATION == set(CHANGES)
+    assert not set(COMMANDS) & CONFIGURATION
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_command_leaves_a_line_with_its_user(name, user, tmp_path):
+    world = make_world()
+    world.file = tmp_path / "settings.json"
+    world.file.write_text(json.dumps(CHANGES["settings_update"].body))
+    CHANGES[name].prepare(world)
+    before = lines()
+
+    call_command(*COMMANDS[name](world))
+
+    added = lines()
+    for line in before:
+        added.remove(line)
+    assert {author for author, _ in added} == {user}
+
+
+def test_a_reindex_by_command_lets_the_next_run_read_everything(user, capsys):
+    world = make_world()
+    Job.objects.update(from_the_beginning=False)
+
+    call_command("output", world.output.name, "reindex")
+
+    assert OutputConnection.objects.get(pk=world.output.pk).trusted_from is not None
+    assert Job.objects.get().from_the_beginning
+    assert capsys.readouterr().out == "The next run of each job writes everything to index again.\n"
+
+
+def test_an_output_says_what_it_is_and_who_uses_it(user, capsys):
+    make_world()
+
+    call_command("output", "index")
+
+    assert capsys.readouterr().out == "index: search, used by manual\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["output", "nowhere", "reindex"], "There is no output named 'nowhere'."),
+        (["repository", "nowhere"], "There is no repository named 'nowhere'."),
+        (["distributed_job", "disable"], "disable needs a job, --all or --others."),
+        (["distributed_job", "rebalance", "mails"], "rebalance takes no job."),
+        (["distributed_job", "disable", "a b"], "a b"),
+        (["job", "manual", "start", "--code", "500"], "--code is for send-back."),
+    ],
+)
+def test_invalid_input_is_named_and_changes_nothing(words, says, user):
+    make_world()
+    before = lines()
+
+    with pytest.raises(CommandError, match=says) as refused:
+        call_command(*words)
+
+    assert refused.value.returncode == 2
+    assert lines() == before
