@@ -42,6 +42,7 @@ NAVIGATION = {
     "Begin": [
         "docs/index",
         "README",
+        "docs/glossary",
         "docs/operating",
         "docs/upgrading",
         "docs/connectors",
@@ -50,7 +51,14 @@ NAVIGATION = {
     "Use": ["docs/api", "docs/lifecycle"],
     "Watch": ["docs/metrics", "docs/monitoring/README"],
     "Cluster": ["docs/removals", "docs/reliability", "docs/coordination", "docs/distributed-jobs", "docs/strategies"],
-    "How it is built": ["ARCHITECTURE", "docs/requirements", "docs/benchmarks", "CONTRIBUTING", "CHANGELOG"],
+    "How it is built": [
+        "ARCHITECTURE",
+        "docs/requirements",
+        "docs/benchmarks",
+        "CONTRIBUTING",
+        "docs/writing",
+        "CHANGELOG",
+    ],
     "Decisions": _DECISIONS,
 }
 html_context = {"navigation": NAVIGATION}
