@@ -32,6 +32,9 @@ TURN_SECONDS: Final = 2.0
 DOCUMENTS_A_TURN: Final = 64
 # Documents of the largest turn.
 MOST_A_TURN: Final = 1024
+# Open requests of a turn, at least, where the limits of its bin allow as many. Smaller shares would give a host of two
+# requests to two workers, with twice the turns and the same two connections.
+_LEAST_SHARE: Final = 2
 # Turns of the largest size that fit into the claims of one worker.
 _LARGEST_A_WORKER: Final = 8
 # How long before its first start a turn may be handed out.
@@ -415,7 +418,7 @@ def _places(seen: BinSeen, *, workers: int, largest: int) -> list[_Place]:
     # A follower inherits what was given under an older limit: where that is too much now, turns have to end.
     may_be_followed = seen.open_requests <= most
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
-    share = max(1, most // max(1, workers))
+    share = max(min(most, _LEAST_SHARE), most // max(1, workers))
     if is_limited(limits):
         documents = _documents_a_turn(seen, requests=most, largest=largest)
         if not seen.turns:

@@ -192,7 +192,8 @@ def test_an_unknown_host_is_asked_for_one_document_first():
 
 
 @pytest.mark.parametrize(
-    ("requests", "workers", "shares"), [(4, 1, [4]), (4, 2, [2, 2]), (5, 2, [2, 2, 1]), (2, 5, [1, 1]), (3, 0, [3])]
+    ("requests", "workers", "shares"),
+    [(4, 1, [4]), (4, 2, [2, 2]), (5, 2, [2, 2, 1]), (2, 5, [2]), (5, 5, [2, 2, 1]), (3, 0, [3])],
 )
 def test_open_requests_are_shared_out_between_the_workers(requests, workers, shares):
     turns, _ = plan(seen_bin(requests=requests), workers=workers)
