@@ -26,7 +26,7 @@ from jobs.loops.known import KnownReferences
 from jobs.loops.outputs import JobOutputs
 from jobs.loops.worker_jobs import JobAtWork
 from jobs.queries.clock import read_clock
-from jobs.queue import close, discover, drop, flush, release, wake
+from jobs.queue import close, discover, drop, flush, hosts, release, wake
 from jobs.queue.outcomes import JobFacts, Result
 from jobs.queue.take import Claimed
 from jobs.transitions import JobUnknown, TransitionRefused, make_transition
@@ -218,20 +218,23 @@ class Writer:
         """Store what sources said of themselves: robots.txt, crawl-delay, Retry-After."""
         runtimes = {id(one.job.runtime): one.job.runtime for one in ended}
         has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
+        told: dict[int, hosts.HostTold] = {}
+        answered: set[int] = set()
         for one in ended:
             lane_id, outcome, identifier = one.claimed.lane_id, one.outcome, one.claimed.document.identifier
             if outcome.back_off is not None:
-                close.back_off(connection, lane_id=lane_id, asked=outcome.back_off or None)
+                hosts.back_off(connection, lane_id=lane_id, asked=outcome.back_off or None)
                 continue
             if one.is_trial and outcome.requested:
-                close.calm(connection, lane_id=lane_id)
+                answered.add(lane_id)
             is_told = has_news[id(one.job.runtime)](identifier)
             if is_told or lane_id in self._unknown_lanes:
                 delay = one.job.connector.interval_of(identifier)
                 interval = delay or (0.0 if is_told else None)
-                address = one.job.runtime.address_of(identifier)
-                close.know(connection, lane_id=lane_id, interval=interval, address=address)
-                self._unknown_lanes.discard(lane_id)
+                told[lane_id] = hosts.HostTold(lane_id, interval, one.job.runtime.address_of(identifier))
+        hosts.calm(connection, lanes=answered)
+        hosts.know(connection, told=list(told.values()))
+        self._unknown_lanes -= told.keys()
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:
         if self._owes_wake_up and time.monotonic() - self._woken_at >= _SECONDS_BETWEEN_WAKE_UPS:

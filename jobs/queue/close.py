@@ -14,11 +14,9 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
-from jobs.queue.addresses import put_below_addresses
 from jobs.queue.newest import WAITING, newest
 from jobs.queue.opening import paid_until
 from jobs.queue.retrying import retried
-from jobs.throttling.back_off import CURVE
 from jobs.throttling.bins import LOST_PLACE
 from nodes.incarnation import IS_AS_REMEMBERED, remembered
 
@@ -186,33 +184,6 @@ WITH named AS MATERIALIZED (
 SELECT (SELECT count(*) FROM woken), (SELECT count(*) FROM held_bins WHERE NOT is_unchanged)
 """
 
-# A host was asked too much of: it is left alone for as long as it says, or the longer the more often. What several
-# requests hear at once is one answer. Locks: Bin by id.
-_BACK_OFF: Final[LiteralString] = """
-UPDATE jobs_bin
-   SET back_off_level = reached.level,
-       backing_off_since = CASE WHEN back_off_level > 0 THEN backing_off_since ELSE clock_timestamp() END,
-       back_off_until = greatest(back_off_until, clock_timestamp() + make_interval(secs => coalesce(
-           %(asked)s::float, (%(curve)s::float[])[reached.level])))
-  FROM (SELECT id, least(%(most_level)s, greatest(1, back_off_level
-                         + CASE WHEN back_off_until > clock_timestamp() THEN 0 ELSE 1 END)) AS level
-          FROM jobs_bin WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
-           FOR NO KEY UPDATE) AS reached
- WHERE jobs_bin.id = reached.id
-"""
-# It can be asked again: a step back.
-_CALM: Final[LiteralString] = """
-UPDATE jobs_bin SET back_off_level = back_off_level - 1
- WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s) AND back_off_level > 0
-"""
-# The request that told of the interval is the first that it counts from: its turn closes after this.
-_KNOWN: Final[LiteralString] = """
-UPDATE jobs_bin
-   SET is_known = true, "interval" = coalesce(%(interval)s, "interval"), address = coalesce(%(address)s, address)
- WHERE id = (SELECT bin_id FROM jobs_lane WHERE id = %(lane)s)
-RETURNING id
-"""
-
 
 @retried
 def close_turns(
@@ -293,26 +264,3 @@ def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
         waves.append([turn for turn in left if turn.follows not in ids])
         left = [turn for turn in left if turn.follows in ids]
     return waves
-
-
-def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float | None) -> None:
-    """Nothing of this lane's bin is handed out for the seconds that its host `asked` for, or as the curve says."""
-    connection.execute(_BACK_OFF, {"lane": lane_id, "asked": asked, "curve": CURVE, "most_level": len(CURVE)})
-
-
-def calm(connection: psycopg.Connection[Any], *, lane_id: int) -> None:
-    """The host of this lane's bin answered a trial as it should."""
-    connection.execute(_CALM, {"lane": lane_id})
-
-
-def know(
-    connection: psycopg.Connection[Any], *, lane_id: int, interval: float | None, address: str | None = None
-) -> None:
-    """
-    The host of this lane's bin has been asked for its robots.txt: it may be given several documents at once.
-
-    `interval` is the crawl-delay that it asks for, in seconds, and `address` where it is; None leaves what was known.
-    """
-    row = connection.execute(_KNOWN, {"lane": lane_id, "interval": interval, "address": address}).fetchone()
-    if address and row is not None:
-        put_below_addresses(connection.cursor(), bins=[row[0]])

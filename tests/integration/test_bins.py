@@ -11,7 +11,7 @@ from jobs.queries import bin_lines, bin_waiting
 from jobs.queries.bin_lines import read_bin_lines
 from jobs.queries.bins import BinFilter, find_bins, find_busiest
 from jobs.queries.job_facts import read_next_ready_at
-from jobs.queue import close
+from jobs.queue import hosts
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
 from jobs.throttling.sources import Origin
@@ -108,7 +108,7 @@ def test_a_denied_host_says_by_which_rule(connection, manager):
 
 def test_a_host_that_was_asked_too_much_of_says_since_when_and_until_when(connection, manager):
     running = crawl(manager, "a.example")
-    close.back_off(connection, lane_id=running.seed.lanes.get().pk, asked=90.0)
+    hosts.back_off(connection, lane_id=running.seed.lanes.get().pk, asked=90.0)
     (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
 
     found = line(now=now)

@@ -12,7 +12,7 @@ from jobs import bins, policies
 from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, QueueItem, ThrottlePolicy, ThrottleRule, Turn
 from jobs.models.policy import BinPlacing
-from jobs.queue import addresses, close
+from jobs.queue import addresses, hosts
 from jobs.queue.close import ClosedTurn, Pace, Use, close_turns
 from jobs.queue.limits import read_limits, rebind_bins
 from jobs.queue.opening import opening, opens_at
@@ -367,7 +367,7 @@ def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
 
 def know(connection, running, host, address):
     lane = running.seed.lanes.get(bin__name=host)
-    close.know(connection, lane_id=lane.pk, interval=None, address=address)
+    hosts.know(connection, told=[hosts.HostTold(lane.pk, None, address)])
 
 
 def parent_of(host):
@@ -548,7 +548,7 @@ def test_a_host_is_left_alone_the_longer_the_more_often_it_was_asked_too_much_of
     lane = crawl(manager, "a.example").seed.lanes.get()
     waited = []
     for _ in range(len(CURVE) + 2):
-        close.back_off(connection, lane_id=lane.pk, asked=None)
+        hosts.back_off(connection, lane_id=lane.pk, asked=None)
         waited.append(round(seconds_left(connection)))
         Bin.objects.update(back_off_until=None)
 
@@ -559,7 +559,7 @@ def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     for _ in range(5):
-        close.back_off(connection, lane_id=lane.pk, asked=None)
+        hosts.back_off(connection, lane_id=lane.pk, asked=None)
 
     assert Bin.objects.get().back_off_level == 1
     assert seconds_left(connection) <= CURVE[0]
@@ -568,8 +568,8 @@ def test_what_several_requests_hear_at_once_is_one_answer(connection, manager):
 def test_what_the_host_asks_for_holds_and_the_longest_of_several_answers(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
-    close.back_off(connection, lane_id=lane.pk, asked=3600.0)
-    close.back_off(connection, lane_id=lane.pk, asked=10.0)
+    hosts.back_off(connection, lane_id=lane.pk, asked=3600.0)
+    hosts.back_off(connection, lane_id=lane.pk, asked=10.0)
 
     assert 3590 < seconds_left(connection) <= 3600
 
@@ -591,14 +591,14 @@ def test_whatever_a_host_answers_it_is_left_alone_as_the_curve_says_and_each_goo
     level = 0
     for answer, asked in several:
         if answer == "well":
-            close.calm(connection, lane_id=lane.pk)
+            hosts.calm(connection, lanes=[lane.pk])
             level = max(0, level - 1)
         else:
             if answer == "too much, after its time":
                 Bin.objects.update(back_off_until=LONG_AGO)
             before, earliest = Bin.objects.get().back_off_until or LONG_AGO, clock(connection)
             level = max(1, level) if before > earliest else min(len(CURVE), level + 1)
-            close.back_off(connection, lane_id=lane.pk, asked=asked)
+            hosts.back_off(connection, lane_id=lane.pk, asked=asked)
             wait = seconds(CURVE[level - 1] if asked is None else asked)
             until = Bin.objects.get().back_off_until
             assert max(before, earliest + wait) <= until <= max(before, clock(connection) + wait)
@@ -613,7 +613,7 @@ def test_what_waits_goes_on_at_its_full_pace_when_a_back_off_is_ended_by_hand(co
     running = crawl(manager, "a.example")
     lane = running.seed.lanes.get()
     for _ in range(3):
-        close.back_off(connection, lane_id=lane.pk, asked=3600.0)
+        hosts.back_off(connection, lane_id=lane.pk, asked=3600.0)
         Bin.objects.update(back_off_until=NOON + seconds(3600))
     assert opens_again(connection, running) == NOON + seconds(3600)
 
@@ -622,7 +622,7 @@ def test_what_waits_goes_on_at_its_full_pace_when_a_back_off_is_ended_by_hand(co
 
     (turn,) = take_turns(connection, worker)
     assert (len(turn.documents), turn.requests, turn.is_trial) == (20, 2, False)
-    close.back_off(connection, lane_id=lane.pk, asked=None)
+    hosts.back_off(connection, lane_id=lane.pk, asked=None)
     assert Bin.objects.get().back_off_level == 1
 
 
@@ -649,14 +649,14 @@ def test_after_it_a_host_is_tried_with_one_document_at_a_time_until_it_answers(c
     running = crawl(manager, "a.example")
     lane = running.seed.lanes.get()
     for _ in range(2):
-        close.back_off(connection, lane_id=lane.pk, asked=None)
+        hosts.back_off(connection, lane_id=lane.pk, asked=None)
         Bin.objects.update(back_off_until=None)
     sizes = []
     for _ in range(3):
         stuff_all(connection, running, workers=1)
         (turn,) = take_turns(connection, worker)
         sizes.append((len(turn.documents), turn.requests, turn.is_trial))
-        close.calm(connection, lane_id=lane.pk)
+        hosts.calm(connection, lanes=[lane.pk])
         close_turns(connection, turns=[ClosedTurn(turn.id, None)], filled=[lane.pk], now=NOON)
 
     assert sizes == [(1, 1, True), (1, 1, True), (18, 2, False)]

@@ -13,9 +13,12 @@ SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float
        extract(epoch FROM clock_timestamp() - fetched_at)::float AS age
   FROM jobs_robots WHERE origin = ANY(%(origins)s) AND expires_at > clock_timestamp()
 """
+# Locks: the rows that it writes, by origin.
 _WRITE: Final[LiteralString] = """
 INSERT INTO jobs_robots (origin, answer, fetched_at, expires_at)
-VALUES (%(origin)s, %(answer)s, clock_timestamp(), clock_timestamp() + %(lifetime)s)
+SELECT origin, answer, clock_timestamp(), clock_timestamp() + %(lifetime)s
+  FROM unnest(%(origins)s::text[], %(answers)s::jsonb[]) AS fetched(origin, answer)
+ ORDER BY origin
 ON CONFLICT (origin) DO UPDATE
    SET answer = excluded.answer, fetched_at = excluded.fetched_at, expires_at = excluded.expires_at
 """
@@ -41,5 +44,11 @@ def write_robots(
     connection: psycopg.Connection[Any], *, answers: Mapping[str, Mapping[str, Any]], lifetime: dt.timedelta
 ) -> None:
     """Store what was fetched, for the other workers."""
-    for origin in sorted(answers):
-        connection.execute(_WRITE, {"origin": origin, "answer": Jsonb(dict(answers[origin])), "lifetime": lifetime})
+    connection.execute(
+        _WRITE,
+        {
+            "origins": list(answers),
+            "answers": [Jsonb(dict(answer)) for answer in answers.values()],
+            "lifetime": lifetime,
+        },
+    )
