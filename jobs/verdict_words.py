@@ -104,7 +104,7 @@ def source(said_by: SourceLine) -> str:
         case Origin.ROBOTS:
             return _("its robots.txt")
         case Origin.STOP:
-            return _("an administrator")
+            return _("an operator")
         case Origin.USUAL:
             return _("the default without a policy")
         case _ if said_by.source.rule is not None:
@@ -159,15 +159,15 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
     facts = {
         "by": verdict.by or _("crawlctl"),
         "age": words.age(verdict.since, now=now) if verdict.since else "",
-        "detail": verdict.detail,
+        "detail": verdict.detail.rstrip("."),
         "when": words.time_until(verdict.until, now=now) if verdict.until else "",
     }
-    why = f": {verdict.detail.rstrip('.')}" if verdict.detail else ""
+    why = f": {facts['detail']}" if verdict.detail else ""
     match verdict.cause:
         case Cause.DISK:
-            return _("No worker takes work: %(detail)s.") % {"detail": verdict.detail.rstrip(".")}
+            return _("No worker takes work: %(detail)s.") % facts
         case Cause.NOT_RUNNING:
-            return _("The job is not running.")
+            return _("The job is not running") + f"{why}."
         case Cause.STARTING:
             return _("The run is being prepared.")
         case Cause.ENDING:
@@ -181,7 +181,7 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.WINDOW:
             if verdict.until:
                 return _("The job waits for its window, which opens %(when)s.") % facts
-            return _("The job waits for its window") + f"{why}."
+            return _("The job is %(detail)s.") % facts if verdict.detail else _("The job waits for its window.")
         case Cause.CONNECTOR:
             return _("The job cannot use a connector") + f"{why}."
         case Cause.GUARD:
@@ -205,35 +205,36 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
 def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
     verdict = verdict or line.verdict
     said_by = said_by_of(line)
-    by = source(said_by) if said_by else ""
+    host, by = line.name, source(said_by) if said_by else ""
     when = words.time_until(verdict.until, now=now) if verdict.until else ""
     match verdict.cause:
         case Cause.STOPPED:
-            return _("%(by)s stopped it %(age)s: %(why)s.") % {
+            return _("%(by)s stopped %(host)s %(age)s: %(why)s.") % {
+                "host": host,
                 "by": line.stopped_by,
                 "age": words.age(line.stopped_at or now, now=now),
                 "why": line.stopped_why.rstrip("."),
             }
         case Cause.DENIED:
-            return _("Nothing is fetched from it: %(by)s denies it.") % {"by": by}
+            return _("Nothing is fetched from %(host)s: %(by)s denies it.") % {"host": host, "by": by}
         case Cause.CLOSED:
-            return _("Nothing is fetched from it now: %(by)s denies it at this time. It continues %(when)s.") % {
-                "by": by,
-                "when": when,
-            }
+            return _(
+                "Nothing is fetched from %(host)s now: %(by)s denies it at this time. Requests start again %(when)s."
+            ) % {"host": host, "by": by, "when": when}
         case Cause.BACK_OFF:
-            return _("It asked for fewer requests (level %(level)d). The next request starts %(when)s.") % {
+            return _("%(host)s asked for fewer requests (level %(level)d). The next request starts %(when)s.") % {
+                "host": host,
                 "level": line.back_off_level,
                 "when": when,
             }
         case Cause.TRIAL:
             return ngettext(
-                "It asked for fewer requests and recovers: one document at a time, until %(n)d more good answer.",
-                "It asked for fewer requests and recovers: one document at a time, until %(n)d more good answers.",
+                "%(host)s asked for fewer requests and recovers: one document at a time, until %(n)d more good answer.",
+                "%(host)s asked for fewer requests and recovers: one document at a time, until %(n)d more good answers.",
                 line.back_off_level,
-            ) % {"n": line.back_off_level}
+            ) % {"host": host, "n": line.back_off_level}
         case Cause.NOTHING_WAITS:
-            return _("No document waits for it.")
+            return _("No document waits for %(host)s.") % {"host": host}
         case Cause.IN_WORK:
             return _("No document waits. Workers have the last ones.")
         case Cause.JOBS_HELD:
@@ -243,15 +244,20 @@ def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None)
                 line.waiting,
             ) % {"n": words.number(line.waiting)}
         case Cause.NO_WORKER:
-            return _("No live worker may have its documents. Start one with “manage.py runworker”.")
+            return _("No live worker may have documents of %(host)s. Start one with “manage.py runworker”.") % {
+                "host": host
+            }
         case Cause.NO_TAG:
             return _("No live worker has the tag “%(tag)s”. Start one with “manage.py runworker --tag %(tag)s”.") % {
                 "tag": verdict.detail
             }
         case Cause.NO_OWNER:
-            return _("No manager has the seeds of its documents yet.")
+            return _("No manager has the seeds of these documents yet.")
         case Cause.GROUP_FAILS:
-            return _("Its manager cannot hand out its documents: %(why)s.") % {"why": verdict.detail.rstrip(".")}
+            return _("The manager cannot hand out documents of %(host)s: %(why)s.") % {
+                "host": host,
+                "why": verdict.detail.rstrip("."),
+            }
         case Cause.WORKERS:
             return (
                 _("All workers are busy. Start more workers, or let each claim more.")
@@ -259,17 +265,18 @@ def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None)
                 else _("The workers read as fast as they can; no limit is reached.")
             )
         case Cause.NOT_DUE:
-            return _("Its documents are due %(when)s.") % {"when": when} if when else _("Its documents are not due.")
+            said = _("The documents of %(host)s are due %(when)s.") if when else _("No document of %(host)s is due.")
+            return said % {"host": host, "when": when}
         case Cause.RAMPING:
             return (
-                _("Its first request reads robots.txt; its pace begins after that.")
+                _("The first request to %(host)s reads robots.txt. The pace begins after that.")
                 if not line.known.is_known
-                else _("It speeds up: one start every %(gap)s s is allowed by %(by)s.")
-                % {"gap": f"{line.limits.gap:.4g}", "by": by}
-            )
+                else _("Requests to %(host)s speed up: %(by)s allows one start every %(gap)s s.")
+            ) % {"host": host, "gap": f"{line.limits.gap:.4g}", "by": by}
         case Cause.PARENT:
             assert line.parent is not None
-            return _("It shares %(limits)s with %(parent)s.") % {
+            return _("%(host)s shares %(limits)s with %(parent)s.") % {
+                "host": host,
                 "limits": limits_in_words(line.parent.limits),
                 "parent": parent(line.parent),
             }
@@ -281,7 +288,7 @@ def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None)
         case Cause.REQUESTS:
             return _connections(verdict, by=by)
         case Cause.NEXT:
-            return _("Its next document is handed out within seconds.")
+            return _("The next document of %(host)s is handed out within seconds.") % {"host": host}
         case _:
             return _of_job(verdict, now=now)
 

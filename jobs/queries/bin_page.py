@@ -49,8 +49,7 @@ _REFUSALS: Final = """
 SELECT newest.started_at, newest.entity, newest.result_code
   FROM (SELECT DISTINCT job.repository_id AS id
           FROM (SELECT seed_id FROM jobs_lane WHERE bin_id = %(bin)s LIMIT 200) AS lane
-          JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id
-         WHERE job.phase <> 'inactive') AS repository
+          JOIN jobs_seed AS seed ON seed.id = lane.seed_id JOIN jobs_job AS job ON job.id = seed.job_id) AS repository
  CROSS JOIN LATERAL (
        SELECT started_at, entity, result_code FROM jobs_activity
         WHERE repository_id = repository.id AND started_at > %(since)s

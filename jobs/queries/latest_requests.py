@@ -25,7 +25,7 @@ from jobs.verdicts.results import is_failure
 _MINUTE: Final = dt.timedelta(minutes=1)
 _LATELY: Final = dt.timedelta(minutes=10)
 # Newest rows of one source that are read although they are older than a minute, and rows that are read at most.
-_ROWS: Final = 3_000
+_ROWS: Final = 10_000
 _MOST_ROWS: Final = 100_000
 # Running jobs whose sources are looked at, and sources of which the history is read.
 _JOBS: Final = 200
@@ -51,15 +51,16 @@ WITH source AS MATERIALIZED (
 SELECT job_id, host, code, since, amount, seconds, first_at, begins_at
   FROM span
  CROSS JOIN LATERAL (
-       SELECT job_id, host, result_code AS code, is_of_the_minute AS since, count(*) AS amount,
-              coalesce(sum(seconds), 0) AS seconds, min(started_at) AS first_at
+       SELECT newest.job_id, host, result_code AS code, is_of_the_minute AS since, count(*) AS amount,
+              coalesce(sum(seconds), 0) AS seconds, min(newest.started_at) AS first_at
          FROM (SELECT job_id, split_part(entity, '/', 3) AS host, activity, result_code, started_at, seconds,
                       started_at > %(minute)s AS is_of_the_minute
                  FROM jobs_activity
                 WHERE repository_id = span.id AND started_at > span.begins_at AND started_at > %(lately)s
                 ORDER BY started_at DESC LIMIT %(most_rows)s) AS newest
+         JOIN jobs_job AS job ON job.id = newest.job_id AND job.phase <> 'inactive' AND job.started_at <= newest.started_at
         WHERE activity = 'fetch' AND host <> ''
-        GROUP BY GROUPING SETS ((job_id, result_code, is_of_the_minute), (host, result_code, is_of_the_minute))) AS counted
+        GROUP BY GROUPING SETS ((newest.job_id, result_code, is_of_the_minute), (host, result_code, is_of_the_minute))) AS counted
 """
 
 
@@ -72,7 +73,7 @@ class _Part:
 
 
 class LatestRequests:
-    """The latest requests by host name and by job id; `begin` is the time from which on all requests were read."""
+    """The latest requests of the present runs by host name and by job id; `begin` is the time from which on all requests were read."""
 
     def __init__(self, parts: Mapping[str | int, Sequence[_Part]], *, begin: dt.datetime) -> None:
         self._parts = parts
@@ -84,7 +85,7 @@ class LatestRequests:
         longer = add_up(part.counted for part in parts)
         minute = add_up(part.counted for part in parts if part.is_of_the_minute)
         found = minute if minute.can_be_judged or not longer.can_be_judged else longer
-        return replace(found, failing_since=self._failing_since(parts, longer))
+        return replace(found, failing_since=self._failing_since(longer))
 
     def of_all(self, job_ids: Iterable[int]) -> Requests:
         """Return the latest requests of these jobs together."""
@@ -97,13 +98,10 @@ class LatestRequests:
         hosts = [(host, self.of(host)) for host in suspects if isinstance(host, str)]
         return sorted((one for one in hosts if one[1].is_failing), key=lambda one: (-one[1].failed, one[0]))
 
-    def _failing_since(self, parts: Iterable[_Part], longer: Requests) -> dt.datetime | None:
+    def _failing_since(self, longer: Requests) -> dt.datetime | None:
         """Return when the failures began; None where they may have begun before all that was read."""
         first = longer.failing_since
-        if first is None:
-            return None
-        is_after_a_good_one = any(part.counted.first_at < first for part in parts)
-        return first if is_after_a_good_one or first > self._begin + _MINUTE else None
+        return first if first is not None and first > self._begin + _MINUTE else None
 
 
 class _Reading:

@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 # The picture's width: so many steps of so many seconds.
 STEPS: Final = 60
 STEP: Final = 5.0
+# Seconds over which the picture of a job, and its present rate, are means: two steps.
+MEAN_OF: Final = 10
 # The present rate is that of the last so many seconds, at least: one flush more or less must not show.
 _PRESENT: Final = 8.0
 # A last reading older than this says nothing about now.

@@ -14,6 +14,7 @@ from jobs.queries.bin_limits import SourceLine
 from jobs.queries.bin_lines import BinLine, ParentLine
 from jobs.queries.bin_page import BinPage, LaneLine, Refusal
 from jobs.queries.meter import STEP, STEPS
+from jobs.throttling.sources import Origin
 from jobs.ui.screens import Record, documents_address
 
 # The little picture of a row, and the large one of a page: coordinates of their own, which the style stretches.
@@ -54,14 +55,21 @@ def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
         **host_row(line, now=now),
         **_picture(line),
         "rate_says": _("starts a second"),
-        "back_off": words.time_until(line.back_off_until, now=now)
-        if line.back_off_level and line.back_off_until
-        else words.UNKNOWN,
+        "back_off": _back_off(line, now=now),
         "limits": _limits(line, now=now),
         "parents": [_parent_row(above, now=now) for above in line.parents],
         "lanes": [_lane_row(line, lane, now=now) for lane in page.lanes],
         "refusals": [_refusal_row(refusal, now=now) for refusal in page.refusals],
     }
+
+
+def _back_off(line: BinLine, *, now: dt.datetime) -> str:
+    """Return the end of the back-off, or the level from which the host recovers."""
+    if not line.back_off_level or line.back_off_until is None:
+        return words.UNKNOWN
+    if line.back_off_until > now:
+        return words.time_until(line.back_off_until, now=now)
+    return _("over, level %(level)d") % {"level": line.back_off_level}
 
 
 # --- Pictures ------------------------------------------------------------------------------------
@@ -119,12 +127,16 @@ def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:
         (_("Starts a second"), words.rate(line.starts_per_second), gap if limits.gap else _("any number"), said_by.gap),
         (_("Bytes a second"), _read(line.bytes_per_second), _bytes(limits.bytes_per_second), said_by.bytes_per_second),
     ]
-    if said_by.denied is not None:
-        rows.insert(0, (_("All requests"), "", _("none at all"), said_by.denied))
-    return [_limit_row(*row, now=now) for row in rows]
+    found = [_limit_row(*row, now=now) for row in rows]
+    if said_by.denied is None:
+        return found
+    by = line.stopped_by if said_by.denied.source.origin == Origin.STOP else ""
+    return [_limit_row(_("All requests"), "", _("none at all"), said_by.denied, now=now, by=by), *found]
 
 
-def _limit_row(what: str, actual: str, most: str, said_by: SourceLine | None, *, now: dt.datetime) -> Record:
+def _limit_row(
+    what: str, actual: str, most: str, said_by: SourceLine | None, *, now: dt.datetime, by: str = ""
+) -> Record:
     since = said_by.since if said_by else None
     until = said_by.source.until if said_by else None
     return {
@@ -132,7 +144,7 @@ def _limit_row(what: str, actual: str, most: str, said_by: SourceLine | None, *,
         "what": what,
         "actual": actual,
         "most": most,
-        "by": verdict_words.source(said_by) if said_by else "",
+        "by": by or (verdict_words.source(said_by) if said_by else ""),
         "since": words.moment(since, now=now) if since else "",
         "until": words.moment(until, now=now) if until else "",
     }

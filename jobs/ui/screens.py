@@ -25,7 +25,7 @@ from jobs.models import Outcome
 from jobs.queries.bin_lines import BinLine
 from jobs.queries.job_lines import JobLine
 from jobs.queries.job_page import CodeCount, EventLine, HostLine, JobPage
-from jobs.queries.meter import STEP, STEPS
+from jobs.queries.meter import MEAN_OF, STEP, STEPS
 from jobs.queries.nodes_page import NodeEventLine, NodeLine, NodesPage
 from jobs.queries.overview import OverviewPage
 from jobs.queue.counters import RunCounts
@@ -76,8 +76,12 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         **_job_row(job, now=now),
         **_picture(job.history),
         **_counts(job.counts),
-        "says": verdict_words.sentence(page.verdict, now=now, line=_example(page)),
-        "remedy": verdict_words.remedy(page.verdict),
+        "says": " ".join(
+            filter(None, (_failed_seeds(job), verdict_words.sentence(page.verdict, now=now, line=_example(page))))
+        ),
+        "remedy": _("Repair the cause, then start the job.")
+        if job.last_run_failed
+        else verdict_words.remedy(page.verdict),
         "since": _since(page.verdict, now=now),
         "troubles": [failing_words.row(group, now=now) for group in page.failing],
         "actions": [_button(row) for row in job.allowed if row.verb not in _ELSEWHERE],
@@ -162,8 +166,8 @@ def _picture(history: Sequence[float | None]) -> Record:
     return {
         "line": " ".join(points),
         "area": " ".join([f"{first:.1f},{_HEIGHT}", *points, f"{last:.1f},{_HEIGHT}"]),
-        "picture": _("the last %(minutes)d minutes, at most %(peak)s")
-        % {"minutes": round(STEPS * STEP / 60), "peak": words.rate(peak)},
+        "picture": _("the last %(minutes)d minutes, at most %(peak)s (means of %(seconds)d s)")
+        % {"minutes": round(STEPS * STEP / 60), "peak": words.rate(peak), "seconds": MEAN_OF},
     }
 
 
@@ -196,9 +200,11 @@ def _why(job: JobLine, *, now: dt.datetime) -> str:
         return verdict_words.sentence(job.hold, now=now)
     if job.runs and job.latest.is_failing:
         return verdict_words.failures(job.latest)
-    if job.failed_seeds and not job.reason:
-        return _("No seed could be read (%(code)s).") % {"code": job.failed_seeds}
-    return job.reason
+    return job.reason or _failed_seeds(job)
+
+
+def _failed_seeds(job: JobLine) -> str:
+    return _("No seed could be read (%(code)s).") % {"code": job.failed_seeds} if job.failed_seeds else ""
 
 
 def _job_tone(job: JobLine) -> str:

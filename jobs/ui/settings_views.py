@@ -139,7 +139,7 @@ def _show(
 
 def _lead(found: SettingsPage, *, now: dt.datetime) -> str:
     if not found.history:
-        return _("Nothing is stored: where no command line and no environment says otherwise, the defaults count.")
+        return _("No stored settings. Defaults apply unless overridden on the command line or in the environment.")
     last = found.history[0]
     facts = {"version": last.version, "who": last.made_by, "at": words.moment(last.at, now=now)}
     return _("Version %(version)d, stored by %(who)s, %(at)s.") % facts

@@ -14,7 +14,7 @@ class CrawlVerdict:
     """
     The verdict, and `hosts` where documents wait, counted by their cause, the largest number first.
 
-    `failing_hosts` are those of them whose latest requests failed, whatever else holds them.
+    Hosts whose latest requests failed count as `failing_hosts` only, whatever else holds them.
     """
 
     verdict: Verdict
@@ -47,7 +47,8 @@ def judge_crawl(
     queued = [host for host in hosts if host.waiting and host.verdict.cause != Cause.JOBS_HELD]
     counted: dict[Cause, int] = {}
     for host in queued:
-        counted[host.verdict.cause] = counted.get(host.verdict.cause, 0) + 1
+        if host.verdict.failing is None:
+            counted[host.verdict.cause] = counted.get(host.verdict.cause, 0) + 1
     verdict = most_common(queued) if waiting or queued else without_a_queue(in_work=in_work, next_due_at=next_due_at)
     return CrawlVerdict(
         replace(verdict, failing=latest if latest.is_failing else None),

@@ -35,7 +35,7 @@ def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
     make_bin(HOST)
     told = said(capsys, HOST, "stop", "--reason", "its owner has asked us")
 
-    assert told == f"{HOST}: stopped, {NONE}. vera stopped it just now: its owner has asked us."
+    assert told == f"{HOST}: stopped, {NONE}. vera stopped {HOST} just now: its owner has asked us."
     assert NodeEvent.objects.filter(message=f"vera stopped {HOST}: its owner has asked us").exists()
 
 
@@ -43,14 +43,14 @@ def test_a_host_that_was_stopped_goes_on(capsys):
     make_bin(HOST)
     said(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
 
-    assert said(capsys, HOST, "go-on") == f"{HOST}: nothing waits, {NONE}. No document waits for it."
+    assert said(capsys, HOST, "go-on") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
     assert Bin.objects.get(name=HOST).stopped_at is None
 
 
 def test_a_back_off_is_ended_under_the_users_name(capsys):
     make_bin(HOST, back_off_level=9, back_off_until="2100-01-01T00:00Z")
 
-    assert said(capsys, HOST, "end-back-off") == f"{HOST}: nothing waits, {NONE}. No document waits for it."
+    assert said(capsys, HOST, "end-back-off") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
     assert (
         NodeEvent.objects.get().message == f"vera ended the back-off of {HOST} (level 9, until 2100-01-01 00:00:00 UTC)"
     )
@@ -109,5 +109,5 @@ def test_a_host_that_is_denied_says_by_what(capsys):
 
     assert (
         said(capsys, HOST)
-        == f"{HOST}: denied, {NONE}. Nothing is fetched from it: rule 1 of policy “Deny list” denies it."
+        == f"{HOST}: denied, {NONE}. Nothing is fetched from {HOST}: rule 1 of policy “Deny list” denies it."
     )

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Activity, Bin, BinState, CounterDelta, Job, QueueItem, ThrottlePolicy
@@ -185,8 +186,9 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
 
     shown = screen(busy)
     assert (shown["cause"], shown["tone"]) == ("stopped", "denied")
-    assert shown["says"].startswith("a administrator stopped it")
+    assert shown["says"].startswith("a administrator stopped ")
     assert shown["says"].endswith(": they called.")
+    assert shown["limits"][0]["by"] == "a administrator"
     assert "Let it go on" in text_of(client.get(f"/hosts/{busy.pk}/"))
     client.post(f"/hosts/{busy.pk}/go-on/")
     assert screen(busy)["cause"] != "stopped"
@@ -194,6 +196,19 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
         "a administrator stopped news.example: they called",
         "a administrator let news.example go on",
     ]
+
+
+def test_a_host_shows_its_refusals_also_when_its_job_has_ended(busy):
+    job = Job.objects.get()
+    when = timezone.now() - seconds(60)
+    facts = {"job": job, "repository": job.repository, "activity": "fetch", "result_code": "429"}
+    Activity.objects.create(started_at=when, entity="http://news.example/", **facts)
+    Bin.objects.update(back_off_level=1, back_off_until=when)
+
+    Job.objects.update(phase="inactive")
+
+    assert [row["code"] for row in screen(busy)["refusals"]] == ["429"]
+    assert screen(busy)["back_off"] == "over, level 1"
 
 
 def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy):
@@ -270,7 +285,7 @@ def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
 
     listed = ThrottlePolicy.objects.get(name="Deny list")
     assert [rule.pattern for rule in listed.rules.all()] == ["*.example", "*.example:*", "*.test", "*.test:*"]
-    assert screen(busy)["says"] == "Nothing is fetched from it: rule 1 of policy “Deny list” denies it."
+    assert screen(busy)["says"] == f"Nothing is fetched from {busy.name}: rule 1 of policy “Deny list” denies it."
     client.post("/hosts/denied/", {"pattern": "*.example", "policy": listed.pk, "allow": ""})
     client.post("/hosts/denied/", {"pattern": "*.test", "policy": listed.pk, "allow": ""})
     assert screen(busy)["cause"] != "denied"

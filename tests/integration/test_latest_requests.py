@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.models import Activity
+from jobs.models import Activity, Job
 from jobs.queries.latest_requests import read_latest_requests
 from tests.cluster import NOON
 from tests.factories import make_running_job
@@ -18,7 +18,9 @@ TEN_MINUTES = 600.0
 
 @pytest.fixture
 def running(connection):
-    return make_running_job(Manager(connection).node, name="news")
+    running = make_running_job(Manager(connection).node, name="news")
+    Job.objects.update(started_at=NOON - dt.timedelta(hours=1))
+    return running
 
 
 def request(running, host, code, *, ago):
@@ -60,11 +62,24 @@ def test_a_job_is_judged_by_all_its_requests_of_the_minute(running):
 
 def test_failures_that_fill_all_that_was_read_have_no_known_beginning(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=590))
+
     assert read_latest_requests(now=NOON).of("dead.example").failing_since is None
 
-    request(running, "dead.example", "200", ago=595).save()
 
-    assert read_latest_requests(now=NOON).of("dead.example").failing_since == NOON - dt.timedelta(seconds=584.1)
+def test_failures_behind_a_minute_without_any_have_a_known_beginning(running):
+    request(running, "dead.example", "200", ago=595).save()
+    Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=500))
+
+    assert read_latest_requests(now=NOON).of("dead.example").failing_since == NOON - dt.timedelta(seconds=495)
+
+
+def test_requests_of_an_earlier_run_say_nothing_of_the_present_one(running):
+    Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=50))
+
+    Job.objects.update(started_at=NOON - dt.timedelta(seconds=10))
+    assert read_latest_requests(now=NOON).of("dead.example").ended == 10
+    Job.objects.update(phase="inactive")
+    assert read_latest_requests(now=NOON).of("dead.example").ended == 0
 
 
 HISTORIES = st.lists(

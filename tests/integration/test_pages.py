@@ -406,7 +406,7 @@ def test_a_job_shows_each_host_with_its_pace_and_back_off():
 
     assert "slow.test" in html
     assert "one every 7 s" in html
-    assert "It asked for fewer requests" in html
+    assert "asked for fewer requests" in html
 
 
 def test_the_nodes_say_who_is_main_and_what_was_refused():

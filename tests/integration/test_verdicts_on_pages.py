@@ -1,6 +1,7 @@
 """Pages, API and commands say of one crawl what the verdict says, and never "nothing" beside a queue."""
 
 import datetime as dt
+import re
 import uuid
 from io import StringIO
 
@@ -37,6 +38,7 @@ class Crawl:
             name="news",
         )
         self.job = self.running.job
+        Job.objects.update(started_at=timezone.now() - dt.timedelta(hours=1))
         self.lane = make_lane(self.running.seed, HOST)
         make_documents(self.lane, 10)
         self.count(10, stage=Stage.PENDING)
@@ -181,12 +183,37 @@ def test_a_paused_job_says_who_paused_it_and_gives_no_time_left(crawl):
 
 
 def test_a_job_that_its_output_refused_waits_for_that_output(crawl):
-    pause(crawl, by="worker", reason="jsonl: the disk is full")
+    pause(crawl, by="worker", reason="jsonl: the disk is full.")
 
     page = crawl.page()
 
     assert page["says"] == "The job was paused 5 min ago since an output refused: jsonl: the disk is full."
     assert attention() == [("output_refuses", "news")]
+
+
+def test_a_job_outside_its_window_says_until_when_in_every_list(crawl):
+    until = "outside its window until Tue 1 Jan 2030 22:00 UTC"
+    Job.objects.update(window="outside", reason=until)
+
+    (row,) = read_screen("overview")["jobs"]
+
+    assert row["reason"] == crawl.page()["hosts"][0]["waits"] == f"The job is {until}."
+
+
+def test_the_overview_counts_each_host_under_one_cause(crawl):
+    for host in ("fine.example", "dead.example"):
+        lane = make_lane(crawl.running.seed, host)
+        facts = {"job_id": crawl.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.PENDING}
+        count_folded(lane_id=lane.pk, amount=5, **facts)
+        BinState.objects.filter(bin=lane.bin_id).update(open_turns=1, open_requests=1)
+    crawl.request("REFUSED", amount=10, host="dead.example")
+    crawl.request("200", amount=30, host="fine.example")
+
+    detail = read_screen("overview")["headline_detail"]
+
+    numbers = [int(number) for number in re.findall(r"(\d+) [a-z]", detail.split("Hosts: ")[1])]
+    assert "1 failing" in detail
+    assert sum(numbers) == 3, detail
 
 
 def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
@@ -254,7 +281,10 @@ def test_a_run_fails_if_none_of_its_seeds_could_be_read(connection, crawl, secon
 
     said = "The last run of the job failed: no seed could be read (REFUSED). Repair the cause, then start it again."
     assert [line.sentence for line in lines] == [said] * fails
-    assert (read_screen(job_topic(running.job.pk))["tone"] == "failed") == fails
+    page = read_screen(job_topic(running.job.pk))
+    assert (page["tone"] == "failed") == fails
+    assert page["says"].startswith("No seed could be read (REFUSED). The job is not running.") == fails
+    assert (page["remedy"] == "Repair the cause, then start the job.") == fails
 
 
 def test_page_api_and_command_show_a_missed_window(crawl):
@@ -283,7 +313,7 @@ def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monke
 
     overview = read_screen("overview")
 
-    assert overview["picture"] == "the last 5 minutes, at most 40"
+    assert overview["picture"] == "the last 5 minutes, at most 40 (means of 10 s)"
     assert overview["rate"] == "0"
 
 
@@ -292,4 +322,4 @@ def test_the_headline_is_at_most_what_the_picture_says_is_the_highest(crawl, mon
 
     overview = read_screen("overview")
 
-    assert (overview["rate"], overview["picture"]) == ("1.9", "the last 5 minutes, at most 1.9")
+    assert (overview["rate"], overview["picture"]) == ("1.9", "the last 5 minutes, at most 1.9 (means of 10 s)")
