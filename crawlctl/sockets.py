@@ -25,12 +25,14 @@ def listen_on(port: int | None, *, host: str, first: int) -> socket.socket:
     Raises:
         BadAddress: the address is not of this machine, or the port is taken.
     """
+    if port is not None and not 0 <= port <= _LAST_PORT:
+        raise BadAddress(f"--port is {port}: write a number from 0 to {_LAST_PORT}; 0 takes any free port.")
     if port is not None:
         return listen_at(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")[0]
     try:
         return _listen(host=host, port=first)
     except OSError as error:
-        raise BadAddress(f"Cannot listen on {host}: {error.strerror}.") from None
+        raise BadAddress(f"Cannot listen on {host}: {_WHY.get(error.errno or 0, error.strerror)}.") from None
 
 
 def _listen(*, host: str, port: int) -> socket.socket:
@@ -42,7 +44,7 @@ def _listen(*, host: str, port: int) -> socket.socket:
         except OSError as error:
             if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
                 raise
-    raise OSError(errno.EADDRINUSE, f"no port from {port} on is free on {host}")
+    raise BadAddress(f"Cannot listen on {host}: no port from {port} on is free.")
 
 
 class BadAddress(ValueError):

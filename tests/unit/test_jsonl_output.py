@@ -1,6 +1,7 @@
 """JSON lines: a file of whole lines, whoever writes, dies, or runs out of room."""
 
 import datetime as dt
+import errno
 import fcntl
 import json
 import multiprocessing
@@ -331,3 +332,63 @@ def test_a_configuration_is_refused_by_the_field_that_is_wrong(connector, config
         check_configuration(connector, configuration)
 
     assert refused.value.field == field
+
+
+# --- The folder of a file ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The paths that were synced to disk, in order: folders by fsync, files by fdatasync."""
+    paths = []
+
+    def noting(sync):
+        def note(descriptor):
+            sync(descriptor)
+            paths.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+        return note
+
+    monkeypatch.setattr(os, "fsync", noting(os.fsync))
+    monkeypatch.setattr(os, "fdatasync", noting(os.fdatasync))
+    return paths
+
+
+def test_the_folder_of_a_new_file_is_synced_after_its_lines(tmp_path, synced):
+    output = output_at(tmp_path / "pages.jsonl")
+
+    add(output, entry())
+
+    assert synced == [tmp_path / "pages.jsonl", tmp_path]
+
+
+def test_the_folder_is_synced_once_for_each_file(tmp_path, synced):
+    output = output_at(tmp_path / "pages.jsonl")
+    add(output, entry())
+    add(output, entry())
+    assert synced.count(tmp_path) == 1
+
+    (tmp_path / "pages.jsonl").rename(tmp_path / "old.jsonl")
+    add(output, entry())
+
+    assert synced.count(tmp_path) == 2
+
+
+def test_a_file_whose_creator_was_killed_has_its_folder_synced(tmp_path, synced):
+    (tmp_path / "pages.jsonl").touch()
+
+    add(output_at(tmp_path / "pages.jsonl"), entry())
+
+    assert tmp_path in synced
+
+
+def test_a_folder_that_cannot_be_synced_fails_the_flush(tmp_path, monkeypatch):
+    output = output_at(tmp_path / "pages.jsonl")
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for _ in range(2):
+        with pytest.raises(OutputError, match="input/output error"):
+            add(output, entry())

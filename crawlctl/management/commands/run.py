@@ -53,7 +53,7 @@ class Command(BaseCommand):
         try:
             listener = sockets.listen_on(port, host="127.0.0.1", first=current()[PORT])
         except sockets.BadAddress as error:
-            raise CommandError(str(error), returncode=1) from error
+            raise CommandError(str(error), returncode=2) from error
         with listener:
             try:
                 supervisor.start(services.manager(1, metrics=of_manager))

@@ -58,7 +58,7 @@ class Command(BaseCommand):
         try:
             listener = sockets.listen_on(port, host=host, first=current()[PORT])
         except sockets.BadAddress as error:
-            raise CommandError(str(error), returncode=1) from error
+            raise CommandError(str(error), returncode=2) from error
         self.stdout.write(sockets.address_of(listener, host=host))
         self.stdout.flush()
         return listener

@@ -96,6 +96,8 @@ class JsonLinesOutput:
         self._path = Path(configuration.path)
         self._why_not_written: Callable[[str], str] = _anywhere
         self._memory: LengthMemory | None = None
+        # Device and number of the file whose folder this process has synced.
+        self._synced: tuple[int, int] | None = None
 
     def confine(self, why_not_written: Callable[[str], str]) -> None:
         """Call this function each time before the file is opened. A sentence that it returns forbids the write."""
@@ -153,7 +155,6 @@ class JsonLinesOutput:
             return
         with self._explained():
             # Opened anew for each flush: a file that was moved away is left alone from then on.
-            is_new = not self._path.exists()
             descriptor = self._open(os.O_CREAT)
             try:
                 self._lock(descriptor)
@@ -168,8 +169,7 @@ class JsonLinesOutput:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
                 # Before the commit: what the database says the file holds must survive what it survives.
                 os.fdatasync(descriptor)
-                if is_new:
-                    self._sync_directory()
+                self._sync_directory(os.fstat(descriptor))
                 if self._memory is not None:
                     self._memory.remember(os.fstat(descriptor), length=length + len(appended), mark=mark)
             finally:
@@ -226,13 +226,21 @@ class JsonLinesOutput:
             return whole
         raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")
 
-    def _sync_directory(self) -> None:
-        """Sync the folder of a new file to disk: otherwise a crash of the machine may lose the file."""
+    def _sync_directory(self, facts: os.stat_result) -> None:
+        """
+        Sync the folder of the file to disk, once for each file: otherwise a crash of the machine may lose a new file.
+
+        A file that exists already may be new, too: the process that created it may have been killed before its sync.
+        """
+        file = (facts.st_dev, facts.st_ino)
+        if file == self._synced:
+            return
         directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
+        self._synced = file
 
     def _check_directory(self) -> None:
         directory = self._path.parent

@@ -108,7 +108,9 @@ class Command(BaseCommand):
                 sys.exit(self._perform(wanted))
         except demo_job.DemoRuns as refused:
             raise CommandError(str(refused), returncode=2) from refused
-        except (ServiceEnded, OSError, sockets.BadAddress) as error:
+        except sockets.BadAddress as error:
+            raise CommandError(str(error), returncode=2) from error
+        except (ServiceEnded, OSError) as error:
             raise CommandError(f"The demo ends: {error}", returncode=1) from error
 
     def _perform(self, wanted: _Wanted) -> int:

@@ -1,0 +1,54 @@
+"""Commands say in one line why they do not begin: 2 for invalid input, 1 for what is not possible now."""
+
+import socket
+
+import pytest
+from django.core.management import CommandError, call_command
+
+# The commands close the connection of their look at the tables.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOWHERE = "203.0.113.7"
+
+
+@pytest.fixture
+def taken():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def refusal(*words):
+    with pytest.raises(CommandError) as refused:
+        call_command(*words)
+    sentence = str(refused.value)
+    assert "\n" not in sentence
+    return refused.value.returncode, sentence
+
+
+def test_a_web_server_whose_port_is_taken_ends_with_2(taken):
+    said = (2, f"127.0.0.1:{taken}: this address is taken by another process.")
+
+    assert refusal("serve", "--port", str(taken)) == said
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "80000000"])
+def test_a_port_that_no_machine_has_ends_with_2(port):
+    assert refusal("serve", "--port", port) == (
+        2,
+        f"--port is {port}: write a number from 0 to 65535; 0 takes any free port.",
+    )
+
+
+@pytest.mark.parametrize("port", [[], ["--port", "0"]])
+def test_an_address_of_another_machine_ends_with_2(port):
+    code, sentence = refusal("serve", "--host", NOWHERE, *port)
+
+    assert code == 2
+    assert sentence.endswith("this is not an address of this machine.")
+
+
+@pytest.mark.parametrize("words", [["rebalance"], ["rebalance", "--dry-run"]])
+def test_a_request_without_a_main_manager_ends_with_1(words):
+    said = (1, "The cluster has no main now: start a manager, or wait for the next election.")
+
+    assert refusal(*words) == said
