@@ -6,7 +6,7 @@ paused, and the next run of each job reads and indexes everything again.
 """
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from django.db import connection as database
@@ -15,11 +15,10 @@ from django.db.models import F
 
 from jobs import channels
 from jobs.changes import record_change, record_request
-from jobs.connectors.output.jsonl import JsonLinesConfiguration
+from jobs.connectors.confined import why_output_outside, why_repository_outside
 from jobs.connectors.output.registry import check_configuration, installed
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
-from jobs.connectors.roots import why_not_written
 from jobs.connectors.schema import BadSpecification
 from jobs.invalid import Invalid, name_taken
 from jobs.lifecycle.job import Phase
@@ -101,6 +100,28 @@ def change(
         connection.save()
         _journal(connection, before=before, after=_facts(connection), made_by=made_by)
     return connection
+
+
+def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
+    """
+    Free a connection from the roots, since a local user named just its paths; returns it.
+
+    A connection that says something else by now stays confined: another user wrote those paths.
+    """
+    if connection.is_confined and connection.configuration == configuration:
+        with transaction.atomic():
+            connection.is_confined = False
+            connection.save(update_fields=["is_confined"])
+            before, after = {"is_confined": True}, {"is_confined": False}
+            record_change(_named(connection), before=before, after=after, made_by=made_by)
+    return connection
+
+
+def why_outside(repository: RepositoryConnection, outputs: Iterable[OutputConnection]) -> str:
+    """Return why one of these connections may not be used by the roots of this process, as a sentence; "" if all may."""
+    found = [why_repository_outside(repository.connector, repository.configuration)] if repository.is_confined else []
+    found += [why_output_outside(output.connector, output.configuration) for output in outputs if output.is_confined]
+    return next(filter(None, found), "")
 
 
 def status(connection: RepositoryConnection) -> str:
@@ -260,8 +281,8 @@ def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[s
         if problems:
             return {f"configuration.{name}": said for name, said in problems.items()}
     try:
-        read = check_configuration(connector, configuration)
-        if isinstance(read, JsonLinesConfiguration) and (why := why_not_written(read.path)):
+        check_configuration(connector, configuration)
+        if why := why_output_outside(connector, configuration):
             return {"configuration.path": [why]}
     except BadSpecification as error:
         about = error.field if error.field in {"connector", "configuration"} else f"configuration.{error.field}"

@@ -1,12 +1,19 @@
 """
 Missing connectors: a job that needs one which is not installed shows that, waits, and goes on by itself.
 
-So does a job with a connection whose secrets the main manager cannot open, as after a restore without the key.
-Nothing of it is handed out meanwhile; what is in flight ends as it can.
+So does a job with a connection whose secrets the main manager cannot open, as after a restore without the key, and a
+job with a confined connection whose path is outside of the roots, as after an upgrade or a change of CRAWLCTL_OUTPUT_ROOT.
+No document of these jobs is handed out meanwhile. Documents in flight end as they can.
 """
 
 from typing import Any, Final, LiteralString
 
+from jobs.connectors.confined import (
+    CONFINED_OUTPUT,
+    CONFINED_REPOSITORY,
+    why_output_outside,
+    why_repository_outside,
+)
 from jobs.connectors.output.registry import installed as outputs_installed
 from jobs.connectors.output.registry import is_installed as output_is_installed
 from jobs.connectors.repository.registry import find as find_repository
@@ -22,15 +29,21 @@ SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
  UNION ALL
 SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'inactive' AND NOT connectors_ready
 """
-# Most connections have no secret, so their configuration is not read.
+# Most connections have no secret and no path, so their configuration is not read.
 _SEALED: Final[LiteralString] = f"position('{MARK}' IN {{}}::text) > 0"
+_CONFINED: Final[LiteralString] = "{0}.is_confined AND {0}.connector = '{1}'"
+_REPOSITORY_CONFINED: Final[LiteralString] = _CONFINED.format("repository", CONFINED_REPOSITORY)
+_OUTPUT_CONFINED: Final[LiteralString] = _CONFINED.format("output", CONFINED_OUTPUT)
 _THEIR_CONNECTORS: Final[LiteralString] = f"""
 SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,
        repository.name AS connection,
        CASE WHEN {_SEALED.format("repository.configuration")} THEN repository.configuration ELSE '{{}}' END AS configuration,
        CASE WHEN {_SEALED.format("job.specification")} THEN job.specification ELSE '{{}}' END AS specification,
        coalesce(json_agg(json_build_array(output.connector, output.name, output.configuration))
-                FILTER (WHERE {_SEALED.format("output.configuration")}), '[]') AS sealed_outputs
+                FILTER (WHERE {_SEALED.format("output.configuration")}), '[]') AS sealed_outputs,
+       CASE WHEN {_REPOSITORY_CONFINED} THEN repository.configuration END AS confined_repository,
+       coalesce(json_agg(json_build_array(output.connector, output.name, output.configuration))
+                FILTER (WHERE {_OUTPUT_CONFINED}), '[]') AS confined_outputs
   FROM jobs_job AS job
   JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
   JOIN jobs_job_outputs AS link ON link.job_id = job.id
@@ -54,6 +67,8 @@ def watch_connectors(at: Pass) -> int:
         reason = f"{' and '.join(missing)} is not installed"
         if not missing and (missing := _closed_connections(job)):
             reason = _CLOSED.format(" and ".join(missing))
+        if not missing and (missing := _connections_outside(job)):
+            reason = missing[0]
         if job.connectors_ready and missing:
             changed += move(at, job.id, "lose connector", reason=reason)
         elif not job.connectors_ready and not missing:
@@ -81,3 +96,14 @@ def _closed_connections(job: Any) -> list[str]:
         if kinds[connector].configuration.closed_secrets(configuration):
             closed.append(f"output connection {name}")
     return closed
+
+
+def _connections_outside(job: Any) -> list[str]:
+    """Return a phrase for each confined connection of the job whose path is outside of the roots of this process."""
+    found = []
+    if job.confined_repository is not None and (why := why_repository_outside(job.repository, job.confined_repository)):
+        found.append(f"repository connection {job.connection} is not read: {why.rstrip('.')}")
+    for connector, name, configuration in job.confined_outputs:
+        if why := why_output_outside(connector, configuration):
+            found.append(f"output connection {name} is not written: {why.rstrip('.')}")
+    return found

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from jobs import control
+from django.db import transaction
+
+from jobs import connections, control
 from jobs.connectors.output.registry import DEFAULT_OUTPUT, open_output, parse_output
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import RepositoryKind
@@ -145,7 +147,9 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
             raise CrawlRefused(
                 f"Job {stored.name} was interrupted: go on with --resume, or abort that run first (on its page)."
             )
-        job = _change(stored, options, say=say, now=now)
+        with transaction.atomic():
+            job = _change(stored, options, say=say, now=now)
+            _refuse_outside(job)
     control.start(job.pk, made_by=_MADE_BY, now=now)
     return job
 
@@ -167,7 +171,13 @@ def _find_interrupted(options: CrawlOptions) -> Job:
     return job
 
 
+def _refuse_outside(job: Job) -> None:
+    if why := connections.why_outside(job.repository, job.outputs.all()):
+        raise CrawlRefused(f"{why} Or name the path on the command line.")
+
+
 def _resume(job: Job, *, scope: str, say: Callable[[str], None], now: dt.datetime) -> Job:
+    _refuse_outside(job)
     take_over_job(job, scope=scope, say=say)
     job.refresh_from_db()
     if job.pause != Pause.NO:
@@ -245,19 +255,21 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
 
 def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
     """The output connections that are meant, stored under what they say; each can be written to."""
-    connections = []
+    stored = []
     for text in given:
         if text == STANDARD_OUTPUT:
-            connections.append(connection_of(job_name))
+            stored.append(connection_of(job_name))
             continue
         wanted = parse_output(text)
         facts = {"connector": wanted.connector, "configuration": wanted.configuration}
         connection = OutputConnection.objects.filter(name=wanted.name).first()
+        if connection is not None:
+            connections.let_local_user(connection, configuration=wanted.configuration, made_by=_MADE_BY)
         open_output(connection or OutputConnection(name=wanted.name, **facts)).check()
         # Another crawl may be storing the same at this moment.
         connection, _ = OutputConnection.objects.get_or_create(name=wanted.name, defaults=facts)
-        connections.append(connection)
-    return connections
+        stored.append(connection)
+    return stored
 
 
 def _set_policy(job: Job, options: CrawlOptions) -> None:

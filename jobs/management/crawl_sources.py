@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs import connections
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
@@ -74,7 +75,8 @@ def repository_of(
         )
     defaults = {"connector": kind.name, "configuration": kind.configuration.sealed(configuration)}
     # Another crawl may store the same connection at this moment.
-    return RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
+    stored = RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
+    return connections.let_local_user(stored, configuration=configuration, made_by="crawl")
 
 
 def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,10 @@
 """Output connections write below one directory, and file connections read below some: if pages or the API stored them."""
 
+from importlib import import_module
+
 import psycopg
 import pytest
+from django.db import connections as connections_of_django
 
 from jobs import connections
 from jobs.connections import InvalidConnection
@@ -9,11 +12,18 @@ from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.duties.connectors import watch_connectors
 from jobs.loops.database import database_dsn
-from jobs.models import OutputConnection, RepositoryConnection
+from jobs.management.crawl_options import _outputs, _refuse_outside
+from jobs.management.crawl_sources import CrawlRefused
+from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.queries.attention.jobs import held_jobs
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
+from nodes.models import NodeEvent
 from tests.api import assert_problem, client_of
 from tests.cluster import NOON
+from tests.factories import make_policy, make_running_job
+from tests.stepping import Main
 
 pytestmark = pytest.mark.django_db
 
@@ -129,3 +139,101 @@ def test_a_connection_that_a_local_user_made_is_bound_once_it_is_changed(root, t
     changed = connections.change(OutputConnection, made.pk, configuration={"path": str(root / "b.jsonl")})
 
     assert changed.is_confined
+
+
+# --- Connections from before the roots ---------------------------------------------------------------
+
+
+@pytest.fixture
+def main(connection):
+    return Main(connection)
+
+
+@pytest.fixture
+def job(main, root):
+    """A running job whose output pages stored, below the root."""
+    job = make_running_job(main.node, policy=make_policy(), output=store_output(root / "pages.jsonl")).job
+    assert looked_at(main, job).connectors_ready
+    return job
+
+
+def looked_at(main, job):
+    main.step(watch_connectors)
+    return Job.objects.get(pk=job.pk)
+
+
+def test_a_job_whose_output_lies_outside_waits_with_a_reason(main, job, settings, tmp_path):
+    allow(settings, tmp_path / "another")
+
+    found = looked_at(main, job)
+
+    assert not found.connectors_ready
+    assert found.reason.startswith(f"output connection lines is not written: {tmp_path}/root/pages.jsonl is outside of")
+    (line,) = held_jobs(NOON)
+    assert line.subject == job.name
+    assert "CRAWLCTL_OUTPUT_ROOT" in line.sentence
+
+
+def test_a_job_whose_directories_lie_outside_waits_with_a_reason(main, root, settings, tmp_path):
+    job = make_running_job(main.node, policy=make_policy()).job
+    Job.objects.filter(pk=job.pk).update(repository=store_files(root))
+    assert looked_at(main, job).connectors_ready
+
+    allow(settings, tmp_path / "another")
+
+    found = looked_at(main, job)
+    assert not found.connectors_ready
+    assert "repository connection files is not read" in found.reason
+    assert "CRAWLCTL_FILE_ROOTS" in found.reason
+
+
+def test_a_job_goes_on_when_the_root_allows_its_path_again(main, job, root, settings, tmp_path):
+    allow(settings, tmp_path / "another")
+    looked_at(main, job)
+
+    allow(settings, root)
+
+    found = looked_at(main, job)
+    assert (found.connectors_ready, found.reason) == (True, "")
+
+
+def test_an_upgrade_confines_all_but_the_connections_of_local_users():
+    outputs = {
+        "lines": {"path": "/etc/shadow"},
+        "jsonl:/etc/a": {"path": "/etc/b"},
+        "jsonl:/srv/a.jsonl": {"path": "/srv/a.jsonl"},
+        "standard output of x": {"path": "/srv/b.jsonl"},
+    }
+    for name, configuration in outputs.items():
+        OutputConnection.objects.create(name=name, connector="jsonl", configuration=configuration)
+    for name in ("documents", "files in /srv", "filesystem 0123abcd"):
+        RepositoryConnection.objects.create(name=name, connector="filesystem", configuration={"roots": ["/srv"]})
+
+    migration = import_module("jobs.migrations.0061_connections_before_the_roots_are_confined").Migration
+    with connections_of_django["default"].cursor() as cursor:
+        for operation in migration.operations:
+            cursor.execute(operation.sql)
+
+    confined = OutputConnection.objects.filter(is_confined=True), RepositoryConnection.objects.filter(is_confined=True)
+    assert [set(found.values_list("name", flat=True)) for found in confined] == [
+        {"lines", "jsonl:/etc/a"},
+        {"documents"},
+    ]
+
+
+def test_a_path_that_a_local_user_names_is_free_again(root, tmp_path):
+    path = tmp_path / "outside.jsonl"
+    facts = {"connector": "jsonl", "configuration": {"path": str(path)}, "is_confined": True}
+    OutputConnection.objects.create(name=f"jsonl:{path}", **facts)
+
+    (output,) = _outputs([f"jsonl:{path}"], job_name="docs")
+
+    assert not output.is_confined
+    assert NodeEvent.objects.get().message.startswith(f"output jsonl:{path} was changed by crawl: is_confined")
+
+
+def test_a_crawl_of_a_stored_job_is_refused_outside_of_the_roots(job, root, settings, tmp_path):
+    allow(settings, tmp_path / "another")
+
+    with pytest.raises(CrawlRefused, match=r"CRAWLCTL_OUTPUT_ROOT.* Or name the path on the command line"):
+        _refuse_outside(job)

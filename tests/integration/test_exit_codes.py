@@ -1,4 +1,4 @@
-"""Commands say in one line why they do not begin: 2 for invalid input, 1 for what is not possible now."""
+"""Commands that cannot begin give one line and an exit code: 2 for invalid input, 1 for an impossible request."""
 
 import socket
 

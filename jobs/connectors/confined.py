@@ -1,0 +1,42 @@
+"""
+Connections that lie outside of the roots of this process (`jobs.connectors.roots`).
+
+Only connections that pages or the API stored are confined. Callers pass nothing of the others.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jobs.connectors.output.jsonl import JsonLinesConfiguration
+from jobs.connectors.output.registry import check_configuration
+from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
+from jobs.connectors.repository.filesystem.specification import FileSpecification
+from jobs.connectors.repository.kind import Asked
+from jobs.connectors.roots import why_not_read, why_not_written
+from jobs.connectors.schema import BadSpecification
+
+# Connectors of which the roots hold.
+CONFINED_REPOSITORY: Final = FILE_SYSTEM.name
+CONFINED_OUTPUT: Final = "jsonl"
+
+
+def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> str:
+    """Return why a confined repository may not be read, as a sentence; "" if it may."""
+    if connector != CONFINED_REPOSITORY:
+        return ""
+    try:
+        return why_not_read(FileSpecification.read(Asked(configuration)).roots)
+    except BadSpecification:
+        # The connector says so when it is opened.
+        return ""
+
+
+def why_output_outside(connector: str, configuration: Mapping[str, Any]) -> str:
+    """Return why a confined output may not be written, as a sentence; "" if it may."""
+    if connector != CONFINED_OUTPUT:
+        return ""
+    try:
+        read = check_configuration(connector, configuration)
+    except BadSpecification:
+        return ""
+    return why_not_written(read.path) if isinstance(read, JsonLinesConfiguration) else ""
