@@ -1,4 +1,4 @@
-"""Users in the journal, and the first administrator, so that there is an account to log in with."""
+"""Users in the journal, and the first administrator account, so that a new installation has a login."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,10 +57,10 @@ def users_journaled(*, made_by: str) -> Iterator[None]:
 
 def ensure_administrator() -> str:
     """
-    Make sure that there is an administrator, and return the line that says how to log in.
+    Create the administrator if there is none, and return the line that says how to log in.
 
-    The first start makes the account with the password of CRAWLCTL_ADMIN_PASSWORD, or with a generated one, which stands
-    in the returned line only. Later starts leave the password alone.
+    The first start creates the account with the password of CRAWLCTL_ADMIN_PASSWORD, or with a generated one, which
+    appears in the returned line only. Later starts leave the password alone.
 
     Raises:
         ImproperlyConfigured: this is the first start, and CRAWLCTL_ADMIN_PASSWORD is too short.
@@ -80,6 +80,6 @@ def ensure_administrator() -> str:
         with transaction.atomic(), users_journaled(made_by=FIRST_START):
             User.objects.create_superuser(_NAME, password=password)
     except IntegrityError:
-        # Another process made the account at the same moment.
+        # Another process created the account at the same moment.
         return ensure_administrator()
     return f"administrator: {_NAME} password: {'that of CRAWLCTL_ADMIN_PASSWORD' if given else password}"

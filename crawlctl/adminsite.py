@@ -1,8 +1,8 @@
 """
-The set-up pages: django-unfold's admin, open to whoever has a role, with what each may change.
+The set-up pages: django-unfold's admin, open to every user with a role, within the permissions of that role.
 
-Every table is registered here, in one place, and not by import: what the set-up pages show is decided
-by the composition root.
+Every table is registered here, in one place, and not by import: the composition root decides what the set-up pages
+show.
 """
 
 from typing import Any
@@ -26,17 +26,17 @@ from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePol
 
 
 class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
-    """The admin without a door of its own: people come in by the pages' login."""
+    """The admin without a login page of its own: users log in on the page of the web interface."""
 
     site_title = _("crawlctl set-up")
     index_title = _("Set-up")
 
     def has_permission(self, request: HttpRequest) -> bool:
-        """Roles decide: what somebody may see or change inside is asked of each model."""
+        """True for users who may view jobs. The permissions of each model decide the rest."""
         return request.user.is_active and request.user.has_perm("jobs.view_job")
 
     def index(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
-        """Set-up begins with the jobs; the rest is in the side bar."""
+        """Redirect to the jobs. The side bar has the rest."""
         return redirect("admin:jobs_job_changelist")
 
     def login(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
@@ -46,7 +46,7 @@ class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
 
 
 class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
-    """Users and their roles. A role is a group; single permissions are not handed out here."""
+    """Users and their roles. A role is a group. This page assigns no single permissions."""
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -62,7 +62,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
     filter_horizontal = ()
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """Nobody makes anybody what he is not himself: only superusers make superusers."""
+        """Return `is_superuser` as read-only for others: only superusers make superusers."""
         return () if request.user.is_superuser else ("is_superuser",)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
@@ -80,7 +80,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
     # --- The journal ---------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:  # noqa: FBT001 (Django's)
-        # The roles are stored after this, and journaled when Django asks for its own log.
+        # The roles are stored after this call. The journal is written when Django writes its own log.
         request.facts_before = user_facts(User.objects.get(pk=obj.pk)) if change else {}  # type: ignore[attr-defined]
         super().save_model(request, obj, form, change)
 
@@ -89,7 +89,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
-        """Write the journal, too. The page that sets a password stores nothing else and saves no model."""
+        """Write the journal as well. The page that sets a password stores nothing else and saves no model."""
         after = user_facts(User.objects.get(pk=obj.pk))
         before = getattr(request, "facts_before", {**after, "password": None})
         _journal(request, obj, before=before, after=after)
@@ -113,7 +113,7 @@ def _journal(request: HttpRequest, user: User, *, before: dict[str, Any], after:
 
 
 def may_see_users(request: HttpRequest) -> bool:
-    """Whether the side bar offers the users to this visitor."""
+    """True if the side bar offers the users to this visitor."""
     return request.user.has_perm("auth.view_user")
 
 

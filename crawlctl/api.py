@@ -1,4 +1,4 @@
-"""The REST API, wired: which view answers at which address below /api/v1/."""
+"""The addresses of the REST API below /api/v1/, and their views."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ class DocsView(SpectacularSwaggerSplitView):
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         finished = super().finalize_response(request, response, *args, **kwargs)
-        # As narrow as that of our own pages (`crawlctl.security`), but for what Swagger UI draws itself.
+        # As narrow as the policy of our own pages (`crawlctl.security`), except for the parts of Swagger UI.
         finished.headers["Content-Security-Policy"] = (
             "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
             "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"

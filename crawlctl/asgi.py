@@ -13,8 +13,8 @@ from django.db import connections
 
 _pages = get_asgi_application()
 
-# Here each request has a thread of its own, that ends with it: a connection kept for the next request
-# would be nobody's, and stay open until somebody collects the garbage.
+# Each request here runs in a thread of its own, which ends with it. A connection kept for the next request would have
+# no user, and stay open until the garbage collector finds it.
 connections.settings["default"]["CONN_MAX_AGE"] = 0
 
 from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402
@@ -24,7 +24,7 @@ from crawlctl.live.routing import websocket_application  # noqa: E402
 async def live_with_the_server(
     _scope: object, receive: Callable[[], Awaitable[dict[str, Any]]], send: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
-    """Start and stop what belongs to the server's process and to none of its requests."""
+    """Start and stop the parts that belong to the server's process and to no single request."""
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":

@@ -1,8 +1,8 @@
 """
-Tokens of the API: a password buys one (`crawlctl.tokens`), it is sent with each request, and it ends.
+Tokens of the API: a login issues one (`crawlctl.tokens`), each request carries it, and it expires.
 
-Only a digest is stored, so who reads the database has no usable token. The framework loads this module
-while it loads its views, so it must not ask for those.
+Only a digest is stored, so a reader of the database has no usable token. The framework imports this module while it
+imports its views, so this module must not import those.
 """
 
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -13,10 +13,10 @@ from rest_framework import exceptions
 
 
 class TokenAuthentication(auth.TokenAuthentication):  # type: ignore[misc]
-    """A request with a header `Authorization: Token …`."""
+    """Authenticates a request with a header `Authorization: Token …`."""
 
     def authenticate_credentials(self, token: bytes) -> tuple[AbstractBaseUser, AuthToken]:
-        # Knox decodes it and looks it up: neither goes well with any byte that a client may send.
+        # Knox decodes the token and looks it up. Both fail on some of the bytes that a client may send.
         if not token.isalnum():
             raise exceptions.AuthenticationFailed("Invalid token.")
         user, row = super().authenticate_credentials(token)
@@ -24,7 +24,7 @@ class TokenAuthentication(auth.TokenAuthentication):  # type: ignore[misc]
 
 
 class TokenScheme(KnoxTokenScheme):  # type: ignore[no-untyped-call]
-    """How the API's description speaks of it."""
+    """The description of token authentication in the API schema."""
 
     target_class = "crawlctl.authentication.TokenAuthentication"
     name = "token"

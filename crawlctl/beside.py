@@ -1,4 +1,4 @@
-"""A service beside the work of this process: it is tended by a thread, and ends with who asked for it."""
+"""A service beside the work of this process: a thread restarts it if it ends, and it ends with its caller."""
 
 import logging
 import threading
@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def run_beside(service: Service) -> Iterator[None]:
     """
-    Run a service until the block ends; whenever it dies that is logged, and it is started again.
+    Run a service until the block ends. If the service dies, log that and start it again.
 
-    Its death touches nothing in this process, and the death of this process ends it, however that comes.
+    Its death does not affect this process. The death of this process, in whatever way, ends the service.
     """
     supervisor = Supervisor(say=logger.error)
     supervisor.start(service)
@@ -39,6 +39,6 @@ def _tend(supervisor: Supervisor, stopping: threading.Event) -> None:
         try:
             supervisor.tend()
         except OSError as error:
-            # No process can be had just now; it is still due at the next tick.
+            # The system can start no process now. The service is still due at the next tick.
             logger.error("a service cannot be started: %s", error)  # noqa: TRY400 - no defect of ours
             stopping.wait(1.0)

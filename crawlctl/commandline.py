@@ -1,4 +1,4 @@
-"""A command run from a terminal: what a person can mend is said in a sentence, not in a traceback."""
+"""Commands in a terminal: errors that the operator can repair appear as a sentence, not as a traceback."""
 
 import difflib
 import gc
@@ -18,16 +18,18 @@ from jobs.settings.table import TABLE
 from nodes.settings.declaration import InvalidSettings, SettingError
 
 _USAGE = 2
-# Prefixes of the variables of settings, and of those that only tests read.
+# Prefixes of the variables of settings, and of variables that only tests read.
 _OURS: Final = "CRAWLCTL_"
 _OF_TESTS: Final = ("CRAWLCTL_TEST_", "CRAWLCTL_CHAOS", "CRAWLCTL_REQUIRE_")
-# After so many new objects garbage is looked for. Python's own 700 are soon reached by what a worker remembers of links,
-# which is no garbage: four of a hundred of its seconds went there.
+# New objects that trigger a garbage collection. A worker's memory of links soon reaches Python's own 700, but is no
+# garbage: collections took 4 % of a worker's time.
 _NEW_OBJECTS = 5_000
 
 
 class _Utility(ManagementUtility):
-    """Django's, which ends the loading that `manage.py` began: without garbage collection, and to be broken off at once."""
+    """
+    Django's utility, which also ends the loading phase that `manage.py` began: without garbage collection or Ctrl-C.
+    """
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
         if subcommand not in get_commands():
@@ -35,7 +37,7 @@ class _Utility(ManagementUtility):
             hint = f"Did you mean {near[0]}?" if near else "manage.py help lists them."
             _refuse(f"There is no command {subcommand!r}. {hint}")
         command = _OneLine.of(super().fetch_command(subcommand))
-        # What was loaded stays for good: no collection of a daemon's life looks at it again.
+        # Loaded modules stay until the end: no collection in a daemon's life needs to visit them again.
         gc.freeze()
         gc.set_threshold(_NEW_OBJECTS)
         gc.enable()
@@ -45,7 +47,7 @@ class _Utility(ManagementUtility):
 
 
 class _OneLine:
-    """Lets a command refuse its arguments in one line, without the usage that `--help` prints."""
+    """Makes a command refuse its arguments in one line, without the usage that `--help` prints."""
 
     @staticmethod
     def of(command: BaseCommand) -> BaseCommand:
@@ -61,7 +63,7 @@ class _OneLine:
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
-    """Return a sentence for each of these variables that looks like a setting and is none."""
+    """Return a sentence for each of these variables that looks like a setting but is none."""
     known = {
         setting.environment.removeprefix(_OURS) for setting in TABLE.settings if setting.environment.startswith(_OURS)
     }
@@ -79,10 +81,10 @@ def run(arguments: Sequence[str]) -> None:
     Run one of Django's commands.
 
     Raises:
-        SystemExit: 2 with a sentence on stderr, for a setting or a database that cannot be used.
+        SystemExit: 2 with a sentence on stderr, for an unusable setting or database.
     """
     speak_json(arguments)
-    # A process that another command started has the same environment, and that command has warned already.
+    # A process that another command started has the same environment, and that command has already warned.
     if "--attached" not in arguments:
         for sentence in unknown_variables(os.environ):
             sys.stderr.write(f"{sentence}\n")
@@ -93,7 +95,7 @@ def run(arguments: Sequence[str]) -> None:
     except OperationalError as error:
         _refuse(f"The database cannot be reached: {_first_line(error)}. DATABASE_URL says where it is.")
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does.
+        # The reader of our output has gone, as `head` does.
         sys.stderr.close()
 
 

@@ -1,4 +1,4 @@
-"""What Django is told of the database: the one of DATABASE_URL, or the embedded one."""
+"""Django's database settings: the database of DATABASE_URL, or the embedded one."""
 
 import datetime as dt
 from pathlib import Path
@@ -10,8 +10,8 @@ from psycopg.errors import ProgrammingError
 
 from nodes.connections import Limits
 
-# A page or a command waits no longer than this for its database, whatever is wrong with it. Daemons have limits of
-# their own, which follow from their timeouts.
+# Longest waits of a page or a command for its database, whatever is wrong with it. Daemons have limits of their own,
+# which follow from their timeouts.
 _STATEMENT: Final = dt.timedelta(seconds=30)
 _LIMITS: Final = Limits(
     connect_within=dt.timedelta(seconds=5),
@@ -28,7 +28,7 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
     Return Django's settings of the database at `url` (a libpq URI), or of the embedded one for ''.
 
     Raises:
-        ImproperlyConfigured: `url` is no PostgreSQL address; the sentence says what one looks like.
+        ImproperlyConfigured: `url` is not a PostgreSQL address. The message shows a valid one.
     """
     if not url:
         return {
@@ -60,5 +60,5 @@ def _options(given: str) -> dict[str, Any]:
 
 
 _EXAMPLE = "postgresql://user:password@host:5432/crawlctl"
-# A connection that is kept is asked whether it still answers before a request uses it again.
+# Django checks that a kept connection still answers before a request reuses it.
 _ENGINE: Final = {"ENGINE": "crawlctl.postgres.backend", "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}

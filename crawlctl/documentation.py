@@ -1,5 +1,5 @@
 """
-The documentation as pages of the web server, for every user who can log in.
+The documentation as pages of the web server, for every logged-in user.
 
 The server sends the pages that `make docs` compiled. Without them it renders the sources at the same addresses.
 """
@@ -48,7 +48,7 @@ def _changed_at(_request: HttpRequest, path: str = "") -> dt.datetime | None:
 @login_required
 @last_modified(_changed_at)
 def documentation(request: HttpRequest, path: str = "") -> HttpResponseBase:
-    """Answer with a file of the documentation, or with a page made of its Markdown source."""
+    """Answer with a file of the documentation, or with a page rendered from its Markdown source."""
     if not path:
         return redirect("documentation", path=_FIRST)
     if not _is_compiled() and (source := markdown.find_source(path)):
@@ -60,6 +60,6 @@ def documentation(request: HttpRequest, path: str = "") -> HttpResponseBase:
         raise Http404
     answer = HttpResponse(found.read_bytes(), content_type=mimetypes.guess_type(found.name)[0] or "text/plain")
     if found.suffix != ".html":
-        # Styles and pictures are the same for every reader: a browser may keep them and ask whether they changed.
+        # Styles and pictures are the same for every reader: a browser may store them and check whether they changed.
         answer.headers["Cache-Control"] = "private, no-cache"
     return answer

@@ -1,4 +1,4 @@
-"""What a browser or a program reads when its request could not be answered at all."""
+"""The answers to requests that ended in an unexpected error, for browsers and programs."""
 
 import sys
 from http import HTTPStatus
@@ -18,9 +18,9 @@ _AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psyc
 
 def answer_failure(request: HttpRequest) -> HttpResponse:
     """
-    Say that the database is away where it is, and else that something is wrong here; Django's `handler500`.
+    Return the answer to a failed request: an outage of the database, else a general error. Django's `handler500`.
 
-    The API's own views answer for themselves. Here arrive pages, and what stands before any view.
+    The API's own views answer their errors themselves. This handles pages, and failures outside of any view.
     """
     error = sys.exception()
     if not isinstance(error, _AWAY):
@@ -29,5 +29,5 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/api/"):
         problem = {"code": "database_unavailable", "detail": f"{said}; try again."}
         return JsonResponse(problem, status=HTTPStatus.SERVICE_UNAVAILABLE)
-    # Without the request: who is logged in would have to be asked of the database.
+    # Rendered without the request: its user would have to be read from the database.
     return HttpResponse(render_to_string("503.html", {"said": said}), status=HTTPStatus.SERVICE_UNAVAILABLE)

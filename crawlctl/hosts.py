@@ -1,4 +1,4 @@
-"""A request for a host that this server does not answer for: refused with one line in the log."""
+"""Requests for a host that this server does not serve: refused with one line in the log."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -19,8 +19,8 @@ class KnownHosts:
     """
     Middleware: answer 400 if the Host header names no host of this server.
 
-    Django answers so too, but with a page and with a traceback in the log for each such request. It must be the first,
-    since others ask for the host.
+    Django answers 400 as well, but with a page and with a traceback in the log for each such request. This middleware
+    must be the first, because others read the host.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

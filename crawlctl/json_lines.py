@@ -13,12 +13,12 @@ from jobs.settings.table import LOG_JSON, TABLE
 from nodes.settings.declaration import InvalidSettings, SettingError, read_environment
 from nodes.settings.effective import Effective
 
-# Commands that run until they are stopped. Other commands answer a person, or a program that expects their own output.
+# Commands that run until they are stopped. Other commands print for a person or for a program that parses their output.
 _DAEMONS: Final = frozenset({"run", "runmanager", "runworker", "runjobs", "serve"})
 
 
 class JsonLines(io.TextIOBase):
-    """A stream that passes JSON objects on, and makes an object of every other line."""
+    """A stream that passes JSON objects on, and turns every other line into an object."""
 
     def __init__(self, stream: TextIO, *, level: str) -> None:
         self._stream, self._level = stream, level
@@ -61,7 +61,7 @@ class JsonLines(io.TextIOBase):
 
 
 def speak_json(arguments: Sequence[str]) -> None:
-    """Let a daemon in JSON mode write nothing but JSON lines."""
+    """Make a daemon in JSON mode write only JSON lines."""
     command = arguments[1] if len(arguments) > 1 else ""
     if command not in _DAEMONS or {"--help", "-h"} & set(arguments) or not _is_json_wanted():
         return

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Final, TextIO
 
-# Bytes below which a file of this disk does not take another block.
+# Free bytes below which a file on this disk may not get another block.
 _LEAST_FREE: Final = 64 * 1024
 
 

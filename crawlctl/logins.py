@@ -1,12 +1,12 @@
 """
 Limits for guessing passwords: shared by the pages and the API, and kept in the database for all processes.
 
-An attempt is admitted and counted before its password is checked, under a lock of the address that makes it.
-So concurrent attempts are counted one after the other, and exactly those above the limit are refused.
-A correct password removes the counted attempts for its name.
+An attempt is admitted and counted before its password is checked, under a lock of the address that makes it. So
+concurrent attempts are counted one after the other, and exactly those above the limit are refused. A correct password
+removes the counted attempts for its name.
 
-A name is closed only for the address that guesses it. Otherwise an attacker could lock an administrator out.
-An attacker with many addresses may guess more often; only a long password helps against that.
+A name is closed only for the address that guesses it. Otherwise an attacker could lock an administrator out. An
+attacker with many addresses may guess more often. Only a long password helps against that.
 """
 
 import datetime as dt
@@ -36,7 +36,9 @@ _WAIT: Final = "crawlctl.login_wait"
 
 
 class GuardedBackend(ModelBackend):
-    """Django's own users and permissions, behind the limit. An attempt above it is refused with its password unchecked."""
+    """
+    Django's own users and permissions, behind the limit. An attempt above it is refused with its password unchecked.
+    """
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any

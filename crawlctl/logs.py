@@ -1,4 +1,4 @@
-"""How crawlctl logs: one event a line, control characters escaped, to stderr."""
+"""The log of crawlctl: one event a line, control characters escaped, to stderr."""
 
 import logging
 import sys
@@ -18,7 +18,9 @@ _logger: Final = logging.getLogger("crawlctl")
 
 
 def configure(*, level: str, as_json: bool) -> None:
-    """Send every logger of the process through one structlog renderer; `as_json` also warnings and unexpected errors."""
+    """
+    Send every logger of the process through one structlog renderer. With `as_json` also warnings and unexpected errors.
+    """
     shared: list[structlog.types.Processor] = [
         _add_known_facts,
         structlog.stdlib.ExtraAdder(allow=_FACTS),
@@ -57,14 +59,14 @@ def _log_unexpected(kind: type[BaseException], error: BaseException | None, trac
 
 
 def _add_known_facts(_logger: object, _name: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    """Add the node and the present job, document and host. Values of the line itself win."""
+    """Add the node and the current job, document and host. Values of the line itself take precedence."""
     return {**known_facts(), **event}
 
 
 def _escape_control_characters(
     _logger: object, _name: str, event: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    # A URL with a line break in it must not be able to write a log line of its own.
+    # A URL with a line break in it must not write a log line of its own.
     for name in ("event", *_FACTS):
         if isinstance(said := event.get(name), str):
             event[name] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said)

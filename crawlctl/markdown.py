@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from mdit_py_plugins.anchors import anchors_plugin
 
-# Beside everything below docs/, the only files of the repository that the documentation has or links to.
+# The only files of the repository, apart from those below docs/, that the documentation contains or links to.
 _AT_THE_ROOT: Final = frozenset({"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".env.example"})
 _PAGE, _SOURCE = ".html", ".md"
 
@@ -31,7 +31,9 @@ def find_file(path: str) -> Path | None:
 
 
 def find_source(path: str) -> Path | None:
-    """Return the Markdown file that becomes the page at this path, or None: pages keep the addresses of the compiled ones."""
+    """
+    Return the Markdown file that becomes the page at this path, or None. Pages keep the addresses of the compiled ones.
+    """
     return find_file(path.removesuffix(_PAGE) + _SOURCE) if path.endswith(_PAGE) else None
 
 
@@ -47,7 +49,7 @@ def title_of(text: str) -> str:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    # HTML in a source is shown, not obeyed: our pages run and load nothing that is not a file of ours.
+    # HTML in a source is shown as text: our pages run and load only our own files.
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").use(anchors_plugin, max_level=4)
     parser.add_render_rule("link_open", _open_link)
     return parser

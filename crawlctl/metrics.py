@@ -1,8 +1,8 @@
 """
-`/metrics` at the web server: what it says of the cluster, for Prometheus.
+The figures of the cluster at the web server's `/metrics`, for Prometheus.
 
-Who reads it must be somebody. That a request comes from this machine proves nothing, since a proxy that serves
-everybody may be on it; a port of its own for metrics (`serve --metrics-port`) asks nobody.
+A reader must authenticate. That a request comes from this machine proves nothing, because a public proxy may run on it.
+The separate port for metrics (`serve --metrics-port`) requires no authentication.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ _REGISTRY: Final = registry_of(table.shown_by(Process.WEB), refresh=refresh_clus
 
 
 class _MayRead(NamedPermission):
-    """Users who may see nodes; and who sends the token that is set for this, since those of users end."""
+    """Admits users who may view nodes, and requests with the configured token, because the tokens of users expire."""
 
     def has_permission(self, request: Request, view: View) -> bool:
         scheme, _blank, said = request.headers.get("Authorization", "").partition(" ")
@@ -34,7 +34,7 @@ class _MayRead(NamedPermission):
 
 
 class MetricsView(APIView):
-    """The figures as text, in the format that the reader would accept."""
+    """The figures as text, in the format that the reader accepts."""
 
     permission_classes = (_MayRead,)
     permissions_needed = {"get": "nodes.view_node"}

@@ -1,13 +1,13 @@
-"""The tables of the composition root: attempts to log in."""
+"""The tables of the composition root: login attempts."""
 
 from django.db import models
 
 
 class LoginAttempt(models.Model):
     """
-    One attempt with a wrong password, or one that is not decided yet; kept for minutes.
+    One login attempt with a wrong password, or one that is not decided yet; kept for minutes.
 
-    `name` is a digest: what was typed there by mistake may be a password.
+    `name` is a digest, because users sometimes type a password there by mistake.
     """
 
     name = models.CharField(max_length=64)

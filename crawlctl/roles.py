@@ -1,9 +1,8 @@
 """
-The roles, and what each of them may do: the same in the UI, in the API and on the socket.
+The roles and their permissions: the same on pages, in the API and on the socket.
 
-A role is a Django group. After every migrate the groups hold exactly what stands here, so that a new
-table or verb is for nobody until somebody has written down whom it is for. A user may have several
-roles; a superuser needs none.
+A role is a Django group. After every migrate the groups hold exactly the permissions listed here. So a new table or
+action is closed to all until a developer lists it. A user may have several roles. A superuser needs none.
 """
 
 from collections.abc import Iterable
@@ -54,16 +53,16 @@ _CHANGES: Final = (
     }
 )
 
-# Each holds what the one before it holds.
+# Each role includes the one before it.
 ROLES: Final = {VIEWER: _READS, OPERATOR: _STARTS_AND_STOPS, ADMINISTRATOR: _CHANGES}
 
 
 def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
     """
-    Let each role's group hold exactly its permissions: a handler of Django's `post_migrate`.
+    Set each role's group to exactly its permissions: a handler of Django's `post_migrate`.
 
-    It is called after each app, so at first some permissions are not there yet; and with no `apps` after a
-    flush, as tests do it.
+    Django calls it after each app, so at first some permissions do not exist yet. After a flush, as in tests, it calls
+    it without `apps`.
     """
     try:
         group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")

@@ -1,4 +1,4 @@
-"""The key that signs sessions and tokens where nobody has set one: made once, kept under `var/`."""
+"""The default key for signing sessions and tokens: generated once, stored under `var/`."""
 
 import contextlib
 import os
@@ -8,10 +8,10 @@ from pathlib import Path
 
 def key_of_this_machine(var_dir: Path) -> str:
     """
-    Return the key in `var_dir`, made at first use and readable by its owner only.
+    Return the key in `var_dir`, generated at first use and readable by its owner only.
 
-    Where `var_dir` cannot be written (a check in a read-only checkout), the key lives as long as
-    the process: whoever needs it to last is told by what else cannot be written.
+    If `var_dir` cannot be written (a check in a read-only checkout), the key lives as long as the process. An operator
+    who needs a lasting key sees the other failures to write there.
     """
     path = var_dir / "secret-key"
     with contextlib.suppress(OSError):

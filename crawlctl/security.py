@@ -1,9 +1,9 @@
 """
-Headers that limit how a browser uses and keeps our pages.
+Headers that limit how a browser uses and stores our pages.
 
-Our own pages load nothing but our own files and run no script of the page itself, so text of a crawled
-site that got past the escaping still could not act. The admin's pages are unfold's: they need inline
-styles and scripts, and Alpine evaluates expressions.
+Our own pages load only our own files and run no inline script. So text of a crawled site that got past the escaping
+still could not act. The admin's pages are unfold's: they need inline styles and scripts, and Alpine evaluates
+expressions.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _ADMIN: Final = (
 
 
 class ContentSecurityPolicy:
-    """Middleware: sends a policy with each answer that has none."""
+    """Middleware: send a policy with each answer that has none."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -36,13 +36,13 @@ class ContentSecurityPolicy:
 
 
 class NoStore:
-    """Middleware: forbid browsers and proxies to keep an answer of a view, unless the view allows it."""
+    """Middleware: forbid browsers and proxies to store an answer of a view, unless the view allows it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._get_response(request)
-        # After a logout, "Back" must not show what only a logged-in user may see.
+        # After a logout, "Back" must not show pages that only a logged-in user may see.
         response.headers.setdefault("Cache-Control", "no-store")
         return response

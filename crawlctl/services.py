@@ -1,4 +1,4 @@
-"""The processes that crawlctl consists of, as services of a supervisor."""
+"""The processes of crawlctl, as services of a supervisor."""
 
 import socket
 import sys
@@ -26,7 +26,11 @@ def worker(
 def web_server(
     listener: socket.socket, *, host: str = "127.0.0.1", log: Path | None = None, metrics: tuple[str, ...] = NO_METRICS
 ) -> Service:
-    """The web server behind a socket that listens already, and goes on to if the server dies; `host` is its name."""
+    """
+    Return the service that runs the web server behind a listening socket. The socket stays open if the server dies.
+
+    `host` is the name of the listening address.
+    """
     inherited = listener.fileno()
     arguments = ("serve", "--fd", str(inherited), "--host", host)
     return _daemon("web-server", *arguments, log=log, keeps=(inherited,), metrics=metrics)

@@ -1,8 +1,8 @@
 """
-Django's settings, made once from what the environment says. What can be said is in `jobs.settings.table`.
+Django's settings, built once from the environment. The variables are declared in `jobs.settings.table`.
 
-Safe outside DEBUG: no default secret key there, no default password anywhere. Without any setting
-crawlctl serves one machine: an embedded PostgreSQL under `var/` and a key of its own beside it.
+Safe outside DEBUG: no default secret key there, no default password anywhere. Without any setting crawlctl serves one
+machine: an embedded PostgreSQL under `var/` and a key of its own beside it.
 """
 
 import os
@@ -23,32 +23,32 @@ from nodes.settings.effective import Effective
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# What the environment says, by path. Stored settings and the command line come to it where a process runs:
-# `jobs.settings.running` has what counts.
+# The values of the environment, by path. Running processes add stored settings and the command line:
+# `jobs.settings.running` has the effective values.
 CRAWLCTL_ENVIRONMENT = read_environment(table.TABLE, os.environ)
 _given = Effective(table=table.TABLE, environment=CRAWLCTL_ENVIRONMENT)
 
-# Everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
-# server of their own, so that no test can touch what somebody crawled.
+# Directory of everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
+# server of their own, so that no test can touch an operator's crawl.
 VAR_DIR = Path(_given[table.VAR] or (BASE_DIR / "var" / "test" if "PYTEST_VERSION" in os.environ else BASE_DIR / "var"))
 
 DEBUG = _given[table.DEBUG]
 
-# Where `make docs` writes the documentation: it belongs to the program, not to what this machine keeps.
+# Output of `make docs`: the documentation belongs to the program, not to the data of this machine.
 DOCUMENTATION_DIR = BASE_DIR / "var" / "docs"
 
-# Signs sessions and tokens. Several machines that share a database must share it.
+# Signs sessions and tokens. Machines that share a database must share it.
 SECRET_KEY = _given[table.SECRET_KEY] or key_of_this_machine(VAR_DIR)
 
-# Host names under which the UI and the API answer; the loopback names always do.
+# Host names under which the web interface and the API answer. The loopback names are always included.
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *_given[table.ALLOWED_HOSTS]]
 CSRF_TRUSTED_ORIGINS = [*_given[table.TRUSTED_ORIGINS]]
 
 # Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.
 _TLS = _given[table.TLS]
-# Each rule on the page of a throttle policy has some twenty fields.
+# Limit of form fields: each rule on the page of a throttle policy has some twenty fields.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
-# A job with a hundred thousand addresses.
+# Limit of a request body (bytes): room for a job with a hundred thousand addresses.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
 SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0
@@ -57,14 +57,14 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
-    # First, since channels brings a command `runworker` of its own.
+    # First, because channels has a command `runworker` of its own.
     "crawlctl.apps.CrawlctlConfig",
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",
     "jobs.apps.JobsConfig",
     "nodes.apps.NodesConfig",
     "unfold",
-    # Without its search for admin modules: our site names what it shows, and daemons show nothing.
+    # Without its search for admin modules: our site registers its models, and daemons show no pages.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -86,7 +86,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "crawlctl.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    # Below static files, which browsers may keep.
+    # Below static files, which browsers may store.
     "crawlctl.security.NoStore",
     "crawlctl.stored_settings.FollowStoredSettings",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -114,7 +114,7 @@ TEMPLATES = [
     },
 ]
 
-# Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR as long as somebody uses it.
+# Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR while any process uses it.
 DATABASES = {"default": database_from_url(_given[table.DATABASE_URL], var_dir=VAR_DIR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -130,7 +130,7 @@ LOGOUT_REDIRECT_URL = "/login/"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-# Nobody has translated the pages yet, and to look up each word took half of the time of a screen.
+# The pages have no translations yet, and looking up each word took half of the time of a screen.
 USE_I18N = False
 USE_TZ = True
 
@@ -146,7 +146,7 @@ UNFOLD = {
     "SITE_HEADER": "crawlctl",
     "SITE_SUBHEADER": "Set-up",
     "SITE_URL": "/",
-    # A picture, which says where it leads; a symbol of unfold's font would not.
+    # A picture with an alternative text, which a symbol of unfold's font would not have.
     "SITE_ICON": f"{STATIC_URL}css/icon.svg",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}css/icon.svg"}],
     "STYLES": [f"{STATIC_URL}css/set_up.css"],
@@ -223,7 +223,7 @@ logs.configure(level=_given[table.LOG_LEVEL], as_json=_given[table.LOG_JSON])
 
 REST_KNOX = {"TOKEN_TTL": _given[table.TOKEN_LIFETIME]}
 REST_FRAMEWORK = {
-    # The first says how to log in: without it a request that did not would be answered 403, not 401.
+    # The first class names the login method: without it an anonymous request would be answered 403, not 401.
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "crawlctl.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
@@ -251,7 +251,7 @@ SPECTACULAR_SETTINGS = {
         "JobKindEnum": list(Kind),
         "PeriodEnum": list(Period),
     },
-    # Served from its package: a page of ours loads nothing from elsewhere.
+    # Served from its package: our pages load nothing from other hosts.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
@@ -264,13 +264,13 @@ CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[table.ZOOKEEPER_CREDENTIALS]
 
 # --- Metrics -----------------------------------------------------------------------------------
 
-# Who sends it may read /metrics.
+# Bearer token that grants access to /metrics.
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
-# Its time of change is that of the last backup.
+# File whose modification time is that of the last backup.
 CRAWLCTL_BACKUP_FILE = _given[table.BACKUP_FILE]
 process.show(version=tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"], directory=VAR_DIR)
 
-# --- What is installed beside it ---------------------------------------------------------------
+# --- Installed plugins -------------------------------------------------------------------------
 
 CRAWLCTL_CONNECTORS = _given[table.CONNECTORS]
 CRAWLCTL_OUTPUTS = _given[table.OUTPUTS]

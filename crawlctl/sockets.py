@@ -1,4 +1,4 @@
-"""Where the web server listens: the socket, and what its address is called."""
+"""The listening socket of the web server, and its address."""
 
 import errno
 import re
@@ -18,7 +18,7 @@ _WHY: Final = {
 
 def listen_on(port: int | None, *, host: str, first: int) -> socket.socket:
     """
-    Return a socket that listens on `port` of that address; without one on the `first` that is free, or one behind it.
+    Return a socket that listens on `port` of that address; without one on the first free port from `first` on.
 
     The caller may pass it to a server, and to the next server if the first one dies: no connection is refused.
 
@@ -48,7 +48,7 @@ def _listen(*, host: str, port: int) -> socket.socket:
 
 
 class BadAddress(ValueError):
-    """Nobody can listen there."""
+    """The process cannot listen at this address."""
 
 
 def listen_at(address: str) -> tuple[socket.socket, str]:
@@ -56,7 +56,7 @@ def listen_at(address: str) -> tuple[socket.socket, str]:
     Return a socket that listens at exactly this `HOST:PORT` (port 0: any free one), and the host.
 
     Raises:
-        BadAddress: it is no such address, it is not of this machine, or it is taken.
+        BadAddress: the address is invalid, is not of this machine, or is taken.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > _LAST_PORT:
@@ -75,11 +75,11 @@ def listen_at(address: str) -> tuple[socket.socket, str]:
 
 
 def address_of(listener: socket.socket, *, host: str) -> str:
-    """Where a browser finds what listens there, as `host`."""
+    """Return the address for a browser of a socket that listens as `host`."""
     name, port = name_of(host), listener.getsockname()[1]
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def name_of(host: str) -> str:
-    """What others call this machine, where it listens at all of its addresses; else the address itself."""
+    """Return this machine's name if the socket listens on all addresses, else the address itself."""
     return socket.gethostname() if host in _ALL_ADDRESSES else host

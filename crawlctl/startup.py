@@ -1,4 +1,4 @@
-"""What every command that starts processes does first; what can go wrong with it is said in a sentence."""
+"""The first step of every command that starts processes. Its errors are sentences."""
 
 from django.core.management.base import CommandError
 from django.db import Error as DatabaseError
@@ -9,10 +9,10 @@ from jobs.schema import SchemaTooNew, make_ready
 
 def make_database_ready() -> None:
     """
-    Have the database reachable, and its tables as this program needs them.
+    Make the database reachable, and its tables as this version needs them.
 
     Raises:
-        CommandError: that cannot be.
+        CommandError: that is impossible.
     """
     try:
         make_ready()

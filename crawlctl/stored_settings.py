@@ -1,4 +1,4 @@
-"""The web server goes on with stored settings, as nodes do."""
+"""The web server follows the stored settings, as nodes do."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from jobs.settings.table import HEARTBEAT_INTERVAL
 
 
 class FollowStoredSettings:
-    """Middleware: looks for newer stored settings before a request, as often as a node beats."""
+    """Middleware: reads newer stored settings before a request, as often as a node beats."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -23,6 +23,6 @@ class FollowStoredSettings:
             try:
                 follow_newest()
             except (OperationalError, InterfaceError):
-                # Whether it can be answered without the database is for the view to say.
+                # The view decides whether it can answer without the database.
                 self._looked_at = float("-inf")
         return self._get_response(request)

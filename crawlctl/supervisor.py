@@ -1,12 +1,12 @@
 """
-A supervisor: processes as children of this one, which starts them, watches them, and ends them.
+A supervisor: it starts processes as its children, watches them, and ends them.
 
-Each child holds the reading end of a pipe as its standard input, and the writing end is nowhere but
-here. So it learns that this process is gone however it went, and stops by itself: what is supervised
-must watch for that (our commands do with `--attached`). Children have sessions of their own; a Ctrl-C
-in the terminal is for the supervisor, which ends them in order.
+Each child has the reading end of a pipe as its standard input. Only this process has the writing end. So a child learns
+of the end of this process, however it came, and stops by itself. Supervised programs must watch for that (our commands
+do with `--attached`). Children have sessions of their own. A Ctrl-C in the terminal reaches the supervisor only, which
+ends them in order.
 
-Services that are started together stop together; those that were started last stop first.
+Services that are started together stop together. The group that was started last stops first.
 """
 
 import os
@@ -20,7 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Final
 
-# Seconds that a service must have lived to be started again at once; before, the wait doubles each time.
+# Shortest life of a service that is restarted at once (seconds). After a shorter one the wait doubles each time, up to
+# a limit.
 _LIVED_WELL: Final = 10.0
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 30.0
@@ -31,10 +32,10 @@ _NULL: Final = Path(os.devnull)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """
-    What is run, and how.
+    A program to run, and how.
 
-    What it says goes to the end of `log`, or to our standard error. If it `announces`, its standard
-    output is read by `Supervisor.announcement` instead. `keeps` are descriptors that it inherits.
+    Its output goes to the end of `log`, or to our standard error. If it `announces`, `Supervisor.announcement` reads
+    its standard output instead. `keeps` are descriptors that it inherits.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Service:
 
 
 class ServiceEnded(Exception):
-    """A service ended that is not started again."""
+    """A service ended that does not restart."""
 
     def __init__(self, service: Service, ending: str) -> None:
         self.service = service
@@ -56,7 +57,7 @@ class ServiceEnded(Exception):
 
 @dataclass(slots=True)
 class _Child:
-    """A service and its present process. `due_at` is when it is to be started again (monotonic)."""
+    """A service and its current process. `due_at` is when it is to be started again (monotonic)."""
 
     service: Service
     process: "subprocess.Popen[bytes]"
@@ -77,7 +78,7 @@ class _Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """`say` is given a sentence for people when a service ends unasked. To be used from one thread."""
+    """`say` receives a sentence for people when a service ends unexpectedly. Use a supervisor from one thread only."""
 
     say: Callable[[str], None]
     _ranks: list[list[_Child]] = field(default_factory=list)
@@ -94,7 +95,7 @@ class Supervisor:
         Return the first line that an announcing service prints.
 
         Raises:
-            ServiceEnded: it ended, or said nothing in time.
+            ServiceEnded: it ended, or printed nothing in time.
         """
         child = next(child for child in self._children() if child.service.name == name)
         pipe = child.process.stdout
@@ -107,10 +108,10 @@ class Supervisor:
 
     def tend(self) -> None:
         """
-        See who has ended, and start whoever is due again. To be called several times a second.
+        Notice ended services, and start services that are due again. Call this several times a second.
 
         Raises:
-            ServiceEnded: by itself, and it does not restart.
+            ServiceEnded: a service that does not restart has ended by itself.
         """
         now = time.monotonic()
         for child in self._children():
@@ -121,11 +122,11 @@ class Supervisor:
                 self._see_end(child, code, now=now)
 
     def stop(self, *, within: float) -> None:
-        """End all of them, rank by rank; what has not ended `within` so many seconds is killed."""
+        """End all services, group by group. Kill those of a group that have not ended within this number of seconds."""
         while self._ranks:
             rank = self._ranks[-1]
             for child in rank:
-                # A child that ended and was waited for has given back its pid: Popen knows, and sends nothing.
+                # The pid of a child that was waited for may be reused: Popen knows that, and sends nothing.
                 child.process.terminate()
             deadline = time.monotonic() + within
             for child in rank:
@@ -133,7 +134,7 @@ class Supervisor:
             self._ranks.pop()
 
     def kill(self) -> None:
-        """End all of them at once. May be called at any moment, from a signal handler too."""
+        """Kill all services at once. May be called at any moment, even from a signal handler."""
         for child in self._children():
             child.process.kill()
 
@@ -153,10 +154,10 @@ class Supervisor:
 
 class StopRequest:
     """
-    What SIGTERM and SIGINT ask of a supervising process: `number` is the first that came, None before.
+    The request of SIGTERM or SIGINT to a supervising process. `number` is the first signal that came, None before.
 
-    A second one ends the process and all services there and then. A flag to be polled, and no exception
-    and no event: a handler runs between any two instructions, also inside of a lock that it would need.
+    A second signal ends the process and all services at once. The request is a flag to be polled, neither an exception
+    nor an event: a handler runs between any two instructions, even inside of a lock that it would need.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -171,7 +172,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """0 for who was told to end, 130 for who was interrupted."""
+        """Return 0 after SIGTERM, 130 after SIGINT."""
         return 128 + signal.SIGINT if self.number == signal.SIGINT else 0
 
     def _asked(self, number: int, _frame: FrameType | None) -> None:
@@ -196,11 +197,11 @@ def _start(service: Service) -> "subprocess.Popen[bytes]":
 
 
 def _read_line(pipe: IO[bytes], *, within: float) -> str:
-    """The first line of a pipe; '' when it was not all there in time."""
+    """Return the first line of a pipe; '' if it was not complete in time."""
     deadline = time.monotonic() + within
     line = b""
     while not line.endswith(b"\n"):
-        # By the byte, and never more: what follows the line is not ours.
+        # One byte at a time: the bytes after the line belong to other readers.
         ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
         byte = os.read(pipe.fileno(), 1) if ready else b""
         if not byte:

@@ -1,4 +1,4 @@
-"""Where a password buys a token of the API, and where a token is given back."""
+"""Login for a token of the API, and its revocation."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from crawlctl.authentication import TokenAuthentication
 from nodes.api.base import created
 from nodes.api.strict import Nothing, StrictSerializer
 
-# A program that asks for a token at each start must not fill the table: a new one ends the oldest.
+# Tokens of a user. A program that requests one at each start must not fill the table: a new one ends the oldest.
 MOST_OF_A_USER: Final = 20
 
 
@@ -42,7 +42,7 @@ class TokenView(APIView):
         return [AllowAny() if self.request.method == "POST" else IsAuthenticated()]
 
     def perform_authentication(self, request: Request) -> None:
-        # An old token in the header must not stand in the way of a new one.
+        # An old token in the header must not prevent the request for a new one.
         if request.method != "POST":
             super().perform_authentication(request)
 

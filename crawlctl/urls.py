@@ -1,4 +1,4 @@
-"""Where each address leads."""
+"""The addresses of the web server."""
 
 from django.urls import include, path
 from django.urls.resolvers import URLPattern, URLResolver

@@ -10,7 +10,7 @@ from django.conf import settings
 from crawlctl.sockets import name_of
 from nodes.attachment import call_when_orphaned
 
-# How long open requests may take to end; live pages are cut at once, and come back by themselves.
+# Time for open requests to end (seconds). Live pages are disconnected at once, and reconnect by themselves.
 _GRACE: Final = 3
 
 
@@ -18,7 +18,7 @@ def serve(listener: socket.socket, *, host: str, attached: bool) -> None:
     """
     Serve until SIGTERM or SIGINT (or, `attached`, until standard input closes).
 
-    What listens as `host` answers under that name, without having to be told so in another setting.
+    A server that listens as `host` answers under that name without another setting.
     """
     name = name_of(host)
     settings.ALLOWED_HOSTS.append(f"[{name}]" if ":" in name else name)
@@ -29,16 +29,16 @@ def serve(listener: socket.socket, *, host: str, attached: bool) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
-            # The live views refuse frames above a kilobyte; nobody need buffer sixteen megabytes first.
+            # The live views refuse frames above a kilobyte, so no larger buffer is needed.
             ws_max_size=4096,
-            # Addresses of clients are counted against their guesses of passwords: only a proxy that the
-            # operator has told us of may say whom it speaks for.
+            # Guesses of passwords are counted by client address: only a proxy that the operator has configured may name
+            # another address.
             proxy_headers=settings.SECURE_PROXY_SSL_HEADER is not None,
             timeout_graceful_shutdown=_GRACE,
         )
     )
-    # The server takes these signals over while it runs, then hands them on to whoever had them before:
-    # to itself, so that to be told to end is no error. It also hears what comes before it runs.
+    # The server handles these signals while it runs, then passes them to the previous handler. That is the server
+    # itself again, so that a stop is no error. It also receives signals before it runs.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
     if attached:

@@ -1,1 +1,1 @@
-"""The synthetic site: many pages on a few loopback hosts, and the exact account of a crawl of it."""
+"""The synthetic site: many pages on a few loopback hosts, and the exact expectation of a crawl of it."""

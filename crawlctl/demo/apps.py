@@ -1,4 +1,4 @@
-"""The demo as a Django app: it brings the command `demo`."""
+"""The demo as a Django app: it provides the command `demo`."""
 
 from django.apps import AppConfig
 

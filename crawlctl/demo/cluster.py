@@ -1,7 +1,7 @@
 """
-The demo's processes: the synthetic site, managers, workers and the web server, under one supervisor. A drill's, too.
+The processes of a demo or a drill: the synthetic site, managers, workers and the web server, under one supervisor.
 
-Workers and the web server stop first, while the site still answers what is in flight, and the site last.
+Workers and the web server stop first, while the site still answers open requests. The site stops last.
 """
 
 import json
@@ -24,16 +24,16 @@ from nodes.lifecycle import CLUSTER_SCOPE
 _SEED: Final = 1
 _SITE: Final = "synthetic-site"
 _SITE_STARTS_WITHIN: Final = 30.0
-# Beyond the time that a worker itself takes for draining.
+# Time beyond the one that a worker itself takes for draining (seconds).
 _STOPS_WITHIN: Final = 2.0
 
-# The site is on this machine: no proxy of the environment is to be asked.
+# The site is on this machine: the proxies of the environment are not used.
 _direct: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)
 class DemoCluster:
-    """`directory` is the demo's own: what processes say is written there, and the site's log."""
+    """`directory` is the demo's own: it holds the logs of the processes, and the site's log."""
 
     supervisor: Supervisor
     directory: Path
@@ -44,10 +44,10 @@ class DemoCluster:
 
     def start_site(self, *, pages: int, hosts: int) -> SitePlan:
         """
-        Start the site on ports that nothing listens on, and return its plan.
+        Start the site on free ports, and return its plan.
 
         Raises:
-            ServiceEnded: it cannot be served.
+            ServiceEnded: the site cannot start.
             OSError: the directory cannot be written.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class DemoCluster:
                 directory=Path(settings.BASE_DIR),
                 log=self._log_of(_SITE),
                 announces=True,
-                # One that was started anew would not remember whom it had failed, and its log would begin anew.
+                # A restarted site would forget which pages it had failed, and would start its log again.
                 restarts=False,
             )
         )
@@ -89,7 +89,7 @@ class DemoCluster:
         self.supervisor.start(services.web_server(listener, log=self._log_of("web-server")))
 
     def complete_log(self, plan: SitePlan) -> None:
-        """Have all answers so far in the site's log."""
+        """Flush all answers so far into the site's log."""
         with _direct.open(f"{plan.origins[0]}/-/flush", timeout=_SITE_STARTS_WITHIN) as answer:
             answer.read()
 

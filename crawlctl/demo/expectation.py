@@ -1,8 +1,8 @@
 """
-What an exact crawl of the synthetic site does, and how a crawl's traces differ from it.
+The expectation of an exact crawl of the synthetic site, and its difference from the traces of a crawl.
 
-The expectation is made by following the plan's links from the start page. Nothing of it
-comes from a crawler or its database, so that neither can excuse itself.
+The expectation follows the plan's links from the start page. It uses nothing of a crawler or its database, so that
+neither can hide its errors.
 """
 
 import json
@@ -28,11 +28,11 @@ class Expectation:
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """
-    How a crawl compares with the expectation.
+    The comparison of a crawl with its expectation.
 
-    `expected` counts the documents, `fetched` those with a 200 or 304 in the site's log and
-    `indexed` those in the index. `missing` and `extra` list every request, with its status,
-    and every indexed document that was too few or too many, as "301 URL" or "indexed URL".
+    `expected` counts the documents, `fetched` those with a 200 or 304 in the site's log and `indexed` those in the
+    index. `missing` and `extra` list every request, with its status, and every indexed document that was too few or too
+    many, as "301 URL" or "indexed URL".
     """
 
     site_log: Path
@@ -47,7 +47,7 @@ class Report:
         return not self.missing and not self.extra
 
     def as_json(self) -> str:
-        """Return one line of JSON, with how many are missing and extra in place of the lists."""
+        """Return one line of JSON, with the numbers of missing and extra entries in place of the lists."""
         return json.dumps(
             {
                 "site_log": str(self.site_log),
@@ -61,7 +61,7 @@ class Report:
 
 
 def expect_first_crawl(plan: SitePlan) -> Expectation:
-    """Return what a crawl does that has never seen the site, and that the site has never seen."""
+    """Return the expectation of a crawl that has never seen the site, while the site has never seen a crawl."""
 
     def statuses(page: int) -> tuple[int, ...]:
         return (500, 200) if plan.outline(page).is_flaky else (200,)
@@ -71,10 +71,9 @@ def expect_first_crawl(plan: SitePlan) -> Expectation:
 
 def expect_next_crawl(plan: SitePlan) -> Expectation:
     """
-    Return what a crawl does that held all of the site's previous revision.
+    Return the expectation of a crawl that already held all of the site's previous revision.
 
-    A site without revisions is taken to be crawled again as it was. Pages that are linked no
-    more are not expected to be asked for.
+    A site without revisions counts as unchanged. Pages that are no longer linked are not expected to be requested.
     """
     changed = plan.changes[-1].changed if plan.changes else frozenset()
 
@@ -118,7 +117,7 @@ def _reachable_pages(plan: SitePlan) -> Iterator[int]:
 
 def compare(*, log: Path, expectation: Expectation, indexed_urls: Collection[str], skip: int = 0) -> Report:
     """
-    Hold the site's log, without its first `skip` lines, and what was indexed against the expectation.
+    Compare the site's log, without its first `skip` lines, and the indexed URLs with the expectation.
 
     Requests for robots.txt do not count.
     """

@@ -1,9 +1,9 @@
 """
-The demo's job: an ordinary one, made by the verbs that everybody uses.
+The demo's job: an ordinary one, made by the same functions as any other job.
 
-Each demo makes a job anew, and the jobs of earlier demos are deleted, with what they put into the search
-index. That happens beside the new crawl, so nobody waits for it. Nothing of the two can be confused:
-each demo's site has addresses of its own.
+Each demo creates a new job, and deletes the jobs of earlier demos with their documents in the search index. The
+deletion runs beside the new crawl, which does not wait for it. The two cannot be confused: each demo's site has
+addresses of its own.
 """
 
 import datetime as dt
@@ -27,7 +27,7 @@ from nodes.lifecycle import CLUSTER_SCOPE
 
 _MADE_BY: Final = "demo"
 _OPEN_REQUESTS: Final = 16
-# Any number that no other program would choose in this database.
+# An arbitrary key, unlikely to be used by another program in this database.
 _LOCK: Final = 0x6372_6177_6C64_656D
 
 
@@ -41,7 +41,7 @@ class DemoRuns(Exception):
 @contextmanager
 def only_demo() -> Iterator[None]:
     """
-    Be the only demo on this database: another one would take our job for that of a past demo.
+    Hold the lock of the only demo on this database: another demo would delete our job as that of an earlier one.
 
     Raises:
         DemoRuns
@@ -54,7 +54,9 @@ def only_demo() -> Iterator[None]:
 
 
 def create_job(plan: SitePlan, *, gap: float, now: dt.datetime) -> Job:
-    """Make a job that crawls the whole site; `gap` is seconds between two requests to one of its hosts."""
+    """
+    Create a job that crawls the whole site. `gap` is the pause between two requests to one of its hosts (seconds).
+    """
     return create_job_of_site(
         plan,
         name=_free_name(),
@@ -79,9 +81,9 @@ def create_job_of_site(
     now: dt.datetime,
 ) -> Job:
     """
-    Make a job that crawls a whole site into an output, which is named as on a command line.
+    Create a job that crawls a whole site into an output, which is named as on a command line.
 
-    Its limits, which hold on this machine as well, are the policy that bears the name of who makes it.
+    Its limits, which also apply on this machine, are a policy that is named after `made_by`.
     """
     policy, _ = ThrottlePolicy.objects.update_or_create(
         name=made_by, defaults={"open_requests": open_requests, "min_gap": gap, "spares_loopback": False}
@@ -109,9 +111,9 @@ def start_job(job: Job, *, now: dt.datetime) -> None:
 
 def delete_earlier_jobs(*, before: int | None, now: dt.datetime) -> None:
     """
-    Take the jobs of demos (made before that one) one step nearer to their end: to be called again and again.
+    Take the jobs of demos created before job `before` one step nearer to deletion. Call this repeatedly.
 
-    One that still runs, because its demo was killed, has to be aborted first.
+    A job that still runs, because its demo was killed, has to be aborted first.
     """
     earlier = Job.objects.filter(events__kind="created", events__made_by=_MADE_BY)
     if before is not None:
@@ -124,17 +126,17 @@ def delete_earlier_jobs(*, before: int | None, now: dt.datetime) -> None:
             elif "abort" in allowed:
                 control.abort(job.pk, made_by=_MADE_BY, now=now, reason="its demo has ended")
         except (control.TransitionRefused, control.JobUnknown):
-            # It moved meanwhile: the next call sees where to.
+            # The job changed its state meanwhile: the next call sees the new one.
             continue
 
 
 def indexed_urls(job: Job, plan: SitePlan) -> set[str]:
-    """The site's addresses that can be found in the job's search index."""
+    """Return the site's addresses that the job's search index can find."""
     return set(_texts(job, plan).filter(vector__isnull=False).values_list("url", flat=True))
 
 
 def count_texts_behind(job: Job, plan: SitePlan) -> int:
-    """How many texts of the site cannot be found yet."""
+    """Return the number of the site's texts that the index cannot find yet."""
     return _texts(job, plan).filter(vector__isnull=True).count()
 
 

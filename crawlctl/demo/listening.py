@@ -1,9 +1,8 @@
 """
-Where the hosts of the synthetic site listen: loopback addresses, or ports of one.
+The sockets of the synthetic site's hosts: loopback addresses, or ports of one address.
 
-Several addresses on one port are several hosts to a crawler and several servers to the
-kernel, with nothing to configure on Linux. Elsewhere only 127.0.0.1 may exist; then the
-hosts are ports of it.
+Several addresses on one port are several hosts to a crawler and several servers to the kernel, with nothing to
+configure on Linux. Elsewhere only 127.0.0.1 may exist. Then the hosts are its ports.
 """
 
 import errno
@@ -14,7 +13,7 @@ from ipaddress import IPv4Address
 
 _FIRST_ADDRESS = IPv4Address("127.0.0.1")
 
-# Connections that wait to be accepted; a crawler may open all of its own at once.
+# Connections that may wait to be accepted: a crawler may open all of its own at once.
 _BACKLOG = 1024
 
 _LAST_PORT = 65_535
@@ -27,9 +26,9 @@ class HostStyle(StrEnum):
 
 def listen(*, hosts: int, port: int, style: HostStyle) -> list[socket.socket]:
     """
-    Return one listening socket for each host, on `port` or the next that is free; 0 is any.
+    Return one listening socket for each host, on `port` or the next free one; 0 is any port.
 
-    Falls back to ports where there is no second address. The caller closes the sockets.
+    Without a second address, use ports. The caller closes the sockets.
     """
     if style is HostStyle.PORTS:
         return _listen_on_ports(hosts=hosts, port=port)

@@ -1,20 +1,20 @@
 """
-The synthetic site's own log: what was asked for, in order, as the site saw it.
+The synthetic site's own log: its requests, in order, as the site saw them.
 
 One line for each request, its fields separated by tabs:
 
     time    nanoseconds of the machine's monotonic clock, when the request had arrived
-    host    address and port that it was sent to
+    host    address and port to which it was sent
     path    as in the request
     status  of the answer
-    open    requests of this host then unanswered, this one included
+    open    unanswered requests of this host at that time, including this one
     method
-    agent   its User-Agent, which tells who of several asked
+    agent   its User-Agent, which distinguishes several crawlers
 
-Requests for robots.txt are logged like all others, those below /-/ are not.
+Requests for robots.txt are logged like all others. Requests below /-/ are not logged.
 
-A second log may tell of the end of each request: when it was answered or given up. There `status` is 0 for a client
-that left without its answer, `open` does not count the request any more, and a line has one field more:
+A second log may record the end of each request, answered or given up. There `status` is 0 for a client that left
+without its answer, `open` does not count the request any more, and a line has one more field:
 
     size    bytes of the body that was sent
 """
@@ -41,7 +41,7 @@ class LoggedRequest(NamedTuple):
 
 
 class RequestLog:
-    """Writes the log, from its beginning; lines reach the file with the next flush at the latest."""
+    """Writes the log, from its beginning. Lines reach the file with the next flush at the latest."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -60,9 +60,9 @@ class RequestLog:
         size: int | None = None,
     ) -> None:
         """
-        Write a line of what happened `at` these nanoseconds of the monotonic clock.
+        Write a line for an event `at` these nanoseconds of the monotonic clock.
 
-        `size` only if it is known; neither `path`, `method` nor `agent` may hold a control character.
+        Pass `size` only if it is known. `path`, `method` and `agent` must not contain control characters.
         """
         line = f"{at}\t{host}\t{path}\t{status}\t{open_requests}\t{method}\t{agent}"
         self._file.write((line if size is None else f"{line}\t{size}").encode("latin-1") + b"\n")
@@ -79,7 +79,7 @@ def read_log(path: Path, *, skip: int = 0) -> Iterator[LoggedRequest]:
     """
     Yield the requests of a site's log without the first `skip`.
 
-    The site may still be writing: a last line without its end is left out.
+    The site may still be writing: an incomplete last line is left out.
     """
     with path.open(encoding="latin-1", newline="\n") as lines:
         for line in islice(lines, skip, None):

@@ -17,21 +17,21 @@ _WORDS = _TEXT.split()
 _PARAGRAPHS = 128
 _WORDS_IN_A_PARAGRAPH = 48
 
-# Least and most paragraphs on one page. With 18 to 50 links of 70 bytes it makes 8 to 19 KB.
+# Fewest and most paragraphs on one page. With 18 to 50 links of 70 bytes they make 8 to 19 KB.
 _SHORTEST_TEXT, _LONGEST_TEXT = 23, 51
 
-# Far more links than a page has, far fewer than a million: most links go to few popular pages.
+# Links in the cache: far more than a page has, far fewer than a million. Most links go to a few popular pages.
 _LINKS_KEPT = 1 << 16
 
 
-# Links as they stand in the three places of a page: plain, relative where they can be, with a fragment.
+# Links in the three places of a page: plain, relative if possible, with a fragment.
 _IN_NAV = b'<li><a href="%s">Page %d</a></li>\n'
 _IN_TEXT = b'<a href="%s">page %d</a>,\n'
 _IN_ASIDE = b'<li><a href="%s#notes">Notes on page %d</a></li>\n'
 
 
 class PageWriter:
-    """Writes the pages of one plan; a page is written anew for each request."""
+    """Writes the pages of one plan, afresh for each request."""
 
     def __init__(self, plan: SitePlan) -> None:
         self._plan = plan
@@ -64,7 +64,7 @@ class PageWriter:
         )  # fmt: skip
 
     def _write_link(self, target: int, same_host: bool, place: bytes) -> bytes:  # noqa: FBT001
-        """Write one link: to another host with all of its address, else rooted or relative."""
+        """Return one link: with the full address of another host, else rooted or relative."""
         path = path_of(target)
         if not same_host:
             href = self._plan.url(target)
@@ -104,9 +104,9 @@ def write_robots(*, crawl_delay: float | None) -> bytes:
 
 def _write_paragraphs(seed: int) -> tuple[bytes, list[int]]:
     """
-    Return all paragraphs in a row, twice, and where each begins.
+    Return all paragraphs in a row, twice, and the offset of each.
 
-    A page's text is one slice of it; twice, so that a slice need not wrap around.
+    A page's text is one slice of it. Twice, so that a slice need not wrap around.
     """
     draws = iter(shake_128(b"%d text" % seed).digest(_PARAGRAPHS * _WORDS_IN_A_PARAGRAPH))
     paragraphs = [

@@ -1,20 +1,17 @@
 """
-What the synthetic site holds: arithmetic on page numbers, with no file, no socket and no clock.
+The content of the synthetic site: arithmetic on page numbers, without a file, a socket or a clock.
 
-A *plan* is a value. Two processes that build it from the same arguments agree on every link
-and every status, so a test can hold a crawl against what the site *is* and not against what
-somebody remembered of it. Nothing is stored for each page; a large site costs no more memory
-than a small one.
+A *plan* is a value. Two processes that build it from the same arguments agree on every link and every status. So a test
+can compare a crawl with the site itself, and not with a record of it. Nothing is stored for each page: a large site
+needs no more memory than a small one.
 
-Reachability. Page `p` links to the pages `2p + 1` and `2p + 2`, as in a binary heap, so every
-page has a path from page 0. All its other links are drawn from a power law over the *popular*
-pages, the first four fifths. The last fifth, the *quiet* pages, are leaves of the heap that
-nobody but their parent links to.
+Reachability. Page `p` links to the pages `2p + 1` and `2p + 2`, as in a binary heap, so every page has a path from page
+0. All its other links are drawn from a power law over the *popular* pages, the first four fifths. The last fifth, the
+*quiet* pages, are leaves of the heap to which only their parents link.
 
-Revisions. A revision changes some pages and lets some quiet ones go. Of those that go, every
-second one answers 404 and is still linked; the others answer as before, but their parent no
-longer links to them. Only quiet pages go, because then nothing below them is lost and no page
-but one parent changes with each.
+Revisions. A revision changes some pages and removes some quiet ones. Every second removed page answers 404 and is still
+linked. The others answer as before, but their parent no longer links to them. Only quiet pages are removed: no other
+page depends on them, and each removal changes only one parent.
 """
 
 import zlib
@@ -29,14 +26,14 @@ from typing import NamedTuple, Self
 
 FEWEST_LINKS, MOST_LINKS = 18, 50
 
-# One in so many pages is quiet, and so no revision can let more than this share of the pages go.
+# Divisor of the share of quiet pages: no revision can remove more than this share of the pages.
 _QUIET_SHARE = 5
 
-# How steep the power law is: page `n * u ** 3` for a uniform u gives a tenth of all links to the
-# first thousandth of the pages, so that most links a crawler meets are duplicates, as on a real site.
+# Steepness of the power law. Page `n * u ** 3` for a uniform u gives a tenth of all links to the first thousandth of
+# the pages. So most links that a crawler finds are duplicates, as on a real site.
 _STEEPNESS = 3
 
-# The random numbers of a page: eight for its own traits, the rest one for each link it may have.
+# The random numbers of a page: eight for its own traits, the rest one for each link that it may have.
 _DRAWS = Struct(f"<8H{MOST_LINKS}H")
 _DRAW_VALUES = 1 << 16
 
@@ -44,7 +41,7 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Trap(StrEnum):
-    """A link that leads to no new document; the value is the first segment of its path."""
+    """A link that leads to no new document. The value is the first segment of its path."""
 
     REDIRECT = "redirect"  # 301 to a popular page
     MISSING = "missing"  # 404
@@ -53,7 +50,7 @@ class Trap(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """What a site's next revision does; the shares are percentages of all its pages."""
+    """The effect of a site's next revision. The shares are percentages of all its pages."""
 
     change: float = 0
     gone: float = 0
@@ -67,7 +64,7 @@ class Revision:
 
 
 class Changes(NamedTuple):
-    """The pages that one revision touched; no page is in two of the sets."""
+    """The pages that one revision changed or removed. No page is in two of the sets."""
 
     changed: frozenset[int]  # other text, or one link less
     gone_404: frozenset[int]  # still linked
@@ -89,11 +86,11 @@ class Outline(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class SitePlan:
     """
-    A site of `pages` pages, of which page p lives on `origins[p % len(origins)]`.
+    A site of `pages` pages. Page p is on `origins[p % len(origins)]`.
 
-    Origins are written like "http://127.0.0.1:8000". `traps` is the percentage of the pages
-    that link to a redirect, the same again to a missing page and to a private one, and the
-    same again that are flaky themselves. `revisions` is what happened to the site so far.
+    Origins are written like "http://127.0.0.1:8000". `traps` is the percentage of the pages that link to a redirect.
+    The same percentage links to a missing page, the same to a private one, and the same percentage is flaky.
+    `revisions` is the history of the site so far.
     """
 
     seed: int
@@ -114,7 +111,7 @@ class SitePlan:
                 raise ValueError(f"page {broken} cannot be broken: the pages are 0 to {self.pages - 1}")
 
     def at_revision(self, number: int, revision: Revision) -> Self:
-        """Return this site with `revision` as its newest one; what it had from `number` on is forgotten."""
+        """Return this site with `revision` as its newest one. Its revisions from `number` on are dropped."""
         if not 1 <= number <= len(self.revisions) + 1:
             raise ValueError(
                 f"the site is at revision {len(self.revisions)}: only 0 to {len(self.revisions) + 1} can be next"
@@ -137,7 +134,7 @@ class SitePlan:
         return frozenset(map(self.url, pages))
 
     def trap_url(self, page: int, trap: Trap) -> str:
-        """Return the address of one of the traps that this page links to; it is on the page's own host."""
+        """Return the address of one of the traps to which this page links. It is on the page's own host."""
         return f"{self.origins[page % len(self.origins)]}/{trap}/{page}"
 
     # Pages
@@ -159,7 +156,7 @@ class SitePlan:
             popular=[quantiles[draw] for draw in popular[: count - len(children) - len(traps)]],
             traps=traps,
             redirect_target=quantiles[target],
-            # Never the start page: a whole crawl would first sit out the pause before a retry.
+            # Never the start page: the pause before a retry would delay the whole crawl.
             is_flaky=page > 0 and flaky < share,
             text_start=start / _DRAW_VALUES,
             text_length=length / _DRAW_VALUES,
@@ -167,7 +164,7 @@ class SitePlan:
 
     @cached_property
     def _popular_pages(self) -> list[int]:
-        """The power law as a table from a draw to a page."""
+        """Return the power law as a table from a draw to a page."""
         popular = self._first_quiet_page
         return [int(popular * (draw / _DRAW_VALUES) ** _STEEPNESS) for draw in range(_DRAW_VALUES)]
 
@@ -176,18 +173,18 @@ class SitePlan:
         return self.pages - self.pages // _QUIET_SHARE
 
     def linked_children(self, page: int, outline: Outline) -> Collection[int]:
-        """Return the children that the page still links to."""
+        """Return the children to which the page still links."""
         if not self._unlinked:
             return outline.children
         return [child for child in outline.children if child not in self._unlinked]
 
     def is_gone(self, page: int) -> bool:
-        """Whether the page answers 404."""
+        """True if the page answers 404."""
         return page in self._gone
 
     @property
     def broken(self) -> int | None:
-        """The page that answers 500 now."""
+        """Return the page that answers 500 now."""
         return self.revisions[-1].broken if self.revisions else None
 
     def modified_in(self, page: int) -> int:
@@ -207,21 +204,21 @@ class SitePlan:
 
     def documents(self) -> frozenset[int]:
         """
-        Return the pages that an index in step with the site holds.
+        Return the pages in an index that is in step with the site.
 
-        A page that answers 500 just now is one of them, with what it links to: a crawl that
-        has held it keeps its last version.
+        A page that answers 500 right now is included, with the pages to which it links: a crawl that holds it keeps its
+        last version.
         """
         return frozenset(range(self.pages)) - self._gone - self._unlinked
 
     def only_parents(self) -> range:
-        """Return the pages whose two children are linked from nowhere else."""
+        """Return the pages whose two children have no other links to them."""
         first, last = self._first_quiet_page, self.pages - 1
         return range(first // 2, (last - 2) // 2 + 1)
 
     @cached_property
     def changes(self) -> tuple[Changes, ...]:
-        """What each revision changed, oldest first."""
+        """Return the changes of each revision, oldest first."""
         made: list[Changes] = []
         gone: frozenset[int] = frozenset()
         for number, revision in enumerate(self.revisions, 1):
@@ -246,8 +243,8 @@ class SitePlan:
         def share_of_pages(percent: float) -> int:
             return round(self.pages * percent / 100)
 
-        # A broken page shows no change, neither in its text nor in its links, so none is made there:
-        # what this returns is what a crawler can see.
+        # A broken page shows no change, neither in its text nor in its links, so no revision changes it: the result
+        # is the change that a crawler can see.
         shuffled = self._shuffle(number)
         may_go = [
             page
@@ -278,9 +275,9 @@ def path_of(page: int) -> str:
 
 def word_of(page: int) -> str:
     """
-    Return the word that stands on this page and on no other.
+    Return the word that appears on this page and on no other.
 
-    It ends in an x: no stemmer takes that for an ending, so that two words stay two in a search index.
+    It ends in an x, which no stemmer removes, so that two words stay two in a search index.
     """
     digits = ""
     while True:

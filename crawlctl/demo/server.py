@@ -1,16 +1,16 @@
 """
 Serves a plan over HTTP/1.1, GET and HEAD, with keep-alive and pipelining.
 
-A request costs some 50 microseconds, because the site runs on the same machine as the
-crawler that is measured with it: hence a protocol of our own and no framework.
+A request costs some 50 microseconds, because the site runs on the same machine as the crawler that it measures. That is
+why it has its own protocol and no framework.
 
-Requests below /-/ steer the site and are not logged; any host answers them:
+Requests below /-/ control the site and are not logged. Any host answers them:
 
     /-/set?revision=1&change=10&gone=4&broken=17    see crawlctl.demo.plan
-    /-/set?revision=0                               as it was in the beginning
-    /-/flush                                        all answers so far are in the log's file
+    /-/set?revision=0                               back to the site without revisions
+    /-/flush                                        writes all answers so far to the log's file
 
-Both answer JSON: the revision, the number of log lines, and how many pages the revision touched.
+Both answer JSON: the revision, the number of log lines, and how many pages the revision changed.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ from crawlctl.demo.log import RequestLog
 from crawlctl.demo.page import PageWriter, write_robots
 from crawlctl.demo.plan import Outline, Revision, SitePlan, Trap, path_of
 
-# Last-Modified of a page that no revision changed (1 January 2025); each revision is a day later.
+# Last-Modified of a page that no revision changed (1 January 2025). Each revision is a day later.
 _FIRST_DAY = 1_735_689_600
 _ONE_DAY = 86_400
 
-# The longest request head that a well-meant client sends.
+# Longest request head of a well-behaved client (bytes).
 _LONGEST_HEAD = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusyHost:
-    """A host that answers its first requests, robots.txt aside, with 429."""
+    """A host that answers its first requests, except for robots.txt, with 429."""
 
-    host: int  # by its place in the plan's origins
+    host: int  # index in the plan's origins
     answers: int
     retry_after: int  # seconds
 
@@ -54,7 +54,7 @@ class SlowPages:
 
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
-    """How the site answers, whatever it holds."""
+    """The site's behaviour, independent of its content."""
 
     latency: float = 0  # seconds between a request and its answer
     crawl_delay: float | None = None  # seconds, in the robots.txt of every host
@@ -63,7 +63,7 @@ class Behaviour:
 
 
 class Answer(NamedTuple):
-    """`latency` is how long it waits."""
+    """An answer, to be sent after `latency` seconds."""
 
     status: int
     head: bytes
@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request that was logged and is not over."""
+    """A logged request that has not ended."""
 
     path: str
     method: str
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
 
 class Site:
-    """The running site: its plan and what it remembers of the requests so far."""
+    """The running site: its plan and its memory of the requests so far."""
 
     def __init__(self, *, plan: SitePlan, behaviour: Behaviour, log: RequestLog, ends: RequestLog) -> None:
         """`ends` is the log of how requests ended."""
@@ -99,8 +99,8 @@ class Site:
         self._writer = PageWriter(plan)
 
     def begin(self, *, method: str, path: str, head: bytes, host: int) -> Asked:
-        """Count a request as open, work out its answer, and log it as of when it came."""
-        # The first pages take a site tens of milliseconds, which are no client's.
+        """Count a request as open, compute its answer, and log it with its time of arrival."""
+        # The time of arrival: the first pages take tens of milliseconds to compute, which is not the client's delay.
         arrived = time.monotonic_ns()
         self.open_requests[host] += 1
         answer = self._answer(method=method, path=path, head=head, host=host)
@@ -110,7 +110,7 @@ class Site:
         return asked
 
     def end(self, asked: Asked, *, host: int, is_answered: bool) -> None:
-        """A request is over: it was answered, or its client is gone."""
+        """Note that a request has ended: it was answered, or its client left."""
         self.open_requests[host] -= 1
         status, size = (asked.answer.status, len(asked.answer.body)) if is_answered else (0, 0)
         self._write(self._ends, asked, at=time.monotonic_ns(), host=host, status=status, size=size)
@@ -204,12 +204,12 @@ class Site:
     # Control
 
     def flush(self) -> None:
-        """Bring what was logged so far into the logs' files."""
+        """Write all logged lines to the logs' files."""
         self._log.flush()
         self._ends.flush()
 
     def control(self, path: str) -> Answer:
-        """Do what a path below /-/ says."""
+        """Execute the command of a path below /-/."""
         address = urlsplit(path)
         try:
             match address.path:
@@ -237,7 +237,7 @@ class Site:
             broken=None if broken is None else int(broken),
         )
         plan = self._plan.at_revision(number, revision) if number else self._plan.before_revisions()
-        # Work it out now, so that what is impossible is refused here and not in the next request for a page.
+        # Compute it now, so that an impossible revision is refused here and not at the next request for a page.
         _ = plan.changes
         self._show(plan)
 
@@ -259,16 +259,16 @@ class Connection(asyncio.Protocol):
     def __init__(self, *, site: Site, host: int) -> None:
         self._site, self._host = site, host
         self._received = b""
-        # In the order in which they came.
+        # In their order of arrival.
         self._unanswered: list[Asked] = []
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast, because uvloop's transports look like asyncio's without descending from them.
+        # A cast, because uvloop's transports look like asyncio's without being subclasses of them.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # A client that gave up waits for nothing: its requests are open no more.
+        # A client that gave up waits for no answer, so its requests are no longer open.
         for asked in self._unanswered:
             self._site.end(asked, host=self._host, is_answered=False)
         self._unanswered.clear()
@@ -283,9 +283,9 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _request(self, head: bytes) -> None:
-        """Take one request; `head` is its request line and its fields."""
+        """Handle one request. `head` is its request line and its fields."""
         line, _, _ = head.decode("latin-1").partition("\r\n")
-        # A tab or line feed in a request line is an error, and would tear a line of the log.
+        # A tab or line feed in a request line is an error, and would split a line of the log.
         match line.split(" "):
             case method, path, version if path.startswith("/") and line.isprintable():
                 pass
@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
     def _finish(self, asked: Asked, *, is_last: bool) -> None:
         if self._transport.is_closing():
             return
-        # Noted before it is sent: whoever has the answer may ask for more before this process is heard again.
+        # Logged before it is sent: a client with its answer may send more before this process runs again.
         self._unanswered.remove(asked)
         self._site.end(asked, host=self._host, is_answered=True)
         self._send(asked.answer, is_last=is_last)
@@ -330,7 +330,7 @@ def _reply(status: HTTPStatus, body: bytes, *, kind: bytes, fields: bytes = b"")
 
 
 def _plain(status: HTTPStatus, *, fields: bytes = b"") -> Answer:
-    """Answer with the status as text, for a reader who came upon it in a browser."""
+    """Return an answer with the status as text, for a reader in a browser."""
     return _reply(status, status.phrase.encode() + b"\n", kind=b"text/plain", fields=fields)
 
 
@@ -349,7 +349,7 @@ def _http_date(revision: int) -> bytes:
 
 
 def _is_unmodified(head: bytes, *, etag: bytes, modified_at: int) -> bool:
-    """Whether the request's conditions (RFC 9110, section 13.2.2) allow a 304."""
+    """True if the request's conditions (RFC 9110, section 13.2.2) allow a 304."""
     fields = head.lower()
     tags = _field(fields, b"if-none-match")
     if tags is not None:
@@ -369,7 +369,7 @@ def _agent_of(head: bytes) -> str:
 
 
 def _field(fields: bytes, name: bytes) -> bytes | None:
-    """Return the value of a field out of a request head where it is written like this, None if it is absent."""
+    """Return the value of a field in a request head that is written in this case; None if it is absent."""
     start = fields.find(b"\r\n%s:" % name)
     if start < 0:
         return None

@@ -1,9 +1,9 @@
 """
 The synthetic site as a process of its own: `python -m crawlctl.demo.site --pages 2000 --hosts 4`.
 
-When it listens it prints one line of JSON: `start_url`, and `origins`, `hosts` and `ports` in
-the order of the plan, so that whoever started it can build the same plan. It ends with status 0
-on SIGTERM and SIGINT, with its log complete. Django is not needed and not imported.
+Once it listens it prints one line of JSON: `start_url`, and `origins`, `hosts` and `ports` in the order of the plan, so
+that its caller can build the same plan. It ends with status 0 on SIGTERM and SIGINT, with its log complete. It does not
+import Django.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from crawlctl.demo.plan import SitePlan
 from crawlctl.demo.server import Behaviour, BusyHost, Connection, Site, SlowPages
 from nodes.attachment import call_when_orphaned
 
-# How old the log's file may be: short for who reads it while the site runs, long beside one write.
+# Interval between two flushes of the log (seconds): short for a reader, long compared with one write.
 _FLUSH_INTERVAL = 0.1
 
 

@@ -1,4 +1,4 @@
-"""What a demo shows at its end: what became of the documents, and who did it."""
+"""The tables at the end of a demo: the results of the documents, and the work of each node."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from nodes.models import MainTerm, Node
 
 
 def show_end(console: Console, job: Job, *, since: dt.datetime) -> None:
-    """Show how a run ended, and the nodes that were started `since` then."""
+    """Show how a run ended, and the nodes that have started since `since`."""
     for table in (_documents(job), _nodes(since)):
         console.print(table)
     assert job.started_at is not None
@@ -53,7 +53,7 @@ def _nodes(since: dt.datetime) -> Table:
 
 
 def _deeds(node: Node) -> Iterable[str]:
-    """What the node said of itself with its last beat."""
+    """Yield the work that the node reported with its last beat."""
     said = node.progress
     if node.kind == NodeKind.MANAGER:
         yield f"stuffed {said.get('stuffed', 0):,}"

@@ -1,6 +1,6 @@
 """
-Drills: something is broken on purpose, and what the cluster makes of it is measured and kept.
+Drills: they inject a fault on purpose, and measure and store how the cluster recovers.
 
-On a sandbox by default: nodes in a scope of their own that crawl the synthetic site, so that nobody else's
-work is touched. On the cluster itself only where it is confirmed.
+By default a drill runs on a sandbox: nodes in a scope of their own that crawl the synthetic site, so that no other
+crawl is affected. It runs on the cluster itself only after a confirmation.
 """

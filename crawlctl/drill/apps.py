@@ -1,4 +1,4 @@
-"""Drills as a Django app: the command `drill`, and the table that keeps what came of each."""
+"""Drills as a Django app: the command `drill`, and the table of the reports."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _

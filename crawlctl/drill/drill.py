@@ -14,9 +14,9 @@ from jobs.settings.running import current
 from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# So many timeouts are enough for everything that has to happen.
+# Time for all expected events (in timeouts).
 _PATIENCE: Final = 6
-# What is watched after everything has happened, in seconds: somebody fetches again, and a frozen node wakes.
+# Time of watching after the last expected event (seconds): fetches resume, and a frozen node wakes.
 _AFTERMATH: Final = 5.0
 
 _FETCHES: Final = """
@@ -35,11 +35,11 @@ def perform(
     say: Callable[[str], None],
 ) -> Report:
     """
-    Perform a drill in the sandbox, or on the cluster where there is none; keeps and returns its report.
+    Perform a drill in the sandbox, or on the cluster if there is none. Store and return its report.
 
-    `seconds` is how long it lasts. By default a freeze lasts twice the victim's timeout, so that it wakes as a failed
-    node, and a cut as long as the timeout, which has to fail nobody. `confirm` is told what is meant before anything
-    is done, and raises to refuse.
+    `seconds` is its duration. By default a freeze lasts twice the victim's timeout, so that it wakes as a failed node,
+    and a cut as long as the timeout, which must fail no node. `confirm` gets the name of the victim before anything is
+    done, and raises an exception to refuse.
 
     Raises:
         NoVictim
@@ -102,7 +102,7 @@ def _cut(
 
 
 def _watch(observation: Observation | OutageObservation, *, patience: float) -> None:
-    """Until everything has happened, and a little longer; or until patience ends."""
+    """Watch until all expected events have happened, and a little longer; or until the time is over."""
     again_and_again(observation.look, seconds=patience, until=lambda: not observation.awaited)
     again_and_again(observation.look, seconds=_AFTERMATH)
 
@@ -110,7 +110,7 @@ def _watch(observation: Observation | OutageObservation, *, patience: float) -> 
 def _judge(report: Report, requests: Iterable[Request], *, began_at: float, in_sandbox: bool) -> None:
     judge_requests(report, requests, began_at=began_at, gap=GAP)
     if not in_sandbox:
-        # The history knows neither what was asked for and never told of, nor the pace that was allowed.
+        # The activity history has no unreported requests, and does not know the allowed pace.
         report.refetched = report.pace = None
 
 
@@ -121,7 +121,7 @@ def _now(connection: psycopg.Connection[Any]) -> dt.datetime:
 
 
 def _fetches(connection: psycopg.Connection[Any], *, since: dt.datetime, began_at: float) -> list[Request]:
-    """What the history tells of requests since then; nothing where none is kept."""
+    """Return the requests in the activity history since then; none if no history is kept."""
     rows = connection.execute(_FETCHES, {"since": since})
     return [
         Request(at=began_at + (at - since).total_seconds(), bin=str(number), address="", is_page=False)

@@ -1,4 +1,4 @@
-"""What a drill does: ends or freezes the process of a node, or ends the database sessions of all, again and again."""
+"""The faults of a drill: it kills or freezes the process of a node, or repeatedly ends the database sessions of all."""
 
 import datetime as dt
 import os
@@ -24,7 +24,10 @@ class Fault(StrEnum):
 
 
 class Whom(StrEnum):
-    """The main; the manager beside it that owns most groups; the worker that has most documents in hand; all nodes."""
+    """
+    The victim: the main manager; the other manager with the most groups; the worker with the most claimed documents; or
+    the database sessions of all nodes.
+    """
 
     MAIN = "main"
     MANAGER = "manager"
@@ -34,7 +37,7 @@ class Whom(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """A node that works. `groups` it owns, and `documents` are claimed by it, when it was chosen."""
+    """A running node. `groups` and `documents` are its own groups and claimed documents at the time of the choice."""
 
     id: UUID
     kind: str
@@ -54,10 +57,10 @@ class Victim:
 
 
 class NoVictim(Exception):
-    """The drill cannot be performed; the message says why, and what it would need."""
+    """The drill cannot be performed. The message says why, and what it would need."""
 
 
-# Nobody judges the drill itself.
+# No node judges the drill itself.
 _NO_TIMEOUT: Final = dt.timedelta(days=1)
 
 _LIVE: Final = """
@@ -77,16 +80,16 @@ SELECT pg_terminate_backend(session.pid)
   FROM nodes_node AS node JOIN pg_stat_activity AS session ON starts_with(session.application_name, node.id::text)
  WHERE node.scope = %(scope)s AND node.stopped_at IS NULL
 """
-# A node that lost its session connects again after a tenth of a second.
+# Interval of a drill's steps (seconds): a node that lost its session connects again after a tenth of a second.
 _TICK: Final = 0.03
 
 
 def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Whom) -> Victim:
     """
-    Return the node that a drill is about.
+    Return the victim of a drill.
 
     Raises:
-        NoVictim: there is none, nobody could take its place, or its process is not on this machine.
+        NoVictim: there is no such node, no other node could replace it, or its process is not on this machine.
     """
     with connection.cursor(row_factory=class_row(Victim)) as cursor:
         live = cursor.execute(_LIVE, {"scope": scope}).fetchall()
@@ -106,9 +109,9 @@ def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Whom) -> Vi
 
 def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], None]) -> None:
     """
-    Do it to the victim; `watch` is called again and again while it lasts.
+    Inject the fault into the victim. `watch` is called repeatedly while the fault lasts.
 
-    A kill is over at once; a freeze lasts `seconds`, and then the process goes on as if nothing had been.
+    A kill ends at once. A freeze lasts `seconds`. Then the process continues as if nothing had happened.
 
     Raises:
         NoVictim: its process has ended by itself.
@@ -127,7 +130,7 @@ def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], 
 
 
 def cut_database(connection: psycopg.Connection[Any], *, scope: str, seconds: float, watch: Callable[[], None]) -> None:
-    """End all database sessions of the nodes of a scope, as soon as they are made, for so long."""
+    """End all database sessions of the nodes of a scope, as soon as they are opened, for `seconds`."""
 
     def cut() -> None:
         connection.execute(_END_SESSIONS, {"scope": scope})
@@ -137,7 +140,7 @@ def cut_database(connection: psycopg.Connection[Any], *, scope: str, seconds: fl
 
 
 def again_and_again(step: Callable[[], None], *, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-    """Do a step some thirty times a second, for so long, or until something holds."""
+    """Call `step` about thirty times a second, for `seconds` or until `until` returns True."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at and not until():
         step()

@@ -1,11 +1,11 @@
-"""What came of drills."""
+"""The stored reports of drills."""
 
 from typing import Final
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-# Moments of a report, as they are told in one line.
+# The moments of a report that its one-line summary shows.
 _MOMENTS: Final = {
     "detected": _("failed after"),
     "took_over": _("main after"),
@@ -16,7 +16,7 @@ _MOMENTS: Final = {
 
 
 class Drill(models.Model):
-    """One drill; `report` as `crawlctl.drill.observation.Report` tells it."""
+    """One drill. `report` is a `crawlctl.drill.observation.Report`."""
 
     at = models.DateTimeField(auto_now_add=True)
     fault = models.TextField(_("what was done"))
@@ -34,7 +34,7 @@ class Drill(models.Model):
 
     @property
     def came_to(self) -> str:
-        """How soon what happened, and what did not happen though it should have, in one line."""
+        """Return, in one line, when each event happened, and which expected events did not."""
         facts = self.report
         words = [f"{name} {facts[key]:.1f} s" for key, name in _MOMENTS.items() if facts.get(key) is not None]
         return ", ".join([*words, *(f"missing: {sentence}" for sentence in facts["missing"])])

@@ -1,4 +1,4 @@
-"""What a drill sees of the cluster while it goes on, and what it says in the end."""
+"""The observation of the cluster during a drill, and the report on it."""
 
 import time
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ class _NodeSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request that a site saw: `at` in seconds of this machine's monotonic clock."""
+    """One request that a site saw. `at` is in seconds of this machine's monotonic clock."""
 
     at: float
     bin: str
@@ -55,14 +55,20 @@ class Request:
 @dataclass(slots=True, kw_only=True)
 class Report:
     """
-    What came of a drill. Moments are seconds since the fault, None for what did not happen or had not to.
+    The result of a drill. Moments are seconds since the fault; None for events that did not happen or were not
+    expected.
 
-    `detected`: the node was marked failed. `took_over`: somebody else is main. `regrouped`: none of its `groups` is
-    its own any more. `returned`: none of the `documents` that it had claimed is claimed by it. `restored`: after a
-    cut, all nodes have beaten again; `failed` are those that were marked failed in it. `fetched`: the first
-    request after all that. `pause` is the longest without any request; `refetched` are pages that were asked for
-    again although they had been answered before; `pace` is the narrowest gap of two requests to a host, in percent
-    of what its policy allows (more than 100 is too fast). The last two are known in a sandbox only.
+    - `detected`: the node was marked failed.
+    - `took_over`: another node is main manager.
+    - `regrouped`: the node owns none of its `groups` any more.
+    - `returned`: the node claims none of its `documents` any more.
+    - `restored`: after a cut, all nodes have beaten again. `failed` is the number of nodes marked failed during the
+    cut.
+    - `fetched`: the first request after all that.
+    - `pause`: the longest time without any request.
+    - `refetched`: pages that were requested again although they had been answered before; known in a sandbox only.
+    - `pace`: the narrowest gap of two requests to a host, in percent of the allowed pace (more than 100 is too
+      fast); known in a sandbox only.
     """
 
     fault: Fault
@@ -92,7 +98,7 @@ class Report:
 
     @property
     def settled(self) -> float:
-        """Seconds from the fault to the last of what had to happen."""
+        """Return the seconds from the fault to the last expected event."""
         moments = (self.detected, self.took_over, self.regrouped, self.returned, self.restored)
         return max(moment or 0.0 for moment in moments)
 
@@ -101,7 +107,7 @@ class Report:
 
 
 class Observation:
-    """Watches what becomes of a victim, from the moment of its making, which is that of the fault."""
+    """Watches a victim. Construct it at the moment of the fault."""
 
     def __init__(self, connection: psycopg.Connection[Any], victim: Victim, report: Report) -> None:
         self._connection, self._victim, self._report = connection, victim, report
@@ -118,14 +124,14 @@ class Observation:
             report.took_over = after
         if report.groups and not seen.owns and report.regrouped is None:
             report.regrouped = after
-        # Before the mark it may give its documents back, or write them, by itself.
+        # Before the mark the node may release or write its documents by itself.
         if report.documents and report.detected is not None and not seen.claims and report.returned is None:
             report.returned = after
         report.refused = seen.refused
 
     @property
     def awaited(self) -> list[str]:
-        """What has to happen still, in words."""
+        """Return the expected events that have not happened yet, in words."""
         report = self._report
         steps = [(report.detected, "the node was not marked failed")]
         if self._victim.is_main:
@@ -138,7 +144,7 @@ class Observation:
 
 
 class OutageObservation:
-    """Watches whether all nodes of a scope outlive that their database is away, and come back."""
+    """Watches whether all nodes of a scope survive an outage of their database."""
 
     def __init__(self, connection: psycopg.Connection[Any], report: Report, *, scope: str) -> None:
         self._connection, self._report, self._scope = connection, report, scope
@@ -148,7 +154,7 @@ class OutageObservation:
         self._nodes = [node.id for node in self._look_at_all(since=0.0)]
 
     def end(self) -> None:
-        """The database is there again."""
+        """Note that the outage is over."""
         self._ended_at = time.monotonic()
 
     def look(self) -> None:
@@ -160,7 +166,7 @@ class OutageObservation:
 
     @property
     def awaited(self) -> list[str]:
-        """What has to happen still, or should not have, in words."""
+        """Return the expected events that have not happened yet, and unexpected ones that have, in words."""
         wrong = [] if self._report.restored is not None else ["not all nodes came back"]
         return [*wrong, *(["nodes were marked failed"] if self._report.failed else [])]
 
@@ -171,7 +177,7 @@ class OutageObservation:
 
 
 def judge_requests(report: Report, requests: Iterable[Request], *, began_at: float, gap: float) -> None:
-    """Complete a report by what the site saw; `gap` is what its policy allows, in seconds."""
+    """Complete a report from the requests that the site saw. `gap` is the gap that its policy allows (seconds)."""
     last_of_bin: dict[str, float] = {}
     seen: set[str] = set()
     before = began_at

@@ -1,8 +1,8 @@
 """
-A sandbox for drills: two managers and two workers in a scope of their own, which crawl a synthetic site with a pace.
+A sandbox for drills: two managers and two workers in a scope of their own, which crawl a synthetic site at a set pace.
 
-Everything is as on the cluster (the same database, the same settings, processes of the same commands), and nothing
-of it is seen by the cluster's nodes, which look at their own scope.
+Everything is as on the cluster: the same database, the same settings, processes of the same commands. The cluster's
+nodes see none of it, because they read their own scope only.
 """
 
 import shutil
@@ -33,19 +33,19 @@ from nodes.models import Node
 _MADE_BY: Final = "drill"
 _PAGES: Final = 20_000
 _HOSTS: Final = 4
-# Seconds between two requests to a host: what the drill's pace is measured against.
+# Seconds between two requests to a host: a drill measures its pace against this gap.
 GAP: Final = 0.1
 _OPEN_REQUESTS: Final = 4
 _NODES: Final = 2
 _READY_WITHIN: Final = 60.0
-# So many requests, and the crawl is in full swing.
+# Requests after which the crawl has reached its full pace.
 _IN_SWING: Final = 60
 _ENDS_WITHIN: Final = 30.0
 _TICK: Final = 0.1
 
 
 class SandboxFailed(Exception):
-    """The sandbox did not come to work; the message says what was waited for, and where to look."""
+    """The sandbox did not become ready. The message names the missing event, and the logs to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Sandbox:
     plan: SitePlan
 
     def requests(self) -> Iterator[Request]:
-        """What the site was asked for so far."""
+        """Yield the requests that the site saw so far."""
         self.cluster.complete_log(self.plan)
         for line in read_log(self.cluster.site_log):
             is_page = line.status == 200 and not line.path.endswith("/robots.txt")
@@ -65,7 +65,7 @@ class Sandbox:
 @contextmanager
 def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) -> Iterator[Sandbox]:
     """
-    Have a sandbox whose crawl is in full swing; at the end nothing of it is left but the history of its nodes.
+    Provide a sandbox whose crawl runs at full pace. Remove it at the end, except for the history of its nodes.
 
     Raises:
         SandboxFailed
@@ -96,10 +96,10 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
     finally:
         _delete_jobs(scope)
         cluster.stop()
-        # What its nodes did not get done is for those of the cluster.
+        # The cluster's nodes complete the work that its nodes left unfinished.
         Job.objects.filter(node_scope=scope).update(node_scope=CLUSTER_SCOPE)
         forget_scope(connection, scope=scope)
-    # Where something went wrong, what its processes said is kept.
+    # After an exception the logs of its processes are kept.
     shutil.rmtree(cluster.directory)
 
 
@@ -109,7 +109,7 @@ def _have_started(scope: str) -> bool:
 
 
 def _delete_jobs(scope: str) -> None:
-    """Abort and delete the jobs of the sandbox, by those of its nodes that are left, as far as they get in time."""
+    """Abort and delete the sandbox's jobs, through its remaining nodes, as far as they get in time."""
     ends_at = time.monotonic() + _ENDS_WITHIN
     while time.monotonic() < ends_at and (job := Job.objects.filter(node_scope=scope).first()):
         for verb in (control.delete, control.abort):

@@ -1,4 +1,4 @@
-"""The page of drills: what was broken on purpose, and what came of it."""
+"""The page of drills: the injected faults, and the reports."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 """
 Live pages: one web socket for each open page, one reader of screens for each web process.
 
-A page says which topic it shows. The process's bridge (`bridge`) reads each topic that somebody sees,
-once for all who see it, at most once in 1.6 s, and tells the sockets (`consumers`) that there is a newer
-screen. A socket that is slow skips screens: it sends the newest there is. Sockets and bridge are of one process and one
-event loop, so nothing stands between them: by channels' layer a screen cost each page three times as much.
+A page names the topic that it shows. The process's bridge (`bridge`) reads each watched topic once for all its
+watchers, at most once in 1.6 s, and notifies the sockets (`consumers`) of a newer screen. A slow socket skips screens:
+it sends only the newest. Sockets and bridge are in one process and one event loop, so nothing stands between them:
+through the layer of channels a screen cost each page three times as much.
 """

@@ -1,10 +1,10 @@
 """
 The bridge between the database and the open pages of this process.
 
-It listens for control events on one connection of its own, and reads screens in one thread with one
-connection, however many pages are open. It runs from the first page (or from the start of the server,
-where that says so) until the server stops, and survives outages of the database: then it is
-`stalled`, pages say so, and it goes on by itself.
+It listens for control events on one connection of its own, and reads screens in one thread with one connection, however
+many pages are open. It runs from the first page (or from the start of a server with lifespan events) until the server
+stops, and survives outages of the database. During an outage it is `stalled`, pages show that, and it recovers by
+itself.
 """
 
 import asyncio
@@ -36,22 +36,23 @@ from jobs.ui.topics import TopicUnknown, read_screen
 
 _T = TypeVar("_T")
 
-# No page is told more often. Numbers must show within 2 s, so this is also how often it looks; more often would cost
-# the crawl more and show a person no more.
+# Shortest time between two screens of a page (seconds), and so the interval of reading. Numbers must show within 2 s.
+# Shorter intervals would cost the crawl more and show a person no more.
 _AT_MOST_EVERY: Final = 1.6
-# How often rates are read while nobody looks, so that the next one to look sees how they went.
+# Interval of reading rates while no page is open (seconds), so that the next page shows their history.
 _UNWATCHED: Final = 5.0
-# Reading may take at most a fifth of the time: on a huge crawl pages get slower, not the database.
+# Pause after a reading, in multiples of its duration: reading takes at most a fifth of the time. On a huge crawl the
+# pages get slower, not the database.
 _REST: Final = 4.0
-# Reading and sending screens, and looking who may go on, may take so much of one processor: the more kinds of pages are open, the rarer screens come,
-# since what they cost is taken from the crawl. What was not used is kept, up to so many seconds. Of a change of a job pages
-# are told at once all the same.
+# Share of one processor that reading and sending screens and checking sessions may use. The crawl loses what they use,
+# so screens come less often if more kinds of pages are open. Unused time is kept, up to a limit (seconds). Changes of a
+# job are shown at once all the same.
 _OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0
-# What pages read so soon after each other is of one moment, and read once for all of them.
+# Time in which readings of several pages count as one moment, and are read once for all of them (seconds).
 _MOMENT: Final = 0.5
-# How often pages hear that they are connected, and it is looked who may go on.
+# Interval of beats to pages, and of checking their sessions (seconds).
 _BEAT: Final = 2.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 2.0
@@ -62,9 +63,9 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Topic:
     """
-    What is known of a topic. `screen` is None before the first look (version 0), or when it has ended. `frame` is
-    what pages are sent, and `changes` what those that show the version before it are sent: both are written once, however
-    many they are, and the whole one only if somebody needs it.
+    The state of a topic. `screen` is None before the first reading (version 0), or after the topic has ended. `frame`
+    is the message with the whole screen. `changes` is the message for pages that show the version before. Each is
+    encoded once for all pages, and the whole one only if a page needs it.
     """
 
     name: str
@@ -82,18 +83,20 @@ class Page(Protocol):
     session: str
 
     def beat(self, refusal: int) -> None:
-        """Hear that it is connected; or, where that is not 0, the code with which it is to be sent away."""
+        """Receive a beat. `refusal` is 0, or the close code with which the page must be closed."""
 
 
 class _Listening(psycopg.AsyncConnection[Any]):
-    """A connection that sleeps until something comes: psycopg's own looks ten times a second whether somebody waits."""
+    """
+    A connection that sleeps until a message arrives: psycopg's own wakes ten times a second to check for interrupts.
+    """
 
     async def wait(self, gen: PQGen[_T], interval: float = 60.0, timeout: float | None = None) -> _T:  # noqa: ASYNC109 (psycopg's own)
         return await super().wait(gen, interval, timeout)
 
 
 class Bridge:
-    """One for each event loop. To be used from that loop only."""
+    """One bridge for each event loop. Use it from that loop only."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
@@ -107,7 +110,7 @@ class Bridge:
         self.is_stalled = False
 
     def start(self) -> None:
-        """Begin to listen and to read; does nothing when that has begun."""
+        """Begin to listen and to read. Do nothing if already started."""
         if not self._tasks:
             self._tasks = [
                 asyncio.create_task(self._listen(), name="listening"),
@@ -116,7 +119,7 @@ class Bridge:
             ]
 
     async def stop(self) -> None:
-        """Come to rest: nothing of the bridge runs afterwards and its connections are closed."""
+        """Stop all tasks and close all connections of the bridge."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -125,7 +128,7 @@ class Bridge:
         self._thread.shutdown()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Return what `work` returns in the thread that has this process's connection for live pages."""
+        """Return the result of `work`, called in the thread that has this process's connection for live pages."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, _with_connection, work)
 
     async def _run_counted(self, work: Callable[[], _T]) -> _T:
@@ -134,7 +137,7 @@ class Bridge:
         return done
 
     def attach(self, page: Page) -> None:
-        """Let the page hear beats until `detach`."""
+        """Send beats to the page until `detach`."""
         self._pages.add(page)
 
     def detach(self, page: Page) -> None:
@@ -144,7 +147,7 @@ class Bridge:
         """Set `news` whenever there is a newer screen of the topic, until `unwatch`."""
         topic = self._topics.setdefault(name, _Topic(name))
         topic.watchers.add(news)
-        # Nobody looked meanwhile, so what is kept may be old.
+        # No page watched the topic meanwhile, so the kept screen may be old.
         if len(topic.watchers) == 1:
             topic.screen, topic.changed_at = None, 0.0
         self._woken.set()
@@ -157,15 +160,18 @@ class Bridge:
                 del self._topics[name]
 
     def count_use(self, seconds: float) -> None:
-        """Count what was used of a processor for open pages."""
+        """Count processor time that was used for open pages."""
         self._allowed -= seconds
 
     async def judge(self, session: str) -> int:
-        """The code with which the owner of a session is to be sent away, 0 when he may stay."""
+        """Return the close code for a session, 0 if its owner may stay."""
         return await self._judge.judge(session)
 
     def frame_of(self, name: str, *, shown: int) -> tuple[int, str]:
-        """What a page of a watched topic that shows this version is to be sent; and the version (0: nothing was read)."""
+        """
+        Return the message for a page of a watched topic that shows this version, and its version (0: nothing was read
+        yet).
+        """
         topic = self._topics.get(name)
         if topic is None or not topic.version:
             return 0, ""
@@ -208,7 +214,9 @@ class Bridge:
         self._moment, self._moment_began = Moment(), time.monotonic()
 
     async def _read_now(self, read: Callable[[], _T]) -> tuple[_T, float]:
-        """What `read` returns, which need not read what was read at this moment; and what it took of a processor, in seconds."""
+        """
+        Return the result of `read` and its processor time (seconds). Readings of other pages at this moment are reused.
+        """
         if time.monotonic() - self._moment_began > _MOMENT:
             self._begin_moment()
         return await self.run(lambda: _measured(lambda: _at(self._moment, read)))
@@ -221,7 +229,7 @@ class Bridge:
             try:
                 refusals = await self._judge.judge_all({page.session for page in self._pages})
             except (DatabaseError, psycopg.Error):
-                # Nothing is sent while nothing can be read, so who is there may stay until it can.
+                # Without the database no screens are sent, so the open pages may stay until it answers.
                 refusals = {}
             for page in list(self._pages):
                 page.beat(refusals.get(page.session, 0))
@@ -237,7 +245,7 @@ class Bridge:
             screen, used = await self._read_now(lambda: read_screen(topic.name))
         except TopicUnknown:
             screen, used = None, 0.0
-        # The first reading has everything to learn, and is to hold up no other.
+        # The first reading fills all caches. Its cost must not delay other topics.
         if topic.version:
             self.count_use(used)
         if topic.version and screen == topic.screen:
@@ -274,7 +282,7 @@ _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = WeakKeyDictiona
 
 
 def bridge() -> Bridge:
-    """The started bridge of the running event loop."""
+    """Return the started bridge of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _bridges:
         _bridges[loop] = Bridge()
@@ -290,7 +298,7 @@ async def stop_bridge() -> None:
 
 
 def _measured(work: Callable[[], _T]) -> tuple[_T, float]:
-    """What `work` returns, and what it took of a processor, in seconds."""
+    """Return the result of `work`, and its processor time (seconds)."""
     began = time.thread_time()
     return work(), time.thread_time() - began
 
@@ -306,14 +314,14 @@ def _frame(cells: Record | None) -> str:
 
 
 def _observe() -> None:
-    """Remember how far running jobs and the busiest bins are."""
+    """Record the progress of running jobs and of the busiest hosts."""
     now = read_clock()
     observe_rates(now=now)
     observe_busiest_bins(now=now)
 
 
 def _with_connection(work: Callable[[], _T]) -> _T:
-    """Run `work` on this thread's connection, which is kept; after an error the next one gets a new connection."""
+    """Call `work` with this thread's kept connection. After an error the next call gets a new connection."""
     try:
         return work()
     except DatabaseError:

@@ -1,4 +1,4 @@
-"""What a newer screen says that the one before did not: so that a page is sent what changed, and not all that it shows."""
+"""The difference of two screens, so that a page receives only what changed."""
 
 from collections.abc import Sequence
 from typing import TypeGuard
@@ -8,10 +8,9 @@ from jobs.ui.screens import Record
 
 def changes(before: Record, after: Record) -> Record:
     """
-    Return the names of a screen whose texts or lists are not what they were.
+    Return the names and values of a screen whose texts or lists have changed.
 
-    Of a list that changed all rows are there, in their order: those that were there before with their `key` and what
-    changed of them, new ones as they are.
+    A changed list has all its rows, in order: earlier ones with their `key` and their changes, new ones as a whole.
     """
     found: dict[str, object] = {}
     for name, value in after.items():

@@ -1,12 +1,11 @@
 """
-One open page's web socket.
+The web socket of one open page.
 
-The page says `{"type": "follow", "topic": ..., "visible": true}`, later `{"type": "hidden"}` and
-`{"type": "visible"}`. It is sent `{"type": "screen", "cells": {...}}` when there is something newer: the whole screen at
-first, then what changed of the one before (`changes`);
-`{"type": "gone"}` when what it shows has ended, and `{"type": "beat"}` every two seconds in which
-there was no screen, so that it knows that the connection lives; nothing while it is hidden. Beats are the bridge's, one for all pages:
-whoever logs out or loses the right to see jobs is sent away at the next.
+The page sends `{"type": "follow", "topic": ..., "visible": true}`, later `{"type": "hidden"}` and `{"type":
+"visible"}`. It receives `{"type": "screen", "cells": {...}}` for each newer screen: the whole screen at first, then its
+changes (`changes`). It receives `{"type": "gone"}` when the topic has ended, and `{"type": "beat"}` every two seconds
+without a screen, as a sign that the connection lives. While it is hidden it receives nothing. The bridge sends one beat
+to all pages. At the next beat it closes the pages of users who have logged out or lost the right to see jobs.
 """
 
 import asyncio
@@ -25,16 +24,16 @@ from crawlctl.live.bridge import Bridge, bridge
 from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
 from jobs.ui.topics import is_topic
 
-# Close codes: those of HTTP after 4000, and the socket's own.
+# Close codes: those of HTTP plus 4000, and the socket's own.
 TOO_MUCH: Final = 4429
 TOO_BIG: Final = 1009
 
-# A screen that was sent so shortly before a beat is a sign of life, too.
+# Time before a beat in which a sent screen replaces it as a sign of life (seconds).
 _SIGN_OF_LIFE: Final = 1.0
-# What a page has to say is short, and rare.
+# Limits of a page's messages: their length (bytes), and their number between two beats.
 _LONGEST_FRAME: Final = 1024
 _FRAMES_A_BEAT: Final = 20
-# What Django calls a session.
+# Pattern of Django's session keys.
 _SESSION: Final = re.compile(r"[a-z0-9]{32}")
 
 
@@ -113,7 +112,7 @@ class LivePage(AsyncWebsocketConsumer):
             self._bridge.unwatch(self._topic, self._news)
 
     def beat(self, refusal: int) -> None:
-        """Hear that the bridge lives, and whether who looks may go on: he may, if `refusal` is 0."""
+        """Receive a beat of the bridge. A `refusal` other than 0 closes the page."""
         self._frames = 0
         self._refusal = refusal
         self._beat_is_due = self._is_visible and time.monotonic() - self._sent_at > _SIGN_OF_LIFE
@@ -121,13 +120,13 @@ class LivePage(AsyncWebsocketConsumer):
             self._news.set()
 
     async def _tell(self) -> None:
-        """Tell the page what there is, until it is gone."""
-        # That it is gone is heard elsewhere, too.
+        """Send messages to the page until it leaves."""
+        # `disconnect` is called as well when the page leaves.
         with contextlib.suppress(OSError):
             await self._tell_news()
 
     async def _tell_news(self) -> None:
-        """Send each newer screen, as soon as the one before it has gone out, and beats between them."""
+        """Send each newer screen once the one before has been sent, and beats between them."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -154,7 +153,7 @@ class LivePage(AsyncWebsocketConsumer):
             self._bridge.count_use(time.thread_time() - began)
 
     async def _judge(self) -> int:
-        """The code with which who comes is to be sent away, 0 when he may stay."""
+        """Return the close code for a new page, 0 if it may stay."""
         if not _SESSION.fullmatch(self.session):
             return NOT_LOGGED_IN
         try:
@@ -164,10 +163,10 @@ class LivePage(AsyncWebsocketConsumer):
 
     def _is_from_our_page(self) -> bool:
         """
-        Whether the page that opened the socket is of the host, port and all, that the socket was opened to.
+        True if the page that opened the socket has the same host and port as the socket.
 
-        The allowed hosts are checked before; but another port of an allowed host is another site, and
-        cookies do not tell ports apart.
+        The allowed hosts are checked before. But another port of an allowed host is another site, and cookies do not
+        distinguish ports.
         """
         headers = dict(self.scope["headers"])
         origin = headers.get(b"origin", b"").decode("latin-1")

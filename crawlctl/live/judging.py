@@ -1,9 +1,9 @@
 """
-Who may go on looking, for all open pages at once.
+The permissions of sessions with open pages, for all pages at once.
 
-It is asked when a page comes, and with each beat of all of them, so what a session may is asked anew all the time. Pages that
-come within a moment are answered by one look of two statements, as all are that have a beat; what a session says, and whether it
-was begun with a password, is worked out once as long as both stay as they are.
+They are read for each new page, and at each beat for all pages, so they are always current. One read of two statements
+answers all pages that arrive within a moment, as it does for a beat. The content of a session, and the check of its
+password hash, are cached while both stay the same.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from django.db import connection
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-# Close codes: those of HTTP after 4000.
+# Close codes: those of HTTP plus 4000.
 NOT_LOGGED_IN: Final = 4401
 NOT_ALLOWED: Final = 4403
 
@@ -26,14 +26,14 @@ _READ_JOBS: Final = "jobs.view_job"
 _SESSIONS: Final = (
     "SELECT session_key, session_data FROM django_session WHERE expire_date > %s AND session_key = ANY(%s)"
 )
-# Sessions of which is known what they say.
+# Sessions whose decoded content is cached.
 _REMEMBERED: Final = 1_000
-# So long who asks waits for others who ask too.
+# Time that a request waits for others, to be answered together (seconds).
 _TOGETHER: Final = 0.1
 
 
 class Judge:
-    """Answers who asks from one event loop; `run` runs a function in a thread that has a connection."""
+    """Answers requests of one event loop. `run` calls a function in a thread that has a connection."""
 
     def __init__(self, run: Callable[[Callable[[], Mapping[str, int]]], Awaitable[Mapping[str, int]]]) -> None:
         self._run = run
@@ -42,10 +42,10 @@ class Judge:
 
     async def judge(self, key: str) -> int:
         """
-        Return the code with which the owner of a session is to be sent away, 0 when he may stay.
+        Return the close code for a session, 0 if its owner may stay.
 
         Raises:
-            DatabaseError: nobody can say.
+            DatabaseError: the database does not answer.
         """
         if self._next is None:
             self._next = asyncio.create_task(self._look(), name="judging sessions")
@@ -53,7 +53,7 @@ class Judge:
         return (await asyncio.shield(self._next))[key]
 
     async def judge_all(self, keys: Collection[str]) -> Mapping[str, int]:
-        """The same for many sessions, at once."""
+        """Return the same for many sessions, at once."""
         return await self._run(lambda: judge_sessions(keys))
 
     async def _look(self) -> Mapping[str, int]:
@@ -64,13 +64,13 @@ class Judge:
 
 def judge_sessions(keys: Iterable[str]) -> dict[str, int]:
     """
-    Look whose sessions these are at this moment, and what each may; 0 for those who may read jobs.
+    Return the close code of each session now; 0 for users who may read jobs.
 
-    Read anew each time: what a socket's scope holds is what was true when it was opened. The same as Django's `get_user`,
-    which looks at one session at a time.
+    The sessions are read each time: a socket's scope holds the state at its opening. The result agrees with Django's
+    `get_user`, which reads one session at a time.
     """
     verdicts = dict.fromkeys(keys, NOT_LOGGED_IN)
-    # Sessions end by the clock of who looks at them, as Django has it.
+    # Sessions expire by the clock of the reading process, as in Django.
     now = timezone.now()  # noqa: TID251
     stored = {key: _said_by(data) for key, data in _read(_SESSIONS, now, list(verdicts))}
     owners = {owner for owner, _held in stored.values()}
@@ -92,12 +92,12 @@ def _read(statement: str, *facts: Any) -> list[tuple[Any, ...]]:
 
 
 def _read_passwords(ids: Iterable[int], *, may_read_jobs: bool) -> dict[int, str]:
-    """The (hashed) passwords of those of these users who may read jobs, or who are active at least."""
+    """Return the password hashes of those of these users who may read jobs, or else who are active."""
     statement, facts = _question_for_passwords(may_read_jobs=may_read_jobs)
     return dict(_read(statement, *facts, list(ids)))
 
 
-# Django says it best who may do what; but to word it takes longer than to look it up.
+# Django knows best who has a permission. But building its query takes longer than executing it, so it is cached.
 @cache
 def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...]]:
     users = User.objects.with_perm(_READ_JOBS) if may_read_jobs else User.objects.filter(is_active=True)
@@ -108,14 +108,14 @@ def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...
 
 @lru_cache(maxsize=_REMEMBERED)
 def _said_by(data: str) -> tuple[int, str]:
-    """Who is logged in by a session with this (signed) data, 0 for nobody; and what it says of his password."""
+    """Return the user of a session with this (signed) data, 0 for none; and the password hash in the session."""
     facts = Session(session_data=data).get_decoded()
     return int(facts.get(SESSION_KEY, 0)), str(facts.get(HASH_SESSION_KEY, ""))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _is_of_his_password(password: str, held: str) -> bool:
-    """Whether a session was begun with the password, and the key of the site, that are in force."""
+    """True if a session began with the current password and the current key of the site."""
     user = User(password=password)
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
     return any(constant_time_compare(held, each) for each in hashes)

@@ -1,4 +1,4 @@
-"""Where the web sockets are."""
+"""The addresses of the web sockets."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from crawlctl.live.consumers import LivePage
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):
-    """Refuses what leads nowhere: the router itself would raise, and fill the log."""
+    """Refuses a socket at an unknown address: the router itself would raise an exception, and fill the log."""
 
     async def connect(self) -> None:
         await self.close()

@@ -1,4 +1,4 @@
-"""Attempts to log in, kept for minutes: what makes guessing passwords slow."""
+"""Login attempts, kept for minutes, to slow down the guessing of passwords."""
 
 from django.db import migrations, models
 

@@ -1,26 +1,24 @@
 """
 The embedded PostgreSQL: the database of an installation that names none.
 
-It is an ordinary server, run from the binaries of a wheel, on a directory of the clone. What is
-special is only how long it lives: as long as any process of ours uses it, however they end.
+It is an ordinary server, run from the binaries of a wheel, on a directory of the clone. Only its lifetime is special:
+it runs as long as any of our processes uses it, however they end.
 
-*Users* are our processes. Each opens `users.lock` itself and holds it shared; the kernel lets go
-of it when the process ends, by return or by kill -9. Nobody upgrades that lock to keep it, because a
-refused upgrade drops the lock that was held, and no two processes share one opening of the file,
-because they would share one lock.
+*Users* are our processes. Each opens `users.lock` itself and holds it shared. The kernel releases it when the process
+ends, by return or by kill -9. No user upgrades that lock to keep it, because a refused upgrade drops the lock that was
+held. No two processes share one opening of the file, because they would share one lock.
 
-The *guardian* is a process without terminal, pipe or parent. It starts the server as its child, so
-that it always knows whether the server runs: the number of a child cannot be given to another process
-until the child has been waited for. Then it asks for `users.lock` exclusively, again and again. When it
-gets it, nobody uses the server; holding the lock it stops the server, cleans up, and ends. A newcomer
-in that moment is refused the shared lock, waits, and starts the server anew. If the server dies, the
-guardian starts it again at the same address. If the guardian is killed, the kernel asks the server for
-a smart shutdown (it serves its open sessions and then ends), and the next process that calls
-`ensure_running` puts a new guardian and a new server in their places, at the same address.
+The *guardian* is a process without terminal, pipe or parent. It starts the server as its child, so that it always knows
+whether the server runs: the pid of a child cannot be reused until the child has been waited for. Then it repeatedly
+requests `users.lock` exclusively. If it gets the lock, no process uses the server. It stops the server under the lock,
+cleans up, and ends. A new user at that moment is refused the shared lock, waits, and starts the server again. If the
+server dies, the guardian starts it again at the same address. If the guardian is killed, the kernel asks the server for
+a smart shutdown (it serves its open sessions and then ends). The next process that calls `ensure_running` starts a new
+guardian and a new server at the same address.
 
-The guardian holds `guardian.lock` all its life, so that its life can be asked for without trusting a
-process number. `starting.lock` is held by the one process that starts a guardian.
+The guardian holds `guardian.lock` all its life, so that other processes can check its life without trusting a pid. The
+one process that starts a guardian holds `starting.lock`.
 
-No process may start a server without holding `users.lock` shared, and none may stop it in good order
-without holding it exclusively: so starting and stopping never overlap.
+No process may start a server without holding `users.lock` shared, and none may stop it in good order without holding it
+exclusively. So starting and stopping never overlap.
 """

@@ -1,19 +1,19 @@
 """
-Under which account the server runs.
+The account under which the server runs.
 
-An ordinary user runs it as himself. PostgreSQL refuses to run as root, so for root there are two ways:
+An ordinary user runs it under the own account. PostgreSQL refuses to run as root, so for root there are two ways:
 
-1. A user namespace in which our number is that of another account. To the kernel's files the server is
-   still root, so everything stays root's and nothing has to be opened; to itself it is not. It has none
-   of root's privileges over others' files.
-2. Where namespaces are off (most containers), or where the way to the files leads through a directory of
-   somebody else that is closed to others: the server really runs as another account, and the data
-   directory is handed to it. In somebody else's home that is the owner; elsewhere it is `nobody`, who
-   may need a traverse bit on directories such as /root. We could give the server the privilege
-   to pass without one, but then whoever can change its files would be root.
+1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is
+    still root, so all files stay root's and no directory has to be opened. To itself the server is not root. It has
+    none of root's privileges over other users' files.
+2. The server really runs as another account, which becomes the owner of the data directory. This is for
+    machines without namespaces (most containers), and for paths through a directory of another user that is closed
+    to others. In another user's home the account is its owner. Elsewhere it is `nobody`, which
+    may need a traverse bit on directories such as /root. We could give the server the privilege
+    to pass without one, but then any user who can change its files would be root.
 
-util-linux does all this, and is on every Debian. In each case the kernel is told to ask the server for
-a smart shutdown when its parent, the guardian, is gone.
+util-linux does all this, and is on every Debian. In each case the kernel is told to ask the server for a smart shutdown
+when its parent, the guardian, ends.
 """
 
 import os
@@ -36,7 +36,7 @@ _WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")
 
 @dataclass(frozen=True)
 class Account:
-    """How to run a program as the server's account: what to write before it, and who owns its files."""
+    """The way to run a program under the server's account: its command prefix, and the owner of its files."""
 
     prefix: tuple[str, ...]
     uid: int
@@ -47,21 +47,21 @@ class Account:
         return (found.st_uid, found.st_gid) == (self.uid, self.gid)
 
     def take_over(self, path: Path) -> None:
-        """Make the file, or the directory with all that is in it, the account's."""
+        """Give the file, or the directory with all its content, to the account."""
         if not path.is_symlink() and path.is_dir():
             for entry in path.iterdir():
                 self.take_over(entry)
-        # A directory comes after what is in it, so one that is the account's is wholly so, even after a kill.
+        # A directory is changed after its content. So a directory of the account is complete, even after a kill.
         if not self.owns(path):
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 def choose_account(*, home: Home, binaries: Binaries, announce: Announce) -> Account:
     """
-    Return the account to run the server under; says so if it had to open a directory for it.
+    Return the account under which to run the server. Announce each directory that had to be opened for it.
 
     Raises:
-        EmbeddedPostgresError: no account that we may use reaches the binaries and the data.
+        EmbeddedPostgresError: no account that we may use can reach the binaries and the data.
     """
     if os.geteuid() != 0:
         return _ourselves(home)
@@ -92,7 +92,7 @@ def _ourselves(home: Home) -> Account:
 
 
 def _root_in_a_namespace() -> Account:
-    # initdb asks for the name of its account, so the number has to be one that has a name.
+    # initdb looks up the name of its account, so the uid must have one.
     number = str(_unprivileged().pw_uid)
     enter = ("unshare", "--user", f"--map-user={number}", f"--map-group={number}")
     # The namespace comes first: entering it changes the credentials, which clears the parent's-death signal.
@@ -105,7 +105,7 @@ def _another_account(*, home: Home, binaries: Binaries, owner: int) -> Account:
     try:
         entry = pwd.getpwuid(uid) if uid else _unprivileged()
     except KeyError:
-        # The owner has no name here (another machine's number), and a new cluster needs one.
+        # The owner has no name here (another machine's uid), and a new cluster needs one.
         entry = _unprivileged()
     run_as = ("setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", "--pdeathsig", "TERM")
     return Account(prefix=run_as, uid=entry.pw_uid, gid=entry.pw_gid)
@@ -121,7 +121,7 @@ def _unprivileged() -> pwd.struct_passwd:
 
 
 def _reaches(account: Account, *, home: Home, binaries: Binaries) -> bool:
-    """Whether a program run as that account gets to the data, and the server's program starts."""
+    """True if a program under that account reaches the data, and the server's program starts."""
     script = 'cd "$1" && exec "$2" --version'
     probe = [*account.prefix, "sh", "-c", script, "sh", str(home.directory), str(binaries.postgres)]
     result = subprocess.run(probe, capture_output=True, text=True, check=False, cwd="/")

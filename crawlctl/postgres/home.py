@@ -1,4 +1,4 @@
-"""The directory of one embedded server: which files are in it and what they mean."""
+"""The directory of one embedded server: its files and their meaning."""
 
 import os
 import stat
@@ -11,18 +11,18 @@ from crawlctl.postgres.errors import EmbeddedPostgresError
 
 DATABASE = "crawlctl"
 USER = "crawlctl"
-# The port only names the socket's file: nothing listens on TCP.
+# The port only names the socket's file: the server does not listen on TCP.
 PORT = 5432
 
 _SOCKET_PREFIX = "crawlctl-"
-# The address of a Unix socket holds 108 bytes with the closing zero.
+# The address of a Unix socket holds 108 bytes, including the final zero.
 _LONGEST_SOCKET_PATH = 107
 _LONGEST_SOCKET_NAME = f"/.s.PGSQL.{PORT}.lock"
 
 
 @dataclass(frozen=True)
 class Home:
-    """What lies where. The directory is absolute."""
+    """The paths below the home directory, which is absolute."""
 
     directory: Path
 
@@ -40,12 +40,12 @@ class Home:
 
     @property
     def address(self) -> Path:
-        """The file with the server's address. It is there while the server takes connections."""
+        """Return the file with the server's address. It exists while the server takes connections."""
         return self.directory / "address"
 
     @property
     def socket_link(self) -> Path:
-        """The link to the directory of the socket, which lies elsewhere, since this path may be too long."""
+        """Return the link to the directory of the socket, which is elsewhere, because this path may be too long."""
         return self.directory / "socket"
 
     @property
@@ -54,7 +54,9 @@ class Home:
 
     @property
     def unfinished_data(self) -> Path:
-        """Where a new cluster is made. It is renamed when it is whole, so `data` always is."""
+        """
+        Return the directory in which a new cluster is created. It is renamed when it is complete, so `data` always is.
+        """
         return self.directory / "data.unfinished"
 
     @property
@@ -68,7 +70,7 @@ class Home:
             return None
 
     def write_address(self, address: str) -> None:
-        """Publish the address: readers see the whole of it or nothing."""
+        """Publish the address. Readers see it as a whole or not at all."""
         unfinished = self.address.with_suffix(".unfinished")
         unfinished.write_text(f"{address}\n", encoding="utf-8")
         unfinished.replace(self.address)
@@ -80,8 +82,8 @@ class Home:
         """
         Return a directory for the socket, of mode 0700 and owned by us or by `owner`.
 
-        A directory that a killed guardian left is used again, so that its users, who know this
-        address, find the new server. It must still be one that only we can have made.
+        The directory of a killed guardian is used again, so that its users, which know this address, find the new
+        server. The reused directory must be one that only we can have created.
         """
         if (left_behind := self._socket_directory_left_behind(owner=owner)) is not None:
             return left_behind
@@ -118,13 +120,13 @@ def address_of(socket_directory: Path) -> str:
 
 
 def remove_sockets(directory: Path) -> None:
-    """Remove what a killed server left there: beside its socket a lock file with its process number."""
+    """Remove the files of a killed server: its socket, and the lock file with its pid."""
     for leftover in directory.glob(".s.PGSQL.*"):
         leftover.unlink(missing_ok=True)
 
 
 def _short_temporary_directory() -> Path:
-    """Return the system's temporary directory, or /tmp where its path is too long for a socket."""
+    """Return the system's temporary directory, or /tmp if its path is too long for a socket."""
     for candidate in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp makes an unpredictable, closed one below it
         # mkdtemp adds eight characters to the prefix.
         longest = f"{candidate}/{_SOCKET_PREFIX}{'x' * 8}{_LONGEST_SOCKET_NAME}"

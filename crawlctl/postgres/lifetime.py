@@ -1,8 +1,8 @@
 """
-The users' side of the embedded server: have it running, and hold it while this process lives.
+The users' side of the embedded server: start it if needed, and hold it while this process lives.
 
-Cheap when it runs (two locks tried, one small file read), so callers may ask again at every reconnect;
-that also brings back a server that was lost with its guardian.
+The call is cheap while the server runs (two attempts at locks, one small file to read). So callers may repeat it at
+every reconnect, which also brings back a server that was lost with its guardian.
 """
 
 import atexit
@@ -22,15 +22,15 @@ from crawlctl.postgres.home import Home
 from crawlctl.postgres.locks import FileLock, is_held_exclusively
 from crawlctl.postgres.server import START_WITHIN, last_lines
 
-# Somebody else may be creating, starting, replaying, or stopping before we start.
+# Longest wait (seconds): another process may be creating, starting, replaying or stopping before we start.
 _WAIT_AT_MOST = 2 * START_WITHIN
 _LOOK_EVERY = 0.02
 
-# How long a process that ends waits for the guardian to notice that it was the last user, and then to be done.
+# Longest waits of an ending process: for the guardian to notice its last user's end, and to stop (seconds).
 _NOTICED_WITHIN = 1.0
 _STOPPED_WITHIN = 10.0
 
-# Seconds between two attempts of a process: each of its threads asks, and an attempt is a server that starts and fails.
+# Seconds between two attempts of a process: each of its threads calls, and a failed attempt starts a server.
 _AGAIN_AFTER = 2.0
 
 _LARGEST_LOG = 10_000_000
@@ -47,12 +47,12 @@ def ensure_running(directory: Path, *, announce: Announce) -> str:
     """
     Return the libpq URI of the embedded database of that directory, which runs while this process lives.
 
-    The first call makes what is missing: the directory, the database, the server. `announce` is given a
-    line about each thing that takes time or changes something. A forked child holds the server for
-    itself as soon as it is forked; a started one has to call this.
+    The first call creates what is missing: the directory, the database, the server. `announce` gets a line about each
+    step that takes time or changes something. A forked child holds the server itself from the fork on. A newly started
+    program has to call this.
 
     Raises:
-        EmbeddedPostgresError: the server cannot be had; the message says why, and what to do.
+        EmbeddedPostgresError: the server is not available. The message says why, and what to do.
     """
     home = Home(directory.absolute())
     with _one_at_a_time:
@@ -78,7 +78,7 @@ def _join_at(home: Home, *, announce: Announce) -> str:
 
 
 def _join(home: Home, *, announce: Announce) -> str:
-    """Become a user, then find the server, or start it; whoever starts it is a user already."""
+    """Become a user, then find the server or start it. So a process that starts the server is already a user."""
     deadline = time.monotonic() + _WAIT_AT_MOST
     while time.monotonic() < deadline:
         if _is_user(home):
@@ -95,12 +95,12 @@ def _join(home: Home, *, announce: Announce) -> str:
 
 
 def _is_user(home: Home) -> bool:
-    """Whether this process is a user now; not while a server is being stopped."""
+    """True if this process is a user now; False while a server is being stopped."""
     hold = _holds.get(home.directory)
     if hold is not None and hold.is_of_this_path():
         return True
     if hold is not None:
-        # Somebody deleted the directory below us, so what we hold is the server of a deleted cluster.
+        # The directory was deleted, so our lock holds the server of a deleted cluster.
         _holds.pop(home.directory).close()
     return _hold(home.directory)
 
@@ -115,12 +115,12 @@ def _hold(directory: Path) -> bool:
 
 
 def _start_unless_another_does(home: Home, *, announce: Announce) -> str | None:
-    """Start a guardian and return the server's address; None if another process is at it."""
+    """Start a guardian and return the server's address; None if another process is starting one."""
     starting = FileLock(home.starting_lock)
     try:
         if not starting.take_exclusively() or is_held_exclusively(home.guardian_lock):
             return None
-        # Before there is a guardian: whoever sees one must not read the address of its predecessor's server.
+        # Before the guardian exists: a process that sees one must not read the address of the previous server.
         home.withdraw_address()
         return _start(home, announce=announce)
     finally:
@@ -155,10 +155,10 @@ def _start(home: Home, *, announce: Announce) -> str:
 
 def _hold_for_ourselves() -> None:
     """
-    In a forked child: make openings of our own, then let go of the parent's.
+    In a forked child, open the locks again, then close the parent's.
 
-    In this order, since the parent may be killed at any moment. Closing does not take the parent's lock
-    away. Where the guardian was quicker, the next `ensure_running` starts the server again.
+    In this order, because the parent may be killed at any moment. Closing does not release the parent's lock. If the
+    guardian was faster, the next `ensure_running` starts the server again.
     """
     global _one_at_a_time  # noqa: PLW0603 - another thread of the parent may have held it, and is not here
     _one_at_a_time = threading.Lock()
@@ -173,11 +173,11 @@ def _hold_for_ourselves() -> None:
 
 def let_go() -> None:
     """
-    At the end of the process, or of what it used a database for: let go, and if nobody else uses the server, wait until
+    Release the server, at the end of the process or of its use of a database. If no other process uses it, wait until
     it has stopped.
 
-    So a command that returns leaves nothing behind. Trying to take the lock alone tells whether we are the
-    last; that drops it, which is what we are here for.
+    So a returning command leaves nothing behind. An attempt at the exclusive lock shows whether this is the last user.
+    It drops the shared lock, which is the purpose here.
     """
     for directory, lock in _holds.items():
         home = Home(directory)
@@ -189,7 +189,7 @@ def let_go() -> None:
 
 
 def _wait_until_stopped(home: Home) -> None:
-    """Wait until the guardian is gone, unless it stays because somebody else has come."""
+    """Wait until the guardian has ended, unless it stays for a new user."""
     began_at = time.monotonic()
     while is_held_exclusively(home.guardian_lock):
         waited = time.monotonic() - began_at

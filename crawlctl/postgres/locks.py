@@ -1,4 +1,4 @@
-"""Locks on files, which the kernel lets go of when their holder ends, however it ends."""
+"""File locks, which the kernel releases when their holder ends, in whatever way."""
 
 import fcntl
 import os
@@ -9,8 +9,8 @@ class FileLock:
     """
     One opening of a lock file.
 
-    The lock belongs to the opening, not to the process: a forked child that keeps its parent's
-    opening keeps its parent's lock. So each process makes openings of its own, and none survives an exec.
+    The lock belongs to the opening, not to the process: a forked child that keeps its parent's opening keeps its
+    parent's lock. So each process opens the file itself, and no opening survives an exec.
     """
 
     def __init__(self, path: Path) -> None:
@@ -18,15 +18,17 @@ class FileLock:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def take_shared(self) -> bool:
-        """Take the lock beside other readers; False if somebody has it exclusively."""
+        """Take the lock shared with other readers. Return False if a process holds it exclusively."""
         return self._take(fcntl.LOCK_SH)
 
     def take_exclusively(self) -> bool:
-        """Take the lock alone; False if anybody has it. Then a lock that was held shared is lost."""
+        """
+        Take the lock exclusively. Return False if another process holds it. A lock that was held shared is then lost.
+        """
         return self._take(fcntl.LOCK_EX)
 
     def is_of_this_path(self) -> bool:
-        """Whether the path still leads to the file that is open, and not to nothing or a newer one."""
+        """True if the path still leads to the open file, and not to nothing or a newer file."""
         try:
             return os.path.samestat(os.fstat(self._descriptor), self.path.stat())
         except FileNotFoundError:
@@ -44,7 +46,7 @@ class FileLock:
 
 
 def is_held_exclusively(path: Path) -> bool:
-    """Whether some process holds the lock of that file alone, at this moment."""
+    """True if some process holds the lock of that file exclusively now."""
     lock = FileLock(path)
     try:
         return not lock.take_shared()

@@ -17,21 +17,22 @@ from crawlctl.postgres.binaries import Binaries
 from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
 from crawlctl.postgres.home import DATABASE, PORT, USER, Home, remove_sockets
 
-# After a crash the server replays its log, at most `max_wal_size` of it, before it takes connections.
+# Longest start (seconds): after a crash the server replays its log, at most `max_wal_size`, before it takes
+# connections.
 START_WITHIN = 120.0
-# A fast shutdown ends with a checkpoint. An immediate one without: the next start replays the log.
+# Longest stops (seconds). A fast one ends with a checkpoint. An immediate one does not: the next start replays the log.
 _FAST_STOP_WITHIN = 20.0
 _IMMEDIATE_STOP_WITHIN = 5.0
 _POLL = 0.01
 
 _LINES_OF_LOG_IN_AN_ERROR = 8
 
-# Between double quotes.
+# Characters that a shell interprets between double quotes.
 _MEANS_MORE_TO_A_SHELL = frozenset('"$`\\')
 
 # Given on the command line, so that an old cluster gets them too. Durability stays at its defaults: on.
 _OPTIONS = {
-    # No TCP. The socket's directory is closed to others, so whoever reaches the socket may connect.
+    # No TCP. The socket's directory is closed to others, so every process that reaches the socket may connect.
     "listen_addresses": "",
     "port": str(PORT),
     "unix_socket_permissions": "0700",
@@ -44,10 +45,10 @@ _OPTIONS = {
     # Fewer checkpoints mean fewer full-page images of the queue's hot pages.
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
-    # A laptop's disk, not a spinning one; queries of a few rows, where compiling costs more than it saves.
+    # An SSD, and queries of a few rows, for which compiling costs more than it saves.
     "random_page_cost": "1.1",
     "jit": "off",
-    # A queue updates the same rows over and over: look often, and do not dawdle.
+    # A queue updates the same rows repeatedly, so autovacuum checks often and runs fast.
     "autovacuum_naptime": "10s",
     "autovacuum_vacuum_scale_factor": "0.05",
     "autovacuum_analyze_scale_factor": "0.05",
@@ -70,7 +71,7 @@ class Postmaster:
         return self.process.poll() is not None
 
     def stop(self) -> None:
-        """End the server: fast, then immediately, then by force. Durable in any case."""
+        """Stop the server: fast, then immediately, then by force. Data is durable in any case."""
         steps = ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN))
         for signal_number, patience in steps:
             if self.has_ended():
@@ -94,10 +95,10 @@ class Server:
 
     def create_cluster(self) -> None:
         """
-        Make the cluster and our empty database in it, all or nothing.
+        Create the cluster and our empty database in it, all or nothing.
 
         Raises:
-            EmbeddedPostgresError: PostgreSQL could not make it; the message ends with what it said.
+            EmbeddedPostgresError: PostgreSQL could not create it. The message ends with PostgreSQL's own.
         """
         unfinished = self.home.unfinished_data
         if unfinished.exists():
@@ -124,10 +125,10 @@ class Server:
     @contextlib.contextmanager
     def _initdb(self) -> Iterator[Path]:
         """
-        The program that makes clusters, in a place where it works.
+        Provide the program that creates clusters, in a place where it works.
 
-        It hands its own resolved path to a shell, between double quotes. Where that would not come out as it
-        went in, it runs from a copy.
+        The program passes its own resolved path to a shell, between double quotes. If the shell would change that path,
+        a copy in another place is used.
         """
         if _MEANS_MORE_TO_A_SHELL.isdisjoint(str(self.binaries.directory.resolve())):
             yield self.binaries.initdb
@@ -139,10 +140,10 @@ class Server:
 
     def check_cluster(self) -> None:
         """
-        Make sure that these binaries can run this cluster.
+        Check that these binaries can run this cluster.
 
         Raises:
-            EmbeddedPostgresError: another major version made it, or it is no cluster at all.
+            EmbeddedPostgresError: another major version created it, or it is not a cluster.
         """
         try:
             made_by = (self.home.data / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -159,7 +160,7 @@ class Server:
             )
 
     def take_over_cluster(self) -> None:
-        """Make the cluster the account's, which may be another one than last time."""
+        """Give the cluster to the account, which may be another one than last time."""
         if not self.account.owns(self.home.data):
             self.account.take_over(self.home.data)
 
@@ -167,12 +168,12 @@ class Server:
         """
         Start the process and return it when it takes connections.
 
-        A server of this cluster that a killed guardian left running is ended first: two on one cluster would
-        destroy it. Its lock files name a process number, which after a crash or a reboot may be anybody's, so we
-        look for the processes that are PostgreSQL's and work in this very directory, and throw those files away.
+        First end a server of this cluster that a killed guardian left running: two on one cluster would destroy it. The
+        pid in its lock files may belong to any process after a crash or a reboot. So we search for PostgreSQL processes
+        that work in this very directory, and delete those files.
 
         Raises:
-            EmbeddedPostgresError: it did not come up; the message ends with its last words.
+            EmbeddedPostgresError: it did not start. The message ends with the last lines of its log.
         """
         _end_processes_of(self.home.data)
         (self.home.data / "postmaster.pid").unlink(missing_ok=True)
@@ -194,7 +195,7 @@ class Server:
         return postmaster
 
     def _is_ready(self, pid: int) -> bool:
-        """Whether the server of that process has said, in the last line of its lock file, that it is ready."""
+        """True if the last line of the lock file of that process says that the server is ready."""
         lines = _lines_of_pid_file(self.home.data)
         return len(lines) > 7 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
 
@@ -216,7 +217,7 @@ class Server:
 
 
 def last_lines(log: Path, *, since: int) -> str:
-    """Return the last lines of what was written to the log after its first `since` bytes."""
+    """Return the last lines that were written to the log after its first `since` bytes."""
     with log.open("rb") as file:
         file.seek(since)
         return _last(file.read().decode("utf-8", errors="replace"))
@@ -254,7 +255,7 @@ def _end_processes_of(data: Path) -> None:
 
 
 def _processes_of(data: Path) -> Iterator[int]:
-    """Yield the processes that are PostgreSQL's by name and work in that directory, as all of its do."""
+    """Yield the pids of the PostgreSQL processes that work in that directory, as all processes of its server do."""
     lines = _lines_of_pid_file(data)
     recorded = lines[0].strip() if lines else ""
     directory = data.stat()
@@ -264,7 +265,7 @@ def _processes_of(data: Path) -> Iterator[int]:
                 continue
             works_here = os.path.samestat((process / "cwd").stat(), directory)
         except PermissionError:
-            # Root without the privilege to look into others' processes: then the recorded number has to do.
+            # Root without the privilege to read other users' processes: rely on the recorded pid.
             works_here = process.name == recorded
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -284,7 +285,7 @@ def _wait_until(holds: Callable[[], bool], *, within: float) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which nothing of the user's settings for PostgreSQL or his language is left."""
+    """Return an environment without the user's PostgreSQL and language settings."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
 
 

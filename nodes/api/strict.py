@@ -119,7 +119,7 @@ class Nothing(StrictSerializer):
 
 
 class PageQuery(StrictSerializer):
-    """What every list may be asked."""
+    """The parameters of every list."""
 
     limit = serializers.IntegerField(min_value=1, max_value=500, default=100, help_text="Rows on a page.")
     cursor = serializers.CharField(

@@ -90,7 +90,7 @@ def read_newest(connection: psycopg.Connection[Any], *, table: Table) -> Stored:
 
 
 def newest(table: Table) -> Stored:
-    """Return the same over Django's connection."""
+    """Return the stored settings, read over Django's connection."""
     row = SettingsVersion.objects.first()
     return Stored(0, {}) if row is None else _stored(table, row.version, row.document)
 

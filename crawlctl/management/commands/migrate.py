@@ -1,4 +1,4 @@
-"""Django's `migrate`, which does not touch the tables of a newer version, nor those that nodes work on."""
+"""Django's `migrate`, which refuses to change tables of a newer version, or tables that running nodes use."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,4 @@
-"""Everything that one machine of a cluster runs, under one supervisor."""
+"""All processes of one machine of a cluster, under one supervisor."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ from jobs.settings.running import current
 from jobs.settings.table import DRAIN_TIMEOUT, PORT
 
 _TICK = 0.1
-# Seconds between two looks at the log.
+# Seconds between two checks of the log.
 _LOG_LOOK = 2.0
 
 
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         make_database_ready()
         look_at_sessions(nodes=1 + workers)
         self.stdout.write(ensure_administrator())
-        # Our own connections are not needed any more; the embedded server stays while this process lives.
+        # This process needs its own connections no longer. The embedded server runs while this process lives.
         connections.close_all()
         try:
             listener = sockets.listen_on(port, host="127.0.0.1", first=current()[PORT])
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         sys.exit(stop_request.exit_code)
 
     def _say(self, sentence: str) -> None:
-        """Log the message, or print it on standard output if the log cannot be written. The services go on."""
+        """Log the message, or print it on standard output if the log cannot be written. The services continue."""
         try:
             self.stderr.write(sentence)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A manager node: owns groups, stuffs them, and is main if it is elected. It may serve the pages, too."""
+"""A manager node: it owns groups, stuffs them, and leads if it is elected. It may also serve the pages."""
 
 import argparse
 import datetime as dt
@@ -26,12 +26,12 @@ from nodes.job_book import DEFAULT_CLUSTER
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.metrics.figures import Process
 
-# A manager that is told to stop does not wait for runs as long as runjobs does.
+# Time that a stopping manager waits for runs of distributed jobs; shorter than that of runjobs.
 _RUNS_END_WITHIN: Final = dt.timedelta(seconds=10)
 
 
 class Command(BaseCommand):
-    # What the checks look at is loaded by who serves pages, which is another process.
+    # The checks would load the pages, which another process serves.
     requires_system_checks: list[str] = []
     help = "Run a manager: it owns throttle groups, stuffs due documents into batches, and may be elected main."
 
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         if not attached:
-            # The parent of an attached one has looked.
+            # The parent of an attached process has already checked.
             look_at_the_database()
             look_at_sessions(nodes=2 if jobs else 1, options=settings_said)
         with ExitStack() as ends_with_us:
@@ -79,9 +79,9 @@ class Command(BaseCommand):
 
     def _serve_beside(self, http: str, ends_with_us: ExitStack) -> str:
         """
-        Serve the pages in a process beside this one: requests must not hold up the manager's loop. Returns where.
+        Serve the pages in a second process, so that requests do not delay the manager's loop. Return the address.
 
-        The address is this process's, so nobody else gets it while the web part is started again.
+        This process holds the socket, so no other process gets the address while the web server restarts.
         """
         try:
             listener, host = sockets.listen_at(http)
@@ -97,7 +97,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
-    """Do distributed jobs beside the manager's work, in threads of their own; a crawl waits for none of them."""
+    """Run distributed jobs beside the manager's work, in threads of their own. No crawl waits for them."""
     with ExitStack() as at_work:
         with refusals_of_jobs():
             jobs = JobsOfThisProcess(
@@ -109,7 +109,7 @@ def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
                 options=settings_said,
             )
             at_work.enter_context(jobs.at_work())
-        # What goes wrong with the manager meanwhile is the manager's.
+        # Errors of the manager during this time are not those of the jobs.
         yield
         with refusals_of_jobs():
             at_work.close()

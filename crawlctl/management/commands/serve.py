@@ -1,4 +1,4 @@
-"""The web server: pages, the API, live views. Not a node; no crawl waits for it."""
+"""The web server: pages, the API, live views. It is not a node, and no crawl waits for it."""
 
 import argparse
 import socket
@@ -18,7 +18,7 @@ from nodes.metrics.figures import Process
 
 class Command(BaseCommand):
     help = "Run the web server: pages, the API and live views."
-    # `manage.py check` looks at the pages; a server that starts need not.
+    # `manage.py check` checks the pages. A starting server need not repeat that.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         if not attached:
-            # The parent of an attached one has looked.
+            # The parent of an attached process has already checked.
             look_at_the_database()
         with (
             metrics_shown(Process.WEB, address=metrics_address, port=metrics_port, refresh=_look_at_the_cluster),
@@ -65,7 +65,7 @@ class Command(BaseCommand):
 
 
 def _look_at_the_cluster() -> None:
-    """In a thread that ends with the answer, and would leave its connection to nobody."""
+    """Refresh the figures. Then close the connection: this thread ends with the answer, and would leave it open."""
     try:
         refresh_cluster_figures()
     finally:

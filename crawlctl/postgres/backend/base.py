@@ -1,8 +1,8 @@
 """
-Django's PostgreSQL backend, with connections that are not waited for for ever, and an embedded server if there is to be one.
+Django's PostgreSQL backend, with a limit on each wait for an answer, and with the embedded server if configured.
 
-The embedded server is brought up by the first connection. Commands that never connect (`help`,
-`makemigrations --check`) so never start one, and no list of such commands has to be kept.
+The first connection starts the embedded server. So commands that never connect (`help`, `makemigrations --check`) never
+start one, without any list of such commands.
 """
 
 import sys
@@ -18,18 +18,18 @@ from crawlctl.postgres import lifetime
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from nodes.connections import PatientConnection
 
-# Seconds in which a connection that has lain idle has to answer, or it is taken for lost.
+# Time in which an idle connection has to answer before it counts as lost (seconds).
 _IDLE_PATIENCE: Final = 3.0
 
 
 class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
-    """The embedded server is unavailable: Django treats this like a server that does not answer."""
+    """The embedded server is unavailable. Django treats this like a server that does not answer."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """
-    Of `settings_dict["OPTIONS"]`, `directory` is where an embedded server keeps its data, if there is one, and
-    `patience` how long an answer is waited for.
+    In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, and `patience` is the
+    longest wait for an answer.
     """
 
     def get_connection_params(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.settings_dict["NAME"] = self.settings_dict["NAME"] or facts["dbname"]
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> PatientConnection[Any]:
-        # What Django's own does, where neither a pool nor another isolation is asked for.
+        # As in Django, when neither a pool nor another isolation level is configured.
         self.isolation_level = IsolationLevel.READ_COMMITTED
         connection: PatientConnection[Any] = PatientConnection.connect(**conn_params)
         connection.gives_up = self._gives_up

@@ -37,20 +37,20 @@ from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node
 
 _TICK: Final = 0.1
-# How often the database is asked how far it is, in seconds.
+# Interval of reading the progress from the database (seconds).
 _LOOK: Final = 0.5
 
-# Seconds between two requests to one host: slow enough to be watched. With --exit nobody watches.
+# Gap between two requests to one host (seconds): slow enough to be watched, unlike a crawl with --exit.
 _GAP_TO_WATCH: Final = 0.1
 
-# How long the search index may make no progress, after the last fetch, before it is taken as it is.
+# Time without progress of the search index, after the last fetch, until the demo takes it as it is (seconds).
 _INDEX_STANDS_STILL: Final = 30.0
 
 _SHOWN: Final = 10
 
 
 class _StopAsked(Exception):
-    """SIGTERM or SIGINT came while we waited for something."""
+    """SIGTERM or SIGINT arrived during a wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class Command(BaseCommand):
             raise CommandError(f"The demo ends: {error}", returncode=1) from error
 
     def _perform(self, wanted: _Wanted) -> int:
-        """Perform the demo, leave nothing running, and return the exit code."""
+        """Run the demo, stop all its processes, and return the exit code."""
         try:
             plan = self._cluster.start_site(pages=wanted.pages, hosts=wanted.hosts)
             since = read_clock()
-            # Before there are managers: they shall not go on with what a killed demo left.
+            # Before the managers start: they must not continue the job of a killed demo.
             demo_job.delete_earlier_jobs(before=None, now=read_clock())
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=read_clock())
             with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
@@ -133,7 +133,7 @@ class Command(BaseCommand):
                 return self._end(wanted, job, plan, since=since, address=address)
         except _StopAsked:
             code = self._stop_request.exit_code
-            # Who asked for a comparison, and then stopped it, must not read that it is exact.
+            # A stopped comparison must not report that the crawl was exact.
             return code or (128 + signal.SIGTERM if wanted.exits else 0)
         finally:
             self._cluster.stop()
@@ -153,7 +153,7 @@ class Command(BaseCommand):
         raise AssertionError("waits until it is asked to stop")
 
     def _judge(self, job: Job, plan: SitePlan) -> int:
-        """Compare the site's own log and the index with what the site holds; 0 if they are as they should be."""
+        """Compare the site's log and the index with the site. Return 0 if they agree."""
         self._cluster.complete_log(plan)
         report = compare(
             log=self._cluster.site_log,
@@ -166,7 +166,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _refuse_other_machines() -> None:
-        """The site is on loopback addresses, so a worker elsewhere would crawl its own machine."""
+        """Refuse nodes of other machines: the site is on loopback addresses, so they would crawl their own machine."""
         beaten_since = read_clock() - current()[NODE_TIMEOUT]
         alive = Node.objects.filter(scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, heartbeat_at__gt=beaten_since)
         elsewhere = alive.exclude(host=socket.gethostname()).first()
@@ -197,12 +197,12 @@ class Command(BaseCommand):
                     if holds():
                         return
                 except (OperationalError, InterfaceError):
-                    # A server that was killed comes back; so do we.
+                    # A killed database server returns, so the demo continues.
                     connection.close()
             time.sleep(_TICK)
 
     def _wait_for_nodes(self, since: dt.datetime) -> None:
-        """Until there is somebody to hand out and somebody to fetch: the run's duration is not to be that of imports."""
+        """Wait for a running manager and worker, so that the run's duration does not include their imports."""
 
         def are_there() -> bool:
             running = Node.objects.filter(scope=CLUSTER_SCOPE, status=NodeStatus.RUNNING, started_at__gte=since)
@@ -211,7 +211,7 @@ class Command(BaseCommand):
         self._wait_until(are_there, every=_TICK)
 
     def _watch(self, job: Job) -> None:
-        """Show the crawl until it has ended, however that came about."""
+        """Show the crawl until it has ended, for any reason."""
         began_at = time.monotonic()
 
         def has_ended() -> bool:
@@ -236,7 +236,7 @@ class Command(BaseCommand):
         self._wait_until(has_caught_up, every=_LOOK)
 
     def _wait_for_beats(self, since: dt.datetime, *, after: dt.datetime) -> None:
-        """Until every live node has said how far it is now."""
+        """Wait until every live node has reported its final counts."""
 
         def have_beaten() -> bool:
             silent = Node.objects.filter(
@@ -260,7 +260,7 @@ def _explain(report: Report) -> None:
 
 
 def _say(sentence: str) -> None:
-    # Looked up at each call: while there is a bar, it stands in for standard error, and moves out of the way.
+    # Looked up at each call: a visible progress bar replaces standard error, and moves out of the way.
     sys.stderr.write(f"{sentence}\n")
 
 

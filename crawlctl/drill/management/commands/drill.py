@@ -145,6 +145,6 @@ def _after(seconds: float | None, report: Report) -> str:
 
 
 def _show_history() -> None:
-    """One line for each: what is read beside other lines is no table with borders."""
+    """Print one line for each drill, without a table's borders, so that the lines can be compared."""
     for drill in Drill.objects.all()[:_SHOWN]:
         sys.stdout.write(f"{drill.at:%Y-%m-%d %H:%M} {drill.where:8} {drill.fault} {drill.whom}: {drill.came_to}\n")
