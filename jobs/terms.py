@@ -16,7 +16,7 @@ MOST_WINDOWS: Final = 100
 LONGEST: Final = dt.timedelta(days=36_500)
 _MOST_HOPS: Final = 1_000_000
 # Settings of the delete guard of a job, which may change while it runs.
-GUARD: Final = ("guard_percent", "guard_documents", "guard_seeds")
+GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard_seeds")
 
 
 class Terms(TypedDict, total=False):
@@ -32,6 +32,7 @@ class Terms(TypedDict, total=False):
     hop_mode: HopMode
     hop_limits: dict[str, int]
     guard_percent: int | None
+    guard_host_percent: int | None
     guard_documents: int
     guard_seeds: bool
     start_method: StartMethod
@@ -48,6 +49,8 @@ def check_terms(
         problems["priority"] = ["A priority is a number from 1, which is served first, to 10."]
     if job.guard_percent is not None and not 0 <= job.guard_percent <= 100:
         problems["guard_percent"] = ["Write a whole number from 0 to 100, or nothing to switch the delete guard off."]
+    if job.guard_host_percent is not None and not 0 <= job.guard_host_percent <= 100:
+        problems["guard_host_percent"] = ["Write a whole number from 0 to 100, or nothing to leave single hosts out."]
     if not 0 <= job.guard_documents < 2**31:
         problems["guard_documents"] = [f"Write a whole number from 0 to {2**31 - 1}."]
     if job.start_method != StartMethod.MANUAL and not windows:

@@ -13,7 +13,7 @@ _ENOUGH = 60
 class GuardedSite:
     """A site whose root names `pages` pages; `run` crawls it to the end of a run, or until its removals wait."""
 
-    def __init__(self, connection, world, *, pages=30, guard_percent=5, outputs=(), **facts):
+    def __init__(self, connection, world, *, pages=30, guard_percent=5, outputs=(), seeds=("root",), **facts):
         self.world = world
         self.cluster = SteppedCluster(connection)
         self.pages = [f"page{number}" for number in range(pages)]
@@ -22,7 +22,7 @@ class GuardedSite:
         for page in self.pages:
             world.put(page, text=f"text of {page}")
         self.job_id = world.make_job(
-            "site", seeds=["root"], outputs=[self.search, *outputs], guard_percent=guard_percent, **facts
+            "site", seeds=list(seeds), outputs=[self.search, *outputs], guard_percent=guard_percent, **facts
         ).pk
 
     @property

@@ -75,13 +75,15 @@ class JobForm(DrawnForm, TermsForm):
             "outputs": _("To"),
             "max_documents": _("Documents a run, at most"),
             "guard_percent": _("Ask before a run removes more than (percent)"),
-            "guard_seeds": _("Ask whenever a seed is gone"),
+            "guard_host_percent": _("Or of one host more than (percent)"),
+            "guard_seeds": _("Ask if a seed is lost"),
         }
         help_texts: ClassVar = {
             "max_documents": _("Empty: no limit."),
             "outputs": "",
             "guard_percent": _("Share of the job's documents. Empty: never ask."),
-            "guard_seeds": "",
+            "guard_host_percent": _("Share of the job's documents on that host. Empty: single hosts do not count."),
+            "guard_seeds": _("It answers 404 or the like, or it lost its links and most of its host would be removed."),
         }
         widgets: ClassVar = {"outputs": UnfoldAdminCheckboxSelectMultipleWidget}
 

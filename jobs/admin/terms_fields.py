@@ -104,7 +104,7 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
     )
     guard_documents = forms.IntegerField(
         label=_("And more than (documents)"),
-        help_text=_("Fewer are removed without a question, unless a seed is gone."),
+        help_text=_("Fewer are removed without a question, unless a seed is lost."),
         required=False,
         initial=lambda: Job().guard_documents,
         min_value=0,

@@ -23,12 +23,15 @@ class _HostSerializer(serializers.Serializer[Any]):
 
 class _SeedSerializer(serializers.Serializer[Any]):
     identifier = serializers.CharField()
-    state = serializers.CharField(help_text="gone, empty, redirects or changed.")
+    state = serializers.CharField(help_text="gone, empty, redirects, replaced or changed.")
     code = serializers.CharField(help_text="Its result code in that run.")
 
 
 class _ParentSerializer(_SeedSerializer):
     children = serializers.IntegerField(help_text="Documents to be removed that it had named, and no longer does.")
+    reached = serializers.IntegerField(
+        default=0, help_text="The same and the documents behind them, as far as links from there lead."
+    )
 
 
 class QuestionSerializer(serializers.Serializer[Any]):

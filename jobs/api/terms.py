@@ -68,14 +68,22 @@ class TermsFields(serializers.Serializer[Any]):
         default=5,
         help_text="The clean-up of a run waits for approval above this share of the job's documents; null: never.",
     )
+    guard_host_percent = serializers.IntegerField(
+        min_value=0,
+        max_value=100,
+        allow_null=True,
+        default=50,
+        help_text="The clean-up also waits above this share of the job's documents on one host; null: hosts do not count.",
+    )
     guard_documents = serializers.IntegerField(
         min_value=0,
         max_value=2**31 - 1,
         default=20,
-        help_text="The share is asked about only where more documents than this would be removed.",
+        help_text="Both shares count only if more documents than this would be removed, from the job or from the host.",
     )
     guard_seeds = serializers.BooleanField(
-        default=True, help_text="The clean-up also waits for approval whenever a seed is gone."
+        default=True,
+        help_text="The clean-up also waits if a seed answers 404 or the like, or lost its links and takes most of its host or of the job along.",
     )
     start_method = serializers.ChoiceField(
         [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="What its windows do."

@@ -22,7 +22,7 @@ from jobs.queue.wake import wake_job
 # run, and only they are asked to stop.
 JOBS_AT_REST: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
-       job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_documents, job.guard_seeds,
+       job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
        job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
        budget.job_id IS NOT NULL AND budget.admitted >= budget.most AS is_at_limit
   FROM jobs_job AS job LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id

@@ -1,6 +1,6 @@
 """The delete guard's duty: check whether the removals of a run have to be approved before they begin."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
@@ -11,11 +11,12 @@ from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.duties.attempts import NO_FAILURES
 from jobs.duties.context import Pass
+from jobs.duties.guarded_rules import compare_with_rules
 from jobs.duties.moves import move
-from jobs.guard.decision import Facts, Thresholds, cause, question, should_ask
+from jobs.guard.decision import Facts, Thresholds, cause, hosts_that_lose_too_much, question, should_ask
 from jobs.lifecycle.job import Guard, RunEnd, Scan
 from jobs.models import Job, RemovalQuestion, Seed
-from jobs.queue.unreached import Unreached
+from jobs.queue.unreached import COMPARED, EXAMPLES, FOLLOWED, Unreached
 
 _HOSTS_KEPT: Final = 100
 # An output that keeps its documents: only such an output can lose any.
@@ -35,23 +36,31 @@ def must_ask(at: Pass, job: Any) -> Facts | None:
     if not leaving or not _has_output(at, job):
         return None
     staying = unreached.staying()
-    facts = Facts(leaving, staying, hosts[:_HOSTS_KEPT], unreached.seeds(_hashes_of_seeds(job)))
-    thresholds = Thresholds(job.guard_percent, job.guard_documents, asks_for_seeds=job.guard_seeds)
-    if not should_ask(facts, thresholds):
+    facts = Facts(leaving, staying, hosts, unreached.seeds(_hashes_of_seeds(job)))
+    if not should_ask(facts, _thresholds_of(job)):
         return None
-    return Facts(facts.leaving, facts.staying, facts.hosts, facts.seeds, unreached.parents())
+    return replace(
+        facts,
+        parents=unreached.parents(),
+        outside=unreached.outside(),
+        rules=compare_with_rules(at, job, unreached.examples(COMPARED)),
+        followed=FOLLOWED,
+    )
 
 
 def ask(at: Pass, job: Any, facts: Facts) -> bool:
     """End the run without its clean-up, and ask an operator; return True if the run ended."""
-    examples = _unreached(at, job).examples()
+    examples = _unreached(at, job).examples(EXAMPLES)
+    thresholds = _thresholds_of(job)
+    # A host that loses too much is listed, however many hosts lose more documents.
+    hosts = [*hosts_that_lose_too_much(facts, thresholds), *facts.hosts]
     with transaction.atomic():
         moved = move(
             at,
             job.id,
             "hold removals",
             facts={**NO_FAILURES, "ended_at": at.now, "run_end": RunEnd.HELD},
-            reason=question(facts),
+            reason=question(facts, thresholds),
         )
         if moved:
             RemovalQuestion.objects.update_or_create(
@@ -62,13 +71,17 @@ def ask(at: Pass, job: Any, facts: Facts) -> bool:
                     "leaving": facts.leaving,
                     "staying": facts.staying,
                     "cause": cause(facts),
-                    "hosts": [asdict(host) for host in facts.hosts],
+                    "hosts": [asdict(host) for host in list(dict.fromkeys(hosts))[:_HOSTS_KEPT]],
                     "parents": [asdict(parent) for parent in facts.parents],
                     "seeds": [asdict(seed) for seed in facts.seeds],
                     "examples": examples,
                 },
             )
     return moved
+
+
+def _thresholds_of(job: Any) -> Thresholds:
+    return Thresholds(job.guard_percent, job.guard_host_percent, job.guard_documents, asks_for_seeds=job.guard_seeds)
 
 
 def _unreached(at: Pass, job: Any) -> Unreached:

@@ -4,8 +4,8 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# A parent explains most of the removals from this share on.
-_MOST_OF_IT = 0.5
+# Above this share, a cause explains most of the removals, and a lost seed takes most of a host or of the job along.
+_MOST = 0.5
 
 
 class ParentState(enum.StrEnum):
@@ -14,14 +14,20 @@ class ParentState(enum.StrEnum):
     GONE = "gone"
     EMPTY = "empty"
     REDIRECTS = "redirects"
+    REPLACED = "replaced"
     CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A job's guard asks above both numbers, or if any seed is gone. If `percent` is None, it never asks."""
+    """
+    A job's guard asks above `documents` and a share of the job or of one host, or if a seed is lost.
+
+    If `percent` is None, it never asks. If `host_percent` is None, single hosts do not count.
+    """
 
     percent: int | None
+    host_percent: int | None
     documents: int
     asks_for_seeds: bool
 
@@ -34,35 +40,61 @@ class HostShare:
     leaving: int
     staying: int
 
+    @property
+    def share(self) -> float:
+        """The share of the host's documents that would be removed, from 0 to 1."""
+        return self.leaving / (self.leaving + self.staying) if self.leaving else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed that names nothing any more, and the result code of its document in this run."""
+    """A seed that lost all of its links, and the result code of its document in this run."""
 
     identifier: str
+    host: str
     state: ParentState
     code: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A document that named `children` of the documents to be removed, and no longer does."""
+    """
+    A document that named `children` of the documents to be removed, and no longer does.
+
+    `reached` includes the documents behind these: all to which links from there lead. It counts up to a limit.
+    """
 
     identifier: str
     state: ParentState
     code: str
     children: int
+    reached: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Removals that were compared with the present rules of their job, and how many of them the rules refuse."""
+
+    examined: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The documents that a run's clean-up would remove from the outputs, and those that it would keep."""
+    """
+    The documents that a run's clean-up would remove from the outputs, and the documents that it would keep.
+
+    `outside` of the leaving ones are outside the hop limits. Links were followed from parents to at most `followed` documents.
+    """
 
     leaving: int
     staying: int
     hosts: Sequence[HostShare] = ()
     seeds: Sequence[Seed] = ()
     parents: Sequence[Parent] = ()
+    outside: int = 0
+    rules: Refused = Refused()
+    followed: int = 50_000
 
     @property
     def share(self) -> float:
@@ -70,35 +102,64 @@ class Facts:
         return self.leaving / (self.leaving + self.staying) if self.leaving else 0.0
 
 
-def exceeds(facts: Facts, thresholds: Thresholds) -> bool:
-    """True if the number of removals alone is a reason to ask."""
-    return (
-        thresholds.percent is not None
-        and facts.leaving > thresholds.documents
-        and facts.share * 100 > thresholds.percent
-    )
-
-
 def should_ask(facts: Facts, thresholds: Thresholds) -> bool:
     """True if the removals have to wait for approval."""
     if thresholds.percent is None or not facts.leaving:
         return False
-    gone = any(seed.state == ParentState.GONE for seed in facts.seeds)
-    return exceeds(facts, thresholds) or (thresholds.asks_for_seeds and gone)
+    if facts.leaving > thresholds.documents and facts.share * 100 > thresholds.percent:
+        return True
+    if hosts_that_lose_too_much(facts, thresholds):
+        return True
+    return thresholds.asks_for_seeds and any(_is_lost(seed, facts) for seed in facts.seeds)
 
 
-def question(facts: Facts) -> str:
-    """Return the question in one sentence, with the number of removals and their cause."""
+def hosts_that_lose_too_much(facts: Facts, thresholds: Thresholds) -> list[HostShare]:
+    """Return the hosts whose removals alone are a reason to ask."""
+    percent = thresholds.host_percent
+    if percent is None:
+        return []
+    return [host for host in facts.hosts if host.leaving > thresholds.documents and host.share * 100 > percent]
+
+
+def _is_lost(seed: Seed, facts: Facts) -> bool:
+    """
+    True if a seed does not exist any longer, or lost its links and most of its host or of the job would be removed.
+
+    A seed that really lost its last link of a few changes little, and a login page in its place changes nearly all.
+    """
+    if seed.state == ParentState.GONE or facts.share > _MOST:
+        return True
+    return any(host.host == seed.host and host.share > _MOST for host in facts.hosts)
+
+
+def question(facts: Facts, thresholds: Thresholds) -> str:
+    """Return the question in one sentence, with the number of removals, the host that loses most, and their cause."""
     every = facts.leaving + facts.staying
-    return f"{facts.leaving:,} of {every:,} documents would be removed ({_percent(facts.share)}). {cause(facts)}"
+    said = [f"{facts.leaving:,} of {every:,} documents would be removed ({_percent(facts.share)})."]
+    hosts = hosts_that_lose_too_much(facts, thresholds)
+    if hosts and hosts[0].leaving < facts.leaving:
+        said.append(f"{hosts[0].host} would lose {hosts[0].leaving:,} of {hosts[0].leaving + hosts[0].staying:,}.")
+    elif hosts and hosts[0].staying < facts.staying:
+        said.append(f"All are on {hosts[0].host}, which has {hosts[0].leaving + hosts[0].staying:,}.")
+    return " ".join([*said, cause(facts)])
 
 
 def cause(facts: Facts) -> str:
     """Return the cause that most of the removals share, as a sentence."""
-    top = max(facts.parents, key=lambda parent: parent.children, default=None)
-    if top is not None and top.children > facts.leaving * _MOST_OF_IT:
-        return f"{top.identifier} {_BECAME[top.state].format(code=top.code)}, and had named {top.children:,} of them."
-    for state in (ParentState.GONE, ParentState.EMPTY, ParentState.REDIRECTS):
+    rules = facts.rules
+    if facts.outside > facts.leaving * _MOST:
+        return f"The hop limits of the job exclude {facts.outside:,} of them."
+    if rules.refused > rules.examined * _MOST:
+        compared = f"{rules.refused:,} of the {rules.examined:,} that were compared"
+        return f"The job's own rules and seeds exclude {compared if rules.examined < facts.leaving else f'{rules.refused:,} of them'}."
+    top = max(facts.parents, key=lambda parent: parent.reached, default=None)
+    if top is not None and top.reached > min(facts.leaving, facts.followed) * _MOST:
+        became = f"{top.identifier} {_BECAME[top.state].format(code=top.code)}"
+        if top.children == top.reached:
+            return f"{became}, and had named {top.children:,} of them."
+        or_more = " or more" if sum(parent.reached for parent in facts.parents) >= facts.followed else ""
+        return f"{became}, and its links had led to {top.reached:,}{or_more} of them."
+    for state in (ParentState.GONE, ParentState.EMPTY, ParentState.REDIRECTS, ParentState.REPLACED):
         seed = next((seed for seed in facts.seeds if seed.state == state), None)
         if seed is not None:
             return f"The seed {seed.identifier} {_BECAME[state].format(code=seed.code)}."
@@ -111,6 +172,7 @@ _BECAME = {
     ParentState.GONE: "is gone ({code})",
     ParentState.EMPTY: "came without links ({code})",
     ParentState.REDIRECTS: "redirects elsewhere",
+    ParentState.REPLACED: "names none of the documents that it named before",
     ParentState.CHANGED: "no longer names them",
 }
 

@@ -133,6 +133,8 @@ class OutLinks(models.Model):
     is_redirect = models.BooleanField(default=False)
     # Targets that were removed when the links changed last; null: none. They show why documents are not reached.
     lost: "ArrayField[list[uuid.UUID] | None, list[uuid.UUID] | None]" = ArrayField(models.UUIDField(), null=True)
+    # It names no earlier target, or redirects since then. `lost` keeps the earlier targets until they are removed.
+    is_replaced = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         indexes = (models.Index(fields=["job"], name="links_were_lost", condition=models.Q(lost__isnull=False)),)

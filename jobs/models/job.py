@@ -78,10 +78,13 @@ class Job(models.Model):
     hop_limits = models.JSONField(default=dict, blank=True)
     # Whether a document of it ever passed anything to one that it names (`jobs.queue.carrying`).
     carries = models.BooleanField(default=False, editable=False)
-    # Limits above which the clean-up of a run asks first: a share in percent (null: it never asks), together with a
-    # number of documents. It also asks if a seed is gone.
+    # Limits above which the clean-up of a run asks first: a share of the job in percent (null: it never asks), or a
+    # share of one host (null: hosts do not count). Both need a number of documents. It also asks if a seed is lost.
     guard_percent = models.PositiveSmallIntegerField(
         null=True, blank=True, default=5, db_default=5, validators=[MaxValueValidator(100)]
+    )
+    guard_host_percent = models.PositiveSmallIntegerField(
+        null=True, blank=True, default=50, db_default=50, validators=[MaxValueValidator(100)]
     )
     guard_documents = models.PositiveIntegerField(default=20, db_default=20)
     guard_seeds = models.BooleanField(default=True, db_default=True)

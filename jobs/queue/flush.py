@@ -172,8 +172,18 @@ WITH planted AS (
            AS link(hash, job_id, first, last, is_redirect)
     ON CONFLICT (hash, job_id) DO UPDATE
        SET targets = excluded.targets, is_redirect = excluded.is_redirect,
-           lost = CASE WHEN links.targets = excluded.targets THEN links.lost
-                       ELSE nullif(ARRAY(SELECT unnest(links.targets) EXCEPT SELECT unnest(excluded.targets)), '{{}}') END
+           (lost, is_replaced) = (
+               SELECT CASE WHEN is_same THEN links.lost
+                           ELSE nullif(ARRAY(SELECT unnest(base) EXCEPT SELECT unnest(excluded.targets)), '{{}}') END,
+                      CASE WHEN is_same THEN links.is_replaced
+                           ELSE cardinality(base) > 0 AND (excluded.is_redirect OR NOT base && excluded.targets) END
+                 -- A replaced page may change at each run, as a login page does. Until the removal of the documents
+                 -- that it named before, its links are compared with these.
+                 FROM (SELECT links.targets = excluded.targets AS is_same,
+                              CASE WHEN links.is_replaced AND links.targets <> excluded.targets
+                                        AND EXISTS (SELECT FROM jobs_queueitem AS item
+                                                     WHERE item.hash = ANY(links.lost) AND item.job_id = links.job_id)
+                                   THEN links.lost ELSE links.targets END AS base) AS was)
 ), refunded AS (
     UPDATE jobs_budget AS budget SET admitted = budget.admitted - refund.amount
       FROM unnest(%(refund_jobs)s::bigint[], %(refund_amounts)s::bigint[]) AS refund(job_id, amount)

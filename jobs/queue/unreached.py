@@ -19,7 +19,10 @@ from jobs.queue.rows import named_rows
 
 # Parents and examples that a question keeps.
 _PARENTS: Final = 20
-_EXAMPLES: Final = 20
+EXAMPLES: Final = 20
+# Documents that are followed from parents, and that rules are compared with. Each takes some microseconds.
+FOLLOWED: Final = 50_000
+COMPARED: Final = 1_000
 # Seeds that are looked at, and redirects that are followed from one.
 _SEEDS: Final = 10_000
 _REDIRECTS: Final = 5
@@ -29,30 +32,38 @@ _LEAVES: Final[LiteralString] = f"""
 (item.run_no < %(before)s AND item.indexed_before
  OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before)
 """
+# The documents that stay are those of all lanes of a host: it may have lanes of several seeds.
 _LEAVING: Final[LiteralString] = f"""
-SELECT bin.name AS host, sum(lane.leaving)::bigint AS leaving,
-       sum(coalesce((SELECT sum(amount) FROM (
-           SELECT amount FROM jobs_counter
-            WHERE job_id = %(job)s AND run_no = %(run)s AND lane_id = lane.id AND measure = 'stage'
-              AND stage = {Stage.DONE:d} AND outcome = ANY(%(held)s)
-            UNION ALL
-           SELECT amount FROM jobs_counterdelta
-            WHERE job_id = %(job)s AND run_no = %(run)s AND lane_id = lane.id AND measure = 'stage'
-              AND stage = {Stage.DONE:d} AND outcome = ANY(%(held)s) AND id >= {LOWEST_DELTA}) AS counted), 0))::bigint AS staying
-  FROM (SELECT lane.id, lane.bin_id,
-               (SELECT count(*) FROM jobs_queueitem AS item
-                 WHERE item.lane_id = lane.id AND item.run_no < %(before)s AND item.indexed_before)
-               + CASE WHEN %(takes_out)s THEN
+WITH leaving AS MATERIALIZED (
+    SELECT lane.bin_id, sum(lane.leaving)::bigint AS leaving
+      FROM (SELECT lane.bin_id,
                    (SELECT count(*) FROM jobs_queueitem AS item
-                     WHERE item.lane_id = lane.id AND item.run_no = %(run)s
-                       AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before)
-                 ELSE 0 END AS leaving
-          FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
-         WHERE seed.job_id = %(job)s) AS lane
-  JOIN jobs_bin AS bin ON bin.id = lane.bin_id
- WHERE lane.leaving > 0
- GROUP BY bin.name
- ORDER BY leaving DESC, host
+                     WHERE item.lane_id = lane.id AND item.run_no < %(before)s AND item.indexed_before)
+                   + CASE WHEN %(takes_out)s THEN
+                       (SELECT count(*) FROM jobs_queueitem AS item
+                         WHERE item.lane_id = lane.id AND item.run_no = %(run)s
+                           AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before)
+                     ELSE 0 END AS leaving
+              FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+             WHERE seed.job_id = %(job)s) AS lane
+     WHERE lane.leaving > 0
+     GROUP BY lane.bin_id
+)
+SELECT bin.name AS host, leaving.leaving, staying.amount AS staying
+  FROM leaving
+  JOIN jobs_bin AS bin ON bin.id = leaving.bin_id
+ CROSS JOIN LATERAL (
+       SELECT coalesce(sum((SELECT coalesce(sum(amount), 0) FROM (
+                  SELECT amount FROM jobs_counter
+                   WHERE job_id = %(job)s AND run_no = %(run)s AND lane_id = lane.id AND measure = 'stage'
+                     AND stage = {Stage.DONE:d} AND outcome = ANY(%(held)s)
+                   UNION ALL
+                  SELECT amount FROM jobs_counterdelta
+                   WHERE job_id = %(job)s AND run_no = %(run)s AND lane_id = lane.id AND measure = 'stage'
+                     AND stage = {Stage.DONE:d} AND outcome = ANY(%(held)s) AND id >= {LOWEST_DELTA}) AS counted)), 0)::bigint AS amount
+         FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id AND lane.bin_id = leaving.bin_id
+        WHERE seed.job_id = %(job)s) AS staying
+ ORDER BY leaving.leaving DESC, host
 """
 _STAYING: Final[LiteralString] = f"""
 SELECT coalesce(sum(amount), 0)::bigint AS staying
@@ -71,37 +82,75 @@ WITH RECURSIVE followed AS (
       FROM followed JOIN jobs_outlinks AS link ON link.hash = followed.hash AND link.job_id = %(job)s AND link.is_redirect
      WHERE followed.steps < {_REDIRECTS}
 )
-SELECT DISTINCT source.identifier, source.outcome, source.result_code, cardinality(link.targets) AS names, link.is_redirect
+SELECT DISTINCT source.identifier, bin.name AS host, source.outcome, source.result_code, cardinality(link.targets) AS names,
+       link.is_redirect, link.is_replaced
   FROM followed
   JOIN jobs_queueitem AS source ON source.hash = followed.hash AND source.job_id = %(job)s
        AND source.run_no = %(run)s AND source.stage = {Stage.DONE:d}
+  JOIN jobs_lane AS lane ON lane.id = source.lane_id
+  JOIN jobs_bin AS bin ON bin.id = lane.bin_id
   JOIN jobs_outlinks AS link ON link.hash = followed.hash AND link.job_id = %(job)s AND link.lost IS NOT NULL
- WHERE (cardinality(link.targets) = 0 OR link.is_redirect)
+ WHERE (cardinality(link.targets) = 0 OR link.is_redirect OR link.is_replaced)
    AND EXISTS (SELECT FROM unnest(link.lost) AS child(hash)
                  JOIN jobs_queueitem AS item ON item.hash = child.hash AND item.job_id = %(job)s AND {_LEAVES})
  ORDER BY source.identifier
  LIMIT {_PARENTS}
 """
+# An item that the run did not reach. Links are followed through it, also if no output holds it, as for a redirect.
+_UNREACHED: Final[LiteralString] = (
+    f"(item.run_no < %(before)s OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d})"
+)
+# All links from the parents that lost most, or are nearest to a seed, to other documents that were not reached.
 _PARENTS_OF_IT: Final[LiteralString] = f"""
-SELECT source.identifier, source.outcome, source.result_code, cardinality(link.targets) AS names, link.is_redirect,
-       count(*) AS children
-  FROM jobs_outlinks AS link
- CROSS JOIN LATERAL unnest(link.lost) AS child(hash)
-  JOIN jobs_queueitem AS item ON item.hash = child.hash AND item.job_id = link.job_id AND {_LEAVES}
-  JOIN jobs_queueitem AS source ON source.hash = link.hash AND source.job_id = link.job_id AND source.run_no = %(run)s
- WHERE link.job_id = %(job)s AND link.lost IS NOT NULL
- GROUP BY 1, 2, 3, 4, 5
- ORDER BY children DESC, source.identifier
+WITH RECURSIVE named AS MATERIALIZED (
+    SELECT link.hash AS parent, item.hash, {_LEAVES} AS leaves
+      FROM jobs_outlinks AS link
+     CROSS JOIN LATERAL unnest(link.lost) AS child(hash)
+      JOIN jobs_queueitem AS item ON item.hash = child.hash AND item.job_id = link.job_id AND {_UNREACHED}
+     WHERE link.job_id = %(job)s AND link.lost IS NOT NULL
+), ranked AS (
+    SELECT counted.parent, counted.children, source.identifier, source.depth, source.outcome, source.result_code,
+           row_number() OVER (ORDER BY counted.children DESC, source.identifier) AS by_children,
+           row_number() OVER (ORDER BY source.depth, counted.children DESC, source.identifier) AS by_depth
+      FROM (SELECT parent, count(*) FILTER (WHERE leaves) AS children FROM named GROUP BY parent) AS counted
+      JOIN jobs_queueitem AS source ON source.hash = counted.parent AND source.job_id = %(job)s AND source.run_no = %(run)s
+), chosen AS MATERIALIZED (
+    SELECT * FROM ranked WHERE by_children <= {_PARENTS} OR by_depth <= {_PARENTS}
+), reached AS (
+    SELECT named.parent, named.hash, named.leaves FROM chosen JOIN named ON named.parent = chosen.parent
+     UNION
+    SELECT reached.parent, item.hash, {_LEAVES}
+      FROM reached
+      JOIN jobs_outlinks AS link ON link.hash = reached.hash AND link.job_id = %(job)s
+     CROSS JOIN LATERAL unnest(link.targets) AS child(hash)
+      JOIN jobs_queueitem AS item ON item.hash = child.hash AND item.job_id = %(job)s AND {_UNREACHED}
+), walked AS (
+    SELECT parent, leaves FROM reached LIMIT {FOLLOWED}
+)
+SELECT chosen.identifier, chosen.outcome, chosen.result_code, cardinality(link.targets) AS names, link.is_redirect, link.is_replaced,
+       chosen.children, counted.reached
+  FROM (SELECT parent, count(*) FILTER (WHERE leaves) AS reached FROM walked GROUP BY parent) AS counted
+  JOIN chosen ON chosen.parent = counted.parent
+  JOIN jobs_outlinks AS link ON link.hash = chosen.parent AND link.job_id = %(job)s
+ WHERE counted.reached > 0
+ ORDER BY counted.reached DESC, chosen.children DESC, chosen.depth, chosen.identifier
  LIMIT {_PARENTS}
+"""
+_OUTSIDE: Final[LiteralString] = f"""
+SELECT count(*) AS outside
+  FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
+  JOIN jobs_queueitem AS item ON item.lane_id = lane.id AND item.run_no = %(run)s
+       AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before
+ WHERE seed.job_id = %(job)s AND %(takes_out)s
 """
 _SOME: Final[LiteralString] = f"""
 SELECT item.identifier
   FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
  CROSS JOIN LATERAL (SELECT item.identifier FROM jobs_queueitem AS item
                       WHERE item.lane_id = lane.id AND item.run_no <= %(run)s AND {_LEAVES}
-                      LIMIT {_EXAMPLES}) AS item
+                      LIMIT %(most)s) AS item
  WHERE seed.job_id = %(job)s
- LIMIT {_EXAMPLES}
+ LIMIT %(most)s
 """
 
 
@@ -130,18 +179,26 @@ class Unreached:
         return int(self._rows(_STAYING)[0].staying)
 
     def seeds(self, hashes: Sequence[uuid.UUID]) -> list[Seed]:
-        """Return the seeds, of these, that no longer name documents that would be removed."""
+        """Return the seeds, of these, that no longer name what they named before, some of which would be removed."""
         rows = self._rows(_SEEDS_THAT_FAIL, seeds=list(hashes)[:_SEEDS])
-        return [Seed(row.identifier, _state_of(row), row.result_code) for row in rows]
+        return [Seed(row.identifier, row.host, _state_of(row), row.result_code) for row in rows]
 
     def parents(self) -> list[Parent]:
-        """Return documents that no longer name the removed ones, those that had named the most first."""
-        rows = self._rows(_PARENTS_OF_IT)
-        return [Parent(row.identifier, _state_of(row), row.result_code, row.children) for row in rows]
+        """
+        Return documents that no longer lead to the removals, beginning with the one that led to most.
 
-    def examples(self) -> list[str]:
-        """Return the identifiers of some documents that would be removed."""
-        return [row.identifier for row in self._rows(_SOME)]
+        Links are followed to at most `FOLLOWED` documents, so the counts of a large removal are lower bounds.
+        """
+        rows = self._rows(_PARENTS_OF_IT)
+        return [Parent(row.identifier, _state_of(row), row.result_code, row.children, row.reached) for row in rows]
+
+    def outside(self) -> int:
+        """Return how many documents would be removed since they came to stand outside the hop limits of the job."""
+        return int(self._rows(_OUTSIDE)[0].outside)
+
+    def examples(self, most: int) -> list[str]:
+        """Return the identifiers of some documents that would be removed, at most `most`."""
+        return [row.identifier for row in self._rows(_SOME, most=most)]
 
     def _rows(self, statement: LiteralString, **more: object) -> list[Any]:
         with named_rows(self._connection) as cursor:
@@ -152,5 +209,5 @@ def _state_of(row: Any) -> ParentState:
     if row.is_redirect:
         return ParentState.REDIRECTS
     if row.names:
-        return ParentState.CHANGED
+        return ParentState.REPLACED if row.is_replaced else ParentState.CHANGED
     return ParentState.EMPTY if row.outcome in {Ending.INDEXED, Ending.UNCHANGED} else ParentState.GONE

@@ -29,6 +29,7 @@ _STATES: Final = {
     "gone": gettext_lazy("is gone"),
     "empty": gettext_lazy("came without links"),
     "redirects": gettext_lazy("redirects elsewhere"),
+    "replaced": gettext_lazy("names none of the documents that it named before"),
     "changed": gettext_lazy("names other documents now"),
 }
 

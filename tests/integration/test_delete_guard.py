@@ -86,6 +86,141 @@ def test_a_gone_seed_asks_however_few_documents_it_named(connection, world):
     assert site.held == set(site.pages)
 
 
+def test_a_host_that_loses_most_of_its_documents_asks(connection, world):
+    """Nearly all of a small host goes, which is little of the job."""
+    site = GuardedSite(connection, world, guard_percent=50, guard_documents=3)
+    small = [f"there/page{number}" for number in range(6)]
+    for page in small:
+        world.put(page)
+    site.put_root(links=[*site.pages, *small])
+    site.run()
+    site.put_root(links=[*site.pages, small[0]])
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert "5 of 37 documents would be removed (14 %). All are on there, which has 6." in job.reason
+    assert RemovalQuestion.objects.get(job=job).hosts == [{"host": "there", "leaving": 5, "staying": 1}]
+
+
+def test_documents_of_all_seeds_of_a_host_count_as_staying(connection, world):
+    site = GuardedSite(connection, world, pages=6, guard_percent=90, guard_documents=3, seeds=("root", "other"))
+    others = [f"other{number}" for number in range(10)]
+    for page in others:
+        world.put(page)
+    world.put("other", links=others)
+    site.run()
+    site.put_root(links=site.pages[:1])
+
+    assert site.run().guard == Guard.NO
+
+
+SMALL = 9
+
+
+def login_page_in_place(world, token=1):
+    world.put("forgotten", text="Send a new password.")
+    world.put("root", text=f"Please log in. {token}", links=["forgotten", f"token{token}"])
+    world.put(f"token{token}", text=None)
+
+
+def login_page_elsewhere(world, token=1):
+    world.put(f"login{token}", text="Please log in.")
+    world.put("root", redirects_to=f"login{token}")
+
+
+def empty_root(world, token=1):
+    world.put("root", text=f"We are back soon. {token}", links=[])
+
+
+ROOTS_WITHOUT_LINKS = [login_page_in_place, login_page_elsewhere, empty_root]
+
+
+@pytest.mark.parametrize("lose_root", ROOTS_WITHOUT_LINKS)
+def test_a_root_without_its_links_asks_also_on_a_small_site(connection, world, lose_root):
+    site = GuardedSite(connection, world, pages=SMALL)
+    site.run()
+    lose_root(world)
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert set(site.pages) <= site.held
+    assert "root" in RemovalQuestion.objects.get(job=job).cause
+
+
+@pytest.mark.parametrize("lose_root", ROOTS_WITHOUT_LINKS)
+def test_a_root_without_its_links_asks_again_however_it_changes(connection, world, lose_root):
+    site = GuardedSite(connection, world, pages=SMALL)
+    site.run()
+    for token in (1, 2, 3):
+        lose_root(world, token)
+        assert site.run().guard == Guard.WAITING, token
+
+    site.put_root()
+
+    assert site.run().guard == Guard.NO
+    assert site.everything <= site.held
+
+
+def test_a_seed_that_loses_its_only_link_of_many_pages_asks_nothing(connection, world):
+    site = GuardedSite(connection, world, pages=SMALL, seeds=("root", "note"))
+    world.put("note", links=["child"])
+    world.put("child")
+    site.run()
+    world.put("note", links=[])
+
+    job = site.run()
+
+    assert (job.guard, job.run_end) == (Guard.NO, RunEnd.FINISHED)
+    assert site.held == {*site.everything, "note"}
+
+
+def test_the_root_is_named_that_led_to_all_other_pages(connection, world):
+    """Each listing named more of the pages than the root did."""
+    site = GuardedSite(connection, world, pages=0)
+    put_tree(world)
+    site.run()
+    world.remove("root")
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert job.reason.endswith("and its links had led to 33 of them.")
+    (root,) = RemovalQuestion.objects.get(job=job).parents
+    assert (root["identifier"], root["children"], root["reached"]) == ("scripted://here/root", 3, 33)
+
+
+def test_links_are_followed_through_pages_that_no_output_holds(connection, world):
+    site = GuardedSite(connection, world, pages=0)
+    put_tree(world, listing={"text": None})
+    site.run()
+    world.remove("root")
+
+    assert site.run().reason.endswith("its links had led to 30 of them.")
+
+
+def put_tree(world, **facts):
+    """Let the root name three listings of ten pages each."""
+    listing = facts.get("listing", {})
+    world.put("root", links=["list0", "list1", "list2"])
+    for number in range(3):
+        pages = [f"leaf{number}x{page}" for page in range(10)]
+        world.put(f"list{number}", links=pages, **listing)
+        for page in pages:
+            world.put(page)
+
+
+def test_hop_limits_are_named_if_they_exclude_most(site):
+    control.change_job(site.job_id, hop_limits={"link": 0}, made_by="operator", now=site.cluster.clock.at)
+
+    job = site.run()
+
+    assert job.guard == Guard.WAITING
+    assert "30 of 31 documents would be removed (97 %). The hop limits of the job exclude 30 of them." in job.reason
+    assert site.held == site.everything
+
+
 def test_the_next_good_run_withdraws_the_question(site):
     site.world.remove("root")
     site.run()
@@ -178,6 +313,7 @@ def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
         "state": "changed",
         "code": "OK_UNCHANGED",
         "children": 28,
+        "reached": 28,
     }
     assert "scripted://here/root no longer names them, and had named 28 of them." in page
     assert "scripted://here/page9" in page
