@@ -1,7 +1,7 @@
 """
-Connections that lie outside of the roots of this process (`jobs.connectors.roots`).
+Confined connections outside of the roots of this process (`jobs.connectors.roots`).
 
-Only connections that pages or the API stored are confined. Callers pass nothing of the others.
+Only connections that pages or the API stored are confined. Callers pass no other connections.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from jobs.connectors.repository.kind import Asked
 from jobs.connectors.roots import why_not_read, why_not_written
 from jobs.connectors.schema import BadSpecification
 
-# Connectors of which the roots hold.
+# Connectors to which the roots apply.
 CONFINED_REPOSITORY: Final = FILE_SYSTEM.name
 CONFINED_OUTPUT: Final = "jsonl"
 
@@ -27,7 +27,7 @@ def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> 
     try:
         return why_not_read(FileSpecification.read(Asked(configuration)).roots)
     except BadSpecification:
-        # The connector says so when it is opened.
+        # The connector reports this when it is opened.
         return ""
 
 

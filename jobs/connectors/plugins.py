@@ -1,4 +1,4 @@
-"""Connectors that others add: entry points of a group, or objects that a setting names as `package.module:OBJECT`."""
+"""Connectors of plugins: entry points of a group, or objects that a setting names as `package.module:OBJECT`."""
 
 import importlib
 import logging
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 def added(*, group: str, named: Iterable[str]) -> Iterator[Any]:
-    """The objects that are added; one that cannot be found is left out, with a warning."""
+    """Yield the plugins' objects. One that cannot be found is left out, with a warning."""
     for place in (*(entry.value for entry in entry_points(group=group)), *named):
         module, _, name = place.partition(":")
         try:

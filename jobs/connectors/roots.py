@@ -1,8 +1,8 @@
 """
 Roots below which output connections may write and file connections may read, if pages or the API stored them.
 
-Settings name the roots. A path is checked when it is stored and again when a process opens it, each time
-with its symbolic links and `..` resolved. Paths that a local user gives to `manage.py crawl` are not confined.
+Settings name the roots. A path is checked when it is stored and again when a process opens it, each time with its
+symbolic links and `..` resolved. Paths that a local user gives to `manage.py crawl` are not confined.
 """
 
 import os
@@ -15,8 +15,8 @@ from django.conf import settings
 from jobs.settings.table import FILE_ROOTS, OUTPUT_ROOT
 from nodes.settings.declaration import Setting
 
-# Files of crawlctl itself below var/: the embedded database, its key, documents on their way to standard output,
-# and the lengths of outputs.
+# Files of crawlctl itself below var/: the embedded database, its key, documents on their way to standard output, and
+# the lengths of outputs.
 _OWN: Final = ("postgres", "secret-key", "standard-output", "output-lengths")
 
 
@@ -46,7 +46,7 @@ def why_not_read(directories: Sequence[bytes]) -> str:
 
 
 def _setting(setting: Setting[Any]) -> Any:  # noqa: ANN401 (each setting's own)
-    # The import loads the tables, and a program that only writes JSON lines may have none.
+    # The import loads the models, and a program that only writes JSON lines may have none.
     from jobs.settings.running import current  # noqa: PLC0415
 
     return current()[setting]

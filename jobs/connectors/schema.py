@@ -1,9 +1,8 @@
 """
-What may be said to a connector: fields with a name, a type and bounds.
+The configuration fields of connectors: name, type and bounds.
 
-One list of fields serves three readers: what is stored or sent is checked by it, forms are drawn by it,
-and a page names by it what a job is set to. What only the connector can judge (is this a pattern?) it
-judges itself.
+One list of fields serves three purposes: it checks stored and sent values, it generates forms, and it labels a job's
+values on pages. The connector itself checks what only it can judge (is this a valid pattern?).
 """
 
 import enum
@@ -19,7 +18,7 @@ from jobs.connectors.sealing import Unreadable, can_open, seal, unseal
 
 
 class BadSpecification(ValueError):
-    """A stored or given specification that cannot be understood; `field` is the key it is about."""
+    """A stored or given specification is invalid. `field` is the key with the error."""
 
     def __init__(self, field: str, reason: str) -> None:
         self.field, self.reason = field, reason
@@ -37,16 +36,16 @@ class FieldKind(enum.Enum):
     NUMBER = enum.auto()
     # A text that is stored sealed.
     SECRET = enum.auto()
-    # A list of things of which as much may be said as another schema says.
+    # A list of records, each with the fields of another schema.
     RECORDS = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """
-    One thing that may be said. `label` and `help` are for people; `least` and `most` bound numbers.
+    One field. `label` and `help` are for people. `least` and `most` bound numbers.
 
-    `choices` are the values of a CHOICE with their labels; `records` is the schema of RECORDS. A field that
+    `choices` are the values of a CHOICE with their labels. `records` is the schema of RECORDS. A field that
     `is_required` has no default.
     """
 
@@ -62,7 +61,7 @@ class Field:
 
     def read(self, value: object) -> Any:  # noqa: ANN401 (as many types as kinds)
         """
-        Return the value as the connector wants it.
+        Return the value in the type that the connector expects.
 
         Raises:
             BadSpecification: another type, or out of bounds.
@@ -114,7 +113,7 @@ class Field:
                     raise BadSpecification(self.name, str(error)) from None
 
     def parse(self, text: str) -> object:
-        """Return the value that a text of the command line stands for; `read` still has to check it."""
+        """Return the value of a text on the command line. `read` still has to check it."""
         match self.kind:
             case FieldKind.TEXT | FieldKind.CHOICE | FieldKind.SECRET:
                 return text
@@ -127,7 +126,7 @@ class Field:
                     return text
 
     def sealed(self, value: Any) -> Any:  # noqa: ANN401 (as many types as kinds)
-        """A value that can be read, as it is to be stored."""
+        """Return a valid value in its stored form."""
         if self.kind is FieldKind.SECRET:
             return seal(value)
         if self.records is not None:
@@ -135,23 +134,23 @@ class Field:
         return value
 
     def _check_bounds(self, number: float) -> None:
-        """Refuses what is out of bounds; NaN is out of every bound."""
+        """Refuse a number out of bounds. NaN is out of every bound."""
         if (self.least is not None and not number >= self.least) or (self.most is not None and not number <= self.most):
             raise BadSpecification(self.name, f"must be {_range_in_words(self.least, self.most)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All that may be said in one place, in the order in which a person decides about it."""
+    """All fields of one object, in the order in which a person decides about them."""
 
     fields: tuple[Field, ...]
 
     def read(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return what was said, typed; what was left out stays out.
+        Return the values, typed. Missing fields stay missing.
 
         Raises:
-            BadSpecification: an unknown key, one that is missing, or a value that cannot be.
+            BadSpecification: a key is unknown or missing, or a value is invalid.
         """
         for error in self._errors(stored):
             raise error
@@ -159,7 +158,7 @@ class Schema:
         return {name: known[name].read(value) for name, value in stored.items()}
 
     def problems(self, stored: Mapping[str, Any]) -> dict[str, list[str]]:
-        """Return all that is wrong with what is stored or given, by the name of its field."""
+        """Return all problems of stored or given values, by the name of the field."""
         return {error.field: [f"{error}."] for error in self._errors(stored)}
 
     def _errors(self, stored: Mapping[str, Any]) -> Iterator[BadSpecification]:
@@ -196,12 +195,12 @@ class Schema:
         return {field.name: field for field in self.fields}
 
     def sealed(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """What was said, and can be read, as it is to be stored: with its secrets sealed."""
+        """Return valid values in their stored form: with their secrets sealed."""
         known = self._by_name
         return {name: known[name].sealed(value) if name in known else value for name, value in said.items()}
 
 
-# Of a connector that has nothing to configure.
+# The schema of a connector that has nothing to configure.
 NOTHING: Final = Schema(())
 
 

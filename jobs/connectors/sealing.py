@@ -1,7 +1,7 @@
 """
-Secrets as they are stored: sealed with a key that is made from the one that all machines share.
+Secrets in their stored form: sealed with a key that is derived from the one that all machines share.
 
-A sealed text can be stored and shown; only a process that knows `CRAWLCTL_SECRET_KEY` reads it.
+A sealed text can be stored and shown. Only a process that knows `CRAWLCTL_SECRET_KEY` can open it.
 """
 
 import base64
@@ -12,25 +12,25 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 
-# The beginning of each sealed text.
+# Prefix of each sealed text.
 MARK: Final = "sealed:"
 
 
 class Unreadable(ValueError):
-    """A sealed text that this machine's key does not open; says nothing of what is in it."""
+    """This machine's key does not open a sealed text. The message does not reveal its content."""
 
     def __init__(self) -> None:
         super().__init__("was sealed with another CRAWLCTL_SECRET_KEY; say it again")
 
 
 def seal(text: str) -> str:
-    """Return the text sealed; one that is sealed already as it is."""
+    """Return the text sealed; an already sealed one as it is."""
     return text if is_sealed(text) else MARK + _cipher().encrypt(text.encode()).decode()
 
 
 def unseal(text: str) -> str:
     """
-    Return what is in a sealed text; one that is not sealed as it is.
+    Return the content of a sealed text; one that is not sealed as it is.
 
     Raises:
         Unreadable
@@ -44,7 +44,7 @@ def unseal(text: str) -> str:
 
 
 def can_open(text: str) -> bool:
-    """True if `unseal` returns something."""
+    """True if `unseal` returns the content of the text."""
     try:
         unseal(text)
     except Unreadable:

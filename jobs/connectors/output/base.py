@@ -1,11 +1,10 @@
 """
-The contract between the crawl and a place that holds what was crawled.
+The contract between the crawl and a destination of crawled documents.
 
-An output is written inside the transaction that makes the outcome of a document durable, after the
-claims were checked under their locks: an outcome that lost its claim never reaches an output. What
-that is worth depends on the output, which says so in its `guarantee`. A *transactional* one commits
-and rolls back with the flush. One that is not may have been written by a flush that failed later; the
-document is then processed again and written anew, so what was written last is what is true.
+An output is written inside the transaction that makes the outcome of a document durable, after the claims were checked
+under their locks. So an outcome that lost its claim never reaches an output. Each output states in its `guarantee` how
+far that goes. A *transactional* output commits and rolls back with the flush. Any other output may have been written by
+a flush that failed later. The document is then processed and written again, so the last write is the valid one.
 """
 
 import datetime as dt
@@ -22,10 +21,10 @@ from jobs.connectors.repository.base import Content
 @dataclass(frozen=True, slots=True)
 class Entry:
     """
-    One document as an output is given it. `content` is None where it is to be removed.
+    One document for an output. `content` is None if the document is to be removed.
 
-    `hash` is 32 hex digits; with the output's id it is the key. `url` names the same document in
-    what is added and in what is removed.
+    `hash` is 32 hex digits. With the output's id it is the key. `url` names the same document in additions and in
+    removals.
     """
 
     hash: str
@@ -37,19 +36,19 @@ class Entry:
 
 class OutputError(Exception):
     """
-    An output cannot take what it is given; the sentence can be shown as it is.
+    An output cannot accept a write. The message can be shown as it is.
 
-    Nothing that the flush did may stand: it is rolled back. What stands in the way (a full disk, a
-    missing directory) may pass, so the documents go back to the queue and are not lost.
+    The whole flush must be rolled back. The obstacle (a full disk, a missing directory) may pass, so the documents
+    return to the queue and are not lost.
     """
 
 
 class Output(Protocol):
     """
-    A place that holds documents, set up for one connection.
+    A destination of documents, configured for one connection.
 
-    `holds` tells whether it remembers anything: only then does the crawl keep account of what is in
-    it. Rows of a `cursor` are named tuples, its transaction is the flush's own.
+    `holds` tells whether it keeps documents: only then does the crawl record its content. Rows of a `cursor` are named
+    tuples. Its transaction is that of the flush.
     """
 
     @property
@@ -66,51 +65,51 @@ class Output(Protocol):
 
     def check(self) -> None:
         """
-        Look, without changing anything, whether the output could be written now.
+        Check, without changing anything, whether the output could be written now.
 
         Raises:
-            OutputError: it could not; says why.
+            OutputError: it could not. The message says why.
         """
 
     def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
         """
-        Let the output hold these, each hash at most once, in place of what it held.
+        Store these entries, each hash at most once, in place of their earlier versions.
 
         Raises:
-            OutputError: it did not take them, none of them.
+            OutputError: the output stored none of them.
         """
 
     def remove(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
         """
-        Let the output hold these no longer; one that it does not hold is no error.
+        Remove these entries. An entry that the output does not hold is no error.
 
         Raises:
-            OutputError: it removed none of them.
+            OutputError: the output removed none of them.
         """
 
     def job_complete(self) -> None:
-        """A run of a job that writes here has finished."""
+        """Note that a run of a job that writes here has finished."""
 
 
 @runtime_checkable
 class Recalls(Protocol):
-    """An output that knows the texts of documents that were removed from it, such as a log."""
+    """An output that still knows the texts of documents that were removed from it, such as a log."""
 
     def recall(self, urls: Mapping[str, str]) -> Sequence[Entry]:
         """
         Return the last text of these documents (their URLs by hash), if this output still has it.
 
         Raises:
-            OutputError: it cannot be read.
+            OutputError: the output cannot be read.
         """
 
 
 @runtime_checkable
 class NoticesLoss(Protocol):
-    """An output whose documents can be taken away behind the crawl's back, such as a file."""
+    """An output whose documents may disappear without a removal by the crawl, such as a file."""
 
     def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Look if everything that was written is still there, and report it if it is not. Nothing is written to the output."""
+        """Check that everything written is still there, and report a loss. Write nothing to the output."""
 
 
 @runtime_checkable

@@ -1,13 +1,13 @@
 """
 The JSON lines output: a file that grows by a line for each document that changed.
 
-A line is an object with `action` (add or delete) and the facts of the document; the last line of a
-URL is what is true of it. The file is a log and no part of a transaction, so a line may stand there
-of a flush that failed in the end; the document's next line corrects it.
+A line is an object with `action` (add or delete) and the facts of the document. The last line of a URL is the valid
+one. The file is a log and not part of a transaction. So it may contain a line of a flush that failed in the end. The
+document's next line corrects it.
 
-Several processes append to one file. Each holds an flock on it while it looks at the end, writes all
-lines of a flush, or takes back what it could not write whole. So the file is made of whole lines, but
-for the one tail that a killed process or machine may leave: the next append cuts it off.
+Several processes append to one file. Each holds an flock on it while it checks the end, writes all lines of a flush, or
+removes an incomplete write. So the file consists of complete lines, except for one incomplete tail that a killed
+process or machine may leave. The next append cuts it off.
 """
 
 import errno
@@ -30,25 +30,25 @@ from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.jsonl_length import LengthMemory
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
-# Every line begins like this, so that what was torn off can be told from somebody else's text.
+# Beginning of every line, which distinguishes an incomplete line of ours from other text.
 _OPENING: Final = b'{"action":'
 
-# An append takes milliseconds. Who holds the file longer is frozen; waiting on would keep the
-# documents of this flush locked until the database ends the transaction.
+# Longest wait for the file lock (seconds). An append takes milliseconds, so a process that holds the lock for longer is
+# frozen. A longer wait would keep the documents of this flush locked until the database ends the transaction.
 _LOCK_PATIENCE: Final = 3.0
 _LOCK_PAUSE: Final = 0.005
 
 _TAIL_BLOCK: Final = 64 * 1024
 
-# A link in the place of the file is not followed: who may write to the directory, but not to the
-# file that it leads to, could have us write there. Directories on the way may be links. O_NONBLOCK,
-# so that a named pipe cannot keep us waiting before we see that it is none of ours.
+# A link in place of the file is not followed: a user who may write to the directory, but not to the target, could make
+# us write there. Directories in the path may be links. O_NONBLOCK prevents that a named pipe blocks the open before its
+# type is checked.
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
-# The name of the connection is made of the path, and has 400 characters.
+# Longest path (characters): the name of the connection is made from it, and has 400 characters.
 _LONGEST_PATH: Final = 390
 
-# Legal in JSON texts, and yet ends of a line to some readers of lines.
+# Characters that are legal in JSON texts, but end a line for some readers.
 _LINE_ENDS: Final = ("\u0085", "\u2028", "\u2029")
 
 
@@ -69,7 +69,7 @@ JSON_LINES: Final = Schema(
 
 @dataclass(frozen=True, slots=True)
 class JsonLinesConfiguration:
-    """`path` is absolute: worker processes need not share a working directory."""
+    """`path` is absolute, because worker processes need not share a working directory."""
 
     path: str
 
@@ -134,7 +134,7 @@ class JsonLinesOutput:
             try:
                 descriptor = self._open()
             except FileNotFoundError:
-                # On another machine, or moved away.
+                # The file is on another machine, or was moved away.
                 return []
             try:
                 return jsonl_recall.recall(self._path, descriptor, urls)
@@ -142,7 +142,7 @@ class JsonLinesOutput:
                 os.close(descriptor)
 
     def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
-        # A path that the output may not write is said by its next append.
+        # The next append reports a path that the output may not write.
         if self._memory is not None and not self._why_not_written(str(self._path)):
             self._memory.compare(mark=self._memory.read_mark(cursor))
 
@@ -150,11 +150,11 @@ class JsonLinesOutput:
         return
 
     def _append(self, cursor: psycopg.Cursor[Any], lines: list[bytes]) -> None:
-        """Append the lines, all or none, and see them on the disk."""
+        """Append the lines, all or none, and flush them to disk."""
         if not lines:
             return
         with self._explained():
-            # Opened anew for each flush: a file that was moved away is left alone from then on.
+            # Opened for each flush: a file that was moved away is no longer written.
             descriptor = self._open(os.O_CREAT)
             try:
                 self._lock(descriptor)
@@ -162,12 +162,12 @@ class JsonLinesOutput:
                 length = self._whole_length(descriptor)
                 if self._memory is not None:
                     self._memory.compare(mark=mark)
-                # Cuts off what a killed process left torn; nothing, nearly always.
+                # Cuts off the incomplete line of a killed process. Almost always there is none.
                 os.ftruncate(descriptor, length)
                 appended = b"".join(lines)
                 _write_all_or_nothing(descriptor, appended, length=length)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
-                # Before the commit: what the database says the file holds must survive what it survives.
+                # Before the commit: the file must survive every crash that the database's record of it survives.
                 os.fdatasync(descriptor)
                 self._sync_directory(os.fstat(descriptor))
                 if self._memory is not None:
@@ -177,11 +177,11 @@ class JsonLinesOutput:
 
     def _ask_for_the_claims(self, cursor: psycopg.Cursor[Any]) -> str:
         """
-        Let an error of the database through if it has ended this transaction; returns the output's mark.
+        Return the output's mark, by a query that raises an error if the database has ended this transaction.
 
-        A process that was frozen here may have been marked failed, and its documents be others' by
-        now: their lines must not be followed by its own. Such a node's session is ended before that,
-        and while the session lives its locks keep everybody else from these documents.
+        A process that was frozen here may have been marked failed, and another worker may have its documents: this
+        process must then not append its own lines. Such a node's session is ended before its documents are released.
+        While the session lives its locks keep all other processes from these documents.
         """
         if self._memory is not None:
             return self._memory.read_mark(cursor)
@@ -213,15 +213,15 @@ class JsonLinesOutput:
 
     def _whole_length(self, descriptor: int) -> int:
         """
-        The length of the file up to the end of its last whole line.
+        Return the length of the file up to the end of its last complete line.
 
         Raises:
-            OutputError: what comes after it is none of our lines, so it is not ours to cut off.
+            OutputError: the text after it is not a line of ours, so it must not be cut off.
         """
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(descriptor, size)
         tail = os.pread(descriptor, min(size - whole, len(_OPENING)), whole)
-        # Only NULs: the length of a file may survive the fall of a machine, and its bytes not.
+        # Only NULs: after a crash of the machine, a file may have its length but not its bytes.
         if _OPENING.startswith(tail) or not tail.strip(b"\0"):
             return whole
         raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")
@@ -251,7 +251,7 @@ class JsonLinesOutput:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn an error of the system into a sentence about the file."""
+        """Translate an error of the system into a sentence about the file."""
         try:
             yield
         except OSError as error:
@@ -278,9 +278,9 @@ def _anywhere(_path: str) -> str:
 
 def _write_all_or_nothing(descriptor: int, lines: bytes, *, length: int) -> None:
     """
-    Append in one write; one that comes back short is continued until it is whole or fails.
+    Append in one write. Continue a short write until all is written or it fails.
 
-    The caller holds the lock, so nobody has appended since the file was `length` bytes long.
+    The caller holds the lock, so no process has appended since the file was `length` bytes long.
     """
     left = memoryview(lines)
     try:
@@ -292,7 +292,7 @@ def _write_all_or_nothing(descriptor: int, lines: bytes, *, length: int) -> None
 
 
 def _end_of_last_line(descriptor: int, size: int) -> int:
-    """Where the last newline ends; looks backwards, since a torn line may be long."""
+    """Return the position after the last newline. The search runs backwards, because an incomplete line may be long."""
     end = size
     while end > 0:
         start = max(0, end - _TAIL_BLOCK)
@@ -319,5 +319,5 @@ def _line(action: str, entry: Entry) -> bytes:
     line = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
     for character in _LINE_ENDS:
         line = line.replace(character, f"\\u{ord(character):04x}")
-    # A lone surrogate has no place in UTF-8, and a page of one must not fail a flush.
+    # UTF-8 cannot encode a lone surrogate, and a page with one must not fail a flush.
     return line.encode(errors="replace") + b"\n"

@@ -1,8 +1,8 @@
 """
-The length of a JSON lines file after the last append on this machine, by which lost lines are noticed.
+The length of a JSON lines file after the last append on this machine, which reveals lost lines.
 
-The file only grows. So it lost lines if it is missing or shorter than remembered. The length is kept in a small file of
-its own, which is written after the lines are on the disk: it may be smaller than that of the file, and never larger.
+The file only grows. So it lost lines if it is missing or shorter than remembered. The length is stored in a small file
+of its own, which is written after the lines are on the disk. It may be smaller than that of the file, never larger.
 """
 
 import json
@@ -27,7 +27,7 @@ class Remembered:
     A JSON lines file after an append.
 
     `mark` is the output's `trusted_from` at the append. When that moves, all documents are written again anyway, and
-    nothing that was remembered before matters.
+    everything remembered before is void.
     """
 
     path: str
@@ -48,7 +48,7 @@ class LengthMemory:
         self._state, self._path, self._output_id, self._report = state, path, output_id, report
 
     def read_mark(self, cursor: psycopg.Cursor[Any]) -> str:
-        """Return the mark of the output in this moment."""
+        """Return the current mark of the output."""
         row = cursor.execute(_MARK, (self._output_id,)).fetchone()
         return str(row[0]) if row is not None else ""
 
@@ -63,7 +63,7 @@ class LengthMemory:
         except FileNotFoundError:
             length = 0
         except OSError:
-            # The next append says why the file cannot be reached.
+            # The next append reports why the file cannot be reached.
             return
         if length < remembered.length:
             self._report(remembered.length, length)

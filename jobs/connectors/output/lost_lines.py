@@ -1,4 +1,4 @@
-"""Where machines remember the lengths of JSON lines files, and the table of those that lost lines."""
+"""The remembered lengths of JSON lines files on this machine, and the table of files that lost lines."""
 
 import socket
 from functools import partial
@@ -10,10 +10,10 @@ from django.db import connection
 
 from jobs.connectors.output.jsonl_length import LengthMemory
 
-# Below var/; one small file for each output.
+# Directory below var/, with one small file for each output.
 DIRECTORY: Final = "output-lengths"
 
-# An output that holds nothing in this database lost nothing: it may be a new one with the id of an older one.
+# An output without documents in this database lost nothing: it may be a new one with the id of an older one.
 _INSERT: Final[LiteralString] = """
 INSERT INTO jobs_lostlines (output_id, machine, noticed_at, was_bytes, is_bytes)
 SELECT id, %(machine)s, now(), %(was)s, %(is)s FROM jobs_outputconnection AS output
@@ -33,7 +33,7 @@ def _insert(output_id: int, was: int, is_: int) -> None:
     """
     Store that lines were lost on this machine.
 
-    It goes over Django's connection, in a transaction of its own: a flush that fails later must not take it back.
+    It uses Django's connection, in a transaction of its own: the rollback of a flush must not remove the row.
     """
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, {"output": output_id, "machine": socket.gethostname(), "was": was, "is": is_})

@@ -1,4 +1,4 @@
-"""The null output: a crawl for its own sake. It takes everything, keeps nothing and costs nothing."""
+"""The null output: it accepts everything, keeps nothing and costs nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """
-The kinds of outputs there are, and what a connection may say to each.
+The kinds of outputs, and the configuration of each.
 
-Added ones are entry points of the group `crawlctl.output_connectors`, or named in the setting
-CRAWLCTL_OUTPUTS. One that cannot be found is *missing*: its jobs wait until it is back.
+Plugins are entry points of the group `crawlctl.output_connectors`, or named in the setting CRAWLCTL_OUTPUTS. A kind
+that cannot be found is *missing*: its jobs wait until it is back.
 """
 
 import functools
@@ -24,17 +24,17 @@ from jobs.connectors.plugins import added
 from jobs.connectors.roots import why_not_written
 from jobs.connectors.schema import NOTHING, BadSpecification, Schema
 
-# What a job writes to when nobody said anything else.
+# Output of a job that names none.
 DEFAULT_OUTPUT: Final = "search"
 
 
 @dataclass(frozen=True, slots=True)
 class OutputKind:
     """
-    A connector: its name, what people read for it, what a connection may say, and how one is opened.
+    A connector: its name, its label, its configuration fields, and the functions that read and open one.
 
-    `read` makes of what was said, by name and of its type, what `open` is given as `configuration`; it raises
-    BadSpecification for what cannot be. One that `hears_of_ends` is told when a run has ended (`job_complete`); the others have nothing to do then.
+    `read` converts the values, given by name and typed, to the `configuration` for `open`. It raises BadSpecification
+    for invalid values. `job_complete` is called only for a kind that `hears_of_ends`.
     """
 
     name: str
@@ -54,7 +54,7 @@ _GROUP: Final = "crawlctl.output_connectors"
 
 
 def installed() -> Mapping[str, OutputKind]:
-    """All kinds by name, the built-in ones first."""
+    """Return all kinds by name, the built-in ones first."""
     return _load(settings.CRAWLCTL_OUTPUTS)
 
 
@@ -84,7 +84,7 @@ class StoredOutput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutputWanted:
-    """An output as a command names it: what its connection is to be, stored under `name`."""
+    """An output as a command names it: the facts of its connection, which is stored under `name`."""
 
     name: str
     connector: str
@@ -96,7 +96,7 @@ def is_installed(connector: str) -> bool:
 
 
 def hears_of_ends(connector: str) -> bool:
-    """Whether an output of this connector is to be told of the end of a run; one that is not installed is not."""
+    """True if `job_complete` must be called for outputs of this connector; False if it is not installed."""
     kind = installed().get(connector)
     return kind is not None and kind.hears_of_ends
 
@@ -106,7 +106,7 @@ def check_configuration(connector: str, configuration: object) -> Any:  # noqa: 
     Return the typed configuration of a connection.
 
     Raises:
-        BadSpecification: there is no such connector, a key is unknown or missing, or a value cannot be.
+        BadSpecification: the connector is unknown, a key is unknown or missing, or a value is invalid.
     """
     kind = installed().get(connector)
     if kind is None:
@@ -118,10 +118,10 @@ def check_configuration(connector: str, configuration: object) -> Any:  # noqa: 
 
 def open_output(stored: StoredOutput) -> Output:
     """
-    Set up the output of a stored connection; nothing is opened or written yet.
+    Construct the output of a stored connection. Nothing is opened or written yet.
 
     Raises:
-        BadSpecification: the connection cannot be what it says.
+        BadSpecification: the stored configuration is invalid.
     """
     configuration = check_configuration(stored.connector, stored.configuration)
     output = installed()[stored.connector].open(id=stored.id, configuration=configuration)
@@ -134,17 +134,17 @@ def open_output(stored: StoredOutput) -> Output:
 
 def parse_output(text: str) -> OutputWanted:
     """
-    Read what a command was given: `search`, `null` or `jsonl:PATH`.
+    Parse a command's argument: `search`, `null` or `jsonl:PATH`.
 
-    A relative path is one from here, and two spellings of one file are one output.
+    A relative path starts at the working directory. Two spellings of one file are one output.
 
     Raises:
-        BadSpecification: it is none of these.
+        BadSpecification: the text is none of these.
     """
     connector, colon, path = text.partition(":")
     if connector == "jsonl" and path:
         file = Path(path)
-        # What cannot be a path is left to the check below, which has a sentence for it.
+        # The check below has a message for an invalid path.
         if path.isprintable() and not path.endswith("/"):
             path = str(file.parent.resolve() / file.name)
         wanted = OutputWanted(f"jsonl:{path}", "jsonl", {"path": path})

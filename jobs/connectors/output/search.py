@@ -1,8 +1,8 @@
 """
-The search output: documents as rows beside the queue, made searchable behind the crawl.
+The search output: documents as rows beside the queue, made searchable after the flush.
 
-Text, title and address are written in the flush; the vector that a search looks at is left null and
-computed later (`jobs.duties.index`), since that costs several times what the rest of a flush does.
+The flush writes text, title and address. The vector that a search reads stays null and is computed later
+(`jobs.duties.index`), because that costs several times the rest of a flush.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class SearchConfiguration:
     """There is nothing to configure."""
 
 
-# As long as their columns.
+# Lengths of the columns.
 _LONGEST_CONTENT_TYPE: Final = 100
 _LONGEST_LANGUAGE: Final = 35
 
@@ -53,7 +53,7 @@ class SearchOutput:
         self.id = id
 
     def check(self) -> None:
-        # It lives in the database that the crawl itself cannot do without.
+        # The output is in the database, without which there is no crawl.
         return
 
     def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
@@ -83,12 +83,12 @@ class SearchOutput:
 
 
 def _storable(text: str) -> str:
-    """The text without what PostgreSQL cannot store; a page of such must not fail a flush."""
+    """Return the text without characters that PostgreSQL cannot store: a page with them must not fail a flush."""
     if text.isascii():
         return text.replace("\0", "")
     return text.replace("\0", "").encode(errors="replace").decode()
 
 
 def _language_tag(language: str) -> str:
-    """A language as the source gave it, in the one spelling that the index compares: `de-at`."""
+    """Return a language tag of the source in the one spelling that the index compares: `de-at`."""
     return _storable(language).strip().replace("_", "-").lower()[:_LONGEST_LANGUAGE]

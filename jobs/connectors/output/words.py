@@ -1,23 +1,22 @@
 """
-How the search index cuts texts into words: one rule for what is indexed and for what is asked.
+The words of the search index: one rule for indexed texts and for queries.
 
-PostgreSQL's parser makes one token of what looks like a host, a path, a tag or a signed number, so
-`and/or`, `end.Next` or `<select>` could be found by none of their words. The characters that join
-such tokens are therefore blanks to the index, and what they join in a query is asked as a phrase.
+PostgreSQL's parser makes one token of text that resembles a host, a path, a tag or a signed number. So a search for one
+of their words would not find `and/or`, `end.Next` or `<select>`. The index therefore replaces the characters that join
+such tokens by blanks. In a query, the words that they join form a phrase.
 
-Words are indexed as they are (the configuration `simple`: no stems, no stop words), so every page is
-found by a word of it, whatever its language. Where PostgreSQL knows the language, its stems are
-indexed as well. Scripts that write no blanks (Chinese, Japanese, Thai) are found by whole runs only.
+Words are indexed as they are (the configuration `simple`: no stems, no stop words). So every page can be found by each
+of its words, whatever its language. If PostgreSQL knows the language, its stems are indexed as well. Scripts without
+blanks (Chinese, Japanese, Thai) can be found by whole runs only.
 """
 
 from collections.abc import Mapping
 from typing import Final, LiteralString
 
-# One regular expression, read alike by Python and by PostgreSQL.
+# One regular expression, with the same meaning in Python and in PostgreSQL.
 JOINERS: Final[LiteralString] = r"[-/.@:_+~?&=%#<>\\]"
 
-# PostgreSQL's configuration of each language, by its primary subtag. One that the server does not
-# have is passed over.
+# PostgreSQL's configuration of each language, by its primary subtag. One that the server lacks is skipped.
 CONFIGURATIONS: Final[Mapping[str, str]] = {
     "ar": "arabic",
     "ca": "catalan",

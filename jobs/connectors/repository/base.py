@@ -1,15 +1,14 @@
 """
 The contract between the crawl and a kind of source.
 
-A repository connector is given documents one at a time and says what became of each through an
-`Activity`: ManifoldCF's contract (`needs_indexing`, `ingest`, `no_document`, `delete`, `reference`,
-`retry_later`), async. The activity turns what was said into one `Outcome`, a value that the flush
-writes; a connector never sees the queue. Beside the ending it may say how soon the document should be
-looked at again (`set_schedule_bounds`, `originated_at`) and what it did (`record`).
+A repository connector gets one document at a time and reports its result through an `Activity`: ManifoldCF's contract
+(`needs_indexing`, `ingest`, `no_document`, `delete`, `reference`, `retry_later`), async. The activity turns the reports
+into one `Outcome`, a value that the flush writes. A connector never sees the queue. Apart from the ending it may report
+when to fetch the document again (`set_schedule_bounds`, `originated_at`) and what it did (`record`).
 
-Exactly one *ending* is said for each document: `ingest`, `unchanged`, `no_document`, `delete`,
-`failed`, `retry_later` or `wait_for`. References may be added before it. A document that ends
-without having been read (`unchanged(read=False)`, `failed`) keeps the links that are stored for it.
+A connector reports exactly one *ending* for each document: `ingest`, `unchanged`, `no_document`, `delete`, `failed`,
+`retry_later` or `wait_for`. References may be added before it. A document that ends without having been read
+(`unchanged(read=False)`, `failed`) keeps its stored links.
 """
 
 import datetime as dt
@@ -22,12 +21,12 @@ from typing import Any
 
 from jobs.connectors.repository.shared import Shared
 
-# Values that parents pass to what they name, by name.
+# Values that parents carry to the documents that they reference, by name.
 Carried = Mapping[str, tuple[str, ...]]
 
 
 def hash_of(identifier: str) -> str:
-    """The identity of a document: 32 hex digits, the same for everybody who names it so."""
+    """Return the hash of an identifier: 32 hex digits, the same in all jobs."""
     return blake2b(identifier.encode(), digest_size=16).hexdigest()
 
 
@@ -37,7 +36,7 @@ def configuration_of(version: str) -> str:
 
 
 class Ending(enum.IntEnum):
-    """What became of a document; the classes that a job's counts speak of."""
+    """The result class of a document; a job's counts use these classes."""
 
     INDEXED = 1
     UNCHANGED = 2
@@ -50,7 +49,7 @@ class Ending(enum.IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the document has ended for its run, unless something names it anew."""
+        """True if the document has ended for its run, unless a new reference to it is found."""
         return self not in {Ending.RETRY, Ending.GIVEN_BACK, Ending.WAITING}
 
 
@@ -59,11 +58,11 @@ class Document:
     """
     One document as a worker takes it.
 
-    `hash` is 32 hex digits. `version` is what the outputs hold, '' when that is nothing or unknown;
-    `validators` is what the connector gave with it (for the web: ETag and Last-Modified), '' when
-    the fetch must be unconditional. `failures` counts attempts in a row that ended in a retry,
-    `failing_for` seconds since the first of them. `redirects` counts those that led here. `carried` is
-    what all parents together pass to it: each name's values sorted, each once; None when there is nothing.
+    `hash` is 32 hex digits. `version` is the one in the outputs, '' if they have none or it is unknown. `validators` are from
+    the connector's last look at it (for the web: ETag and Last-Modified), '' if the fetch must be unconditional.
+    `failures` counts attempts in a row that ended in a retry, `failing_for` the seconds since the first of them.
+    `redirects` counts the redirects that led here. `carried` holds the values that all parents together carry to it:
+    sorted by name, each value once; None without any.
     """
 
     hash: str
@@ -79,7 +78,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an output is given: the text of one document and what is known about it."""
+    """One document for an output: its text and the facts about it."""
 
     url: str
     title: str
@@ -90,7 +89,7 @@ class Content:
 
     @property
     def fingerprint(self) -> str:
-        """What tells this content from another, wherever it was read."""
+        """Return a digest that distinguishes this content from any other, wherever it was read."""
         parts = (self.title, self.description, self.text, self.content_type, self.language)
         return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
 
@@ -98,10 +97,11 @@ class Content:
 @dataclass(frozen=True, slots=True)
 class Reference:
     """
-    An identifier that a document names. A link leads one step away from the seeds; a redirect is none, and keeps the depth.
+    An identifier that a document references. A link leads one step away from the seeds. A redirect keeps the depth.
 
-    It says nothing of who names it, so those who name the same may share it. `link_type` is one of the connector's; hop
-    counts are kept for each. `carry` is what the document passes on to the one that it names.
+    It does not contain the referencing document, so documents with equal references may share it. `link_type` is one of
+    the connector's. Hop counts are kept for each type. `carry` holds the values that the document carries to the
+    target.
     """
 
     hash: str
@@ -115,9 +115,9 @@ class Reference:
 @dataclass(slots=True)
 class Record:
     """
-    Something that a connector did for a document, for the history: one fetch, one listing.
+    An action of a connector for a document, for the history: one fetch, one listing.
 
-    `began` is a moment of this process' `time.monotonic()`; `seconds` is how long it took.
+    `began` is a moment of this process's `time.monotonic()`. `seconds` is the duration.
     """
 
     activity: str
@@ -132,8 +132,8 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class RetryLimit:
     """
-    When trying again has been enough: after so many `attempts` or so many `seconds` since the first failure,
-    whichever comes first (None is no limit). Then the document fails; if `aborts_job`, so does its job's run.
+    The limit of retries: a number of `attempts` or of `seconds` since the first failure, whichever comes first; None is
+    no limit. Then the document fails; if `aborts_job`, so does its job's run.
     """
 
     attempts: int | None = None
@@ -144,9 +144,9 @@ class RetryLimit:
 @dataclass(frozen=True, slots=True)
 class ScheduleBounds:
     """
-    Within which a continuous job looks at the document again, or lets it expire: seconds from now.
+    Bounds for the recrawl and the expiry of a document in a continuous job (seconds from now).
 
-    None leaves the job's own interval as it is. A source that says how often it changes says it here.
+    None keeps the job's own interval. A source that publishes how often it changes is reported here.
     """
 
     recrawl_least: float | None = None
@@ -158,15 +158,17 @@ class ScheduleBounds:
 @dataclass(slots=True)
 class Outcome:
     """
-    What the flush writes for one document.
+    The result that the flush writes for one document.
 
-    `references` is None when the document was not read: then the stored links hold.
-    `requested` is False when nothing was asked of the source, so its place in the budget is free again.
-    `removes` says that the source itself no longer has a text here, so the outputs must not either.
-    `retry_after` is seconds from now. `back_off` says that the source is asked too much of: its whole bin is left alone
-    for so many seconds, 0 where the source named none.
-    A hash may stand twice among the references if it was named by links of two types. `carries` says that one
-    of them carries something. `gate` is what a waiting document waits for.
+    - `references`: None if the document was not read. Then the stored links stay.
+    - `requested`: False if the source got no request, so that its place in the budget is free again.
+    - `removes`: the source no longer has a text here, so the outputs must not have one either.
+    - `retry_after`: seconds from now.
+    - `back_off`: the source is overloaded, so its whole bin waits for this number of seconds; 0 if the source named
+    none.
+    - A hash may occur twice among the references if links of two types reference it.
+    - `carries`: one of the references carries a value.
+    - `gate`: the gate for which a waiting document waits.
     """
 
     document: Document
@@ -190,18 +192,17 @@ class Outcome:
 
 
 class EndingTwice(Exception):
-    """A connector said two endings for one document: a defect of the connector."""
+    """A connector reported two endings for one document: a defect of the connector."""
 
 
 @dataclass(slots=True)
 class Activity:
     """
-    Collects what a connector says of one document.
+    Collects the reports of a connector about one document.
 
-    `configuration` names the job's specification: a version that was made under another one never
-    equals the present one, so a changed job reads and indexes everything anew. What is carried to the document
-    counts likewise: with other values it is read and indexed anew. `shared` is what it has together with the
-    documents that other workers process.
+    `configuration` identifies the job's specification. A version made under another one never equals the present one,
+    so after a change of the job every document is read and indexed again. Carried values have the same effect: with
+    other values the document is read and indexed again. `shared` is the state that documents share across workers.
     """
 
     document: Document
@@ -209,10 +210,10 @@ class Activity:
     outcome: Outcome | None = None
     requested: bool = False
     bytes_read: int = 0
-    # None where a document is processed outside of a crawl.
+    # None if a document is processed outside of a crawl.
     shared: Shared | None = None
     _references: dict[str, Reference] = field(default_factory=dict)
-    # What is also named by a link of another type: (hash, type). Rare, so apart.
+    # References by links of further types: (hash, type). Stored apart because they are rare.
     _other_links: dict[tuple[str, str], Reference] | None = None
     _carries: bool = False
     _back_off: float | None = None
@@ -221,26 +222,26 @@ class Activity:
     _originated_at: dt.datetime | None = None
 
     def record_request(self) -> None:
-        """The source has been asked: the document has used its place in the job's budget."""
+        """Report that the source got a request: the document has used its place in the job's budget."""
         self.requested = True
 
     def record_bytes(self, count: int) -> None:
         self.bytes_read += count
 
     def version_of(self, fingerprint: str) -> str:
-        """The full version of a content whose own fingerprint is given."""
+        """Return the full version of a content with this fingerprint."""
         return f"{self._circumstances}:{fingerprint}"
 
     @property
     def may_be_conditional(self) -> bool:
-        """Every output holds the stored version, made under the present specification."""
+        """True if every output holds the stored version, made under the present specification."""
         return bool(self.document.validators) and self.document.version.startswith(f"{self._circumstances}:")
 
     def needs_indexing(self, version: str) -> bool:
         return self.document.version != version
 
     def carried(self, name: str) -> tuple[str, ...]:
-        """The values of this name that the document's parents pass to it, sorted."""
+        """Return the values of this name that the document's parents carry to it, sorted."""
         return (self.document.carried or {}).get(name, ())
 
     def set_schedule_bounds(self, bounds: ScheduleBounds) -> None:
@@ -248,9 +249,9 @@ class Activity:
 
     def set_origination(self, moment: dt.datetime) -> None:
         """
-        State the document's origination date, as its source gives it: a continuous job counts the expiry from then.
+        Report the document's origination date, as its source gives it: a continuous job counts the expiry from then.
 
-        State it each time that the document is processed. Otherwise the expiry counts from the time of processing.
+        Report it each time that the document is processed. Otherwise the expiry counts from the time of processing.
         """
         self._originated_at = moment
 
@@ -265,7 +266,7 @@ class Activity:
         result_code: str,
         result_description: str = "",
     ) -> None:
-        """Tell the history of something that was done; `entity` is the document itself if nothing is given."""
+        """Report an action for the history. `entity` defaults to the document itself."""
         self._records.append(
             Record(
                 activity,
@@ -288,7 +289,9 @@ class Activity:
         link_type: str = "link",
         carry: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
-        """Name another document; the first mention of an identifier counts, and what all of them carry."""
+        """
+        Report a reference to another document. The first one of an identifier counts, with the carried values of all.
+        """
         named = Reference(
             hash=hash,
             identifier=identifier,
@@ -311,20 +314,22 @@ class Activity:
             self._other_links[hash, link_type] = _joined(other, named)
 
     def reference_all(self, references: Mapping[str, Reference]) -> None:
-        """Name ready-made references, by hash: values that a connector may share; they carry nothing."""
+        """Report ready-made references, by hash. A connector may share these values. They carry nothing."""
         if self._references:
             self._references = {**references, **self._references}
         else:
             self._references = dict(references)
 
     def ingest(self, content: Content, *, code: str, version: str, validators: str) -> None:
-        """The document was read and is to stand in every output with this version."""
+        """End: the document was read, and every output is to hold it with this version."""
         self._end(
             Ending.INDEXED, code, version=version, validators=validators, content=content, references=self._read_links()
         )
 
     def unchanged(self, *, code: str, validators: str | None = None, read: bool) -> None:
-        """The outputs hold what the source has. `read` tells whether the links given now are its links."""
+        """
+        End: the outputs already hold the source's content. `read` tells whether the references given now are complete.
+        """
         self._end(
             Ending.UNCHANGED,
             code,
@@ -335,40 +340,40 @@ class Activity:
 
     def no_document(self, *, code: str, read: bool = True, validators: str = "") -> None:
         """
-        The source answered, and there is nothing to index here (a redirect, noindex, no text, robots).
+        End: the source answered, but has nothing to index here (a redirect, noindex, no text, robots).
 
-        `validators` are for the connector's next look at it: `may_be_conditional` knows nothing of them.
+        `validators` are for the connector's next request. `may_be_conditional` does not consider them.
         """
         references = self._read_links() if read else None
         self._end(Ending.EXCLUDED, code, validators=validators, references=references, removes=True)
 
     def out_of_reach(self, *, code: str) -> None:
-        """The source does not let us ask now; what the outputs hold stays, and so do its stored links."""
+        """End: the source permits no request now. The content of the outputs and the stored links stay."""
         document = self.document
         self._end(Ending.EXCLUDED, code, version=document.version, validators=document.validators)
 
     def delete(self, *, code: str) -> None:
-        """The source says that the document is gone."""
+        """End: the source reports that the document no longer exists."""
         self._end(Ending.FAILED, code, references=[], removes=True)
 
     def failed(self, *, code: str) -> None:
-        """It could not be read this time; what the outputs hold stays, and so do its stored links."""
+        """End: the document could not be read this time. The content of the outputs and the stored links stay."""
         document = self.document
         self._end(Ending.FAILED, code, version=document.version, validators=document.validators)
 
     def back_off(self, asked: float | None) -> None:
         """
-        The source says that it is asked too much of: its whole bin is left alone for the seconds that it `asked` for.
+        Report that the source is overloaded: its whole bin waits for the seconds that it `asked` for.
 
-        Where it named none they are more each time (`jobs.throttling.back_off`). The document has its ending besides.
+        If it named none, the wait grows each time (`jobs.throttling.back_off`). The document still needs an ending.
         """
         self._back_off = asked or 0.0
 
     def retry_later(self, *, code: str, after: float, limit: RetryLimit | None = None) -> None:
         """
-        Try again `after` seconds.
+        End: try again `after` seconds.
 
-        Without a `limit` it is tried for ever: the connector counts by itself (`Document.failures`).
+        Without a `limit` there is no last attempt: the connector counts by itself (`Document.failures`).
         """
         document = self.document
         self._end(
@@ -381,13 +386,13 @@ class Activity:
         )
 
     def wait_for(self, gate: str, *, code: str) -> None:
-        """Try again when this gate opens; at once if it is open by then. It is no failure."""
+        """End: try again when this gate opens; at once if it is already open. This is no failure."""
         document = self.document
         self._end(Ending.WAITING, code, version=document.version, validators=document.validators, gate=gate)
 
     @property
     def _circumstances(self) -> str:
-        """All that the version of a content depends on besides the content."""
+        """Return everything, apart from the content, on which the version of a content depends."""
         carried = self.document.carried
         if not carried:
             return self.configuration
@@ -423,12 +428,12 @@ def _in_order(carry: Mapping[str, Iterable[str]]) -> Carried:
 
 
 def _storable(text: str) -> str:
-    """The text without what no database holds: zero bytes, and halves of characters."""
+    """Return the text without characters that a database cannot store: zero bytes, and half surrogate pairs."""
     return text.encode(errors="replace").decode().replace("\0", "?")
 
 
 def _joined(known: Reference, again: Reference) -> Reference:
-    """A reference that was mentioned twice, with what both mentions carry."""
+    """Return a reference that was reported twice, with the carried values of both."""
     if not again.carry:
         return known
     both = known.carry or {}

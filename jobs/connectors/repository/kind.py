@@ -1,10 +1,9 @@
 """
-What a kind of source is: how it is set up, seeded and read.
+The contract of a kind of source: its configuration, its seeding, and the reading of its documents.
 
-A `RepositoryKind` is one object for a process; it knows what a job may ask for and names what a run
-begins with. A worker makes a `Runtime` of it, where what jobs share lives (open connections, what hosts
-said of themselves), and with that a `RepositoryConnector` for each job at each version of its
-specification.
+A `RepositoryKind` is one object for a process. It knows the specification of a job and names the documents with which a
+run begins. A worker creates a `Runtime` from it, with everything that jobs share (open connections, robots.txt). The
+runtime creates a `RepositoryConnector` for each job at each version of its specification.
 """
 
 import abc
@@ -25,10 +24,10 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True)
 class BinKind:
     """
-    The bins of a kind of source, and how they are treated where no policy says anything.
+    The bins of a kind of source, and their limits without a policy.
 
-    Kinds that ask the same hosts share a `namespace`. `asks_first` says that of a bin that nobody knows, one
-    document is handed out alone. At most `requests` are open at once; `gap` seconds lie between two starts.
+    Kinds that request from the same hosts share a `namespace`. If `asks_first`, an unknown bin gets one document alone.
+    At most `requests` are open at once. `gap` is the time between two starts (seconds).
     """
 
     namespace: str
@@ -38,7 +37,7 @@ class BinKind:
 
 
 class BadIdentifier(ValueError):
-    """What somebody typed names no document of this kind of source; the sentence says why."""
+    """An entered text names no document of this kind of source. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,8 @@ class Asked:
     """
     A job's request to a source, as it is stored: the configuration of its connection, and its own specification.
 
-    If it `is_confined`, pages or the API stored its connection. `redirects` are those of its seeds that were followed to other hosts, as (source, target).
+    If it `is_confined`, pages or the API stored its connection. `redirects` are those of its seeds that were followed
+    to other hosts, as (source, target).
     """
 
     configuration: Mapping[str, Any] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is wrong, by field, and warnings about what is legal and probably not meant."""
+    """Problems, by field, and warnings about values that are legal but probably unintended."""
 
     problems: Mapping[str, list[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
@@ -75,9 +75,9 @@ class Checked:
 
 class SeedingFailed(Exception):
     """
-    The source could not be asked for its seeds now; the sentence can be shown as it is.
+    The source could not return its seeds now. The message can be shown as it is.
 
-    Trying again may help after `retry_after` seconds, until `limit`.
+    A retry may help after `retry_after` seconds, until `limit`.
     """
 
     def __init__(self, message: str, *, retry_after: float, limit: RetryLimit | None = None) -> None:
@@ -87,7 +87,7 @@ class SeedingFailed(Exception):
 
 @dataclass(slots=True)
 class Seeding:
-    """Collects what a source names when it is seeded; each document once."""
+    """Collects the documents that a source names when it is seeded, each once."""
 
     references: dict[str, Reference] = field(default_factory=dict)
 
@@ -97,100 +97,105 @@ class Seeding:
 
 
 class Pace(Protocol):
-    """The worker's hold on a connector: every request to the source begins behind it."""
+    """The worker's control over a connector: every request to the source waits for it."""
 
     async def before_request(self) -> None:
-        """Return when the next request of the document's bin may start. What it raises ends `process`."""
+        """Return when the next request of the document's bin may start. An exception ends `process`."""
 
     def request_leaves(self) -> None:
-        """Say that it is about to go out, and may not have yet: until `request_sent` no other one of the bin may."""
+        """
+        Note that a request is about to leave, but may not have left yet. Until `request_sent` no other of the bin may.
+        """
 
     def request_goes(self) -> None:
-        """Say that it goes out at once. What this raises ends `process`: by now it may not be sent any more."""
+        """Note that a request leaves now. An exception ends `process`: the request may no longer be sent."""
 
     def request_sent(self) -> None:
-        """Say that it has gone out, or never will: the gap to the next one counts from here. More than once is once."""
+        """
+        Note that a request has left, or never will: the gap to the next one counts from here. Repeated calls have no
+        effect.
+        """
 
     def bytes_read(self, count: int) -> None:
-        """Say how much it has read, as it came over the wire: where bytes are limited, the next one waits for it."""
+        """Note how much was read, as it came over the wire. If bytes are limited, the next request waits for it."""
 
 
 class RepositoryConnector(Protocol):
-    """One kind of source, set up for one job in one worker process."""
+    """One kind of source, configured for one job in one worker process."""
 
     @property
     def max_depth(self) -> int | None:
-        """The longest way from a seed, in links, that the job allows; None is no limit."""
+        """Return the longest path from a seed, in links, that the job allows; None is no limit."""
 
     def interval_of(self, identifier: str) -> float | None:
-        """The seconds between two requests that the source asks for, as far as that is known by now."""
+        """Return the interval between two requests that the source demands (seconds); None if none is known."""
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
-        """Say exactly one ending of the document to the activity."""
+        """Report exactly one ending of the document to the activity."""
 
 
 @runtime_checkable
 class Selective(Protocol):
-    """A connector whose job has rules about which documents belong to it."""
+    """A connector whose job has rules about the documents that belong to it."""
 
     def admits(self, identifier: str) -> bool:
         """True if the job's present rules let a stored link name this document. Any thread may ask."""
 
 
 class Database(Protocol):
-    """The worker's way to its database: the function runs in the database's thread."""
+    """The worker's connection to its database. The function runs in the database's thread."""
 
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> Awaitable[_T]: ...
 
 
 class Runtime(abc.ABC):
     """
-    What the jobs of one kind share in one worker process; made and closed inside its event loop.
+    The shared state of the jobs of one kind in one worker process, created and closed inside its event loop.
 
-    A source that says nothing of itself (no robots.txt, no delay) has nothing to do but `open`.
+    A source without rules of its own (no robots.txt, no delay) implements only `open`.
     """
 
     @abc.abstractmethod
     def open(self, asked: Asked) -> RepositoryConnector:
         """
-        Set the source up for a job.
+        Return a connector for a job.
 
         Raises:
-            ValueError: what was stored cannot be read any more.
+            ValueError: the stored values are no longer valid.
         """
 
     async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
         """
-        Know of these documents what other workers know, before any of them is processed.
+        Load what other workers know about these documents, before any of them is processed.
 
-        Each identifier comes with the moment, of this process' `time.monotonic()`, at which its run began:
-        what is older does not count.
+        Each identifier comes with the moment, of this process's `time.monotonic()`, at which its run began. Older
+        knowledge does not count.
         """
         return
 
     @property
     def has_news(self) -> bool:
-        """Whether `store` would write something: a bin's next turn must not begin before."""
+        """True if `store` would write something: the next turn of a bin must not begin before."""
         return False
 
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         """
-        Store what was learned of the source, for the other workers; in the database's thread.
+        Store new knowledge of the source for the other workers. Runs in the database's thread.
 
-        Returns whether there is something new about the bin of an identifier.
+        Return a function that tells whether there is news about the bin of an identifier.
         """
         return _is_about_nothing
 
     def address_of(self, identifier: str) -> str | None:
-        """The network address that the document's source was asked at, if it has one."""
+        """Return the network address that was used for the document's source, if it has one."""
         return None
 
     async def find_address(self, identifier: str) -> str | None:
-        """The network address at which the document's source would be asked; None if it has none, or is not found."""
+        """Return the network address for the document's source; None if it has none, or none is found."""
         return None
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close everything that is open."""
         return
 
 
@@ -200,9 +205,9 @@ def _is_about_nothing(_identifier: str) -> bool:
 
 class RepositoryKind(Protocol):
     """
-    A connector as it is installed, known by its `name`.
+    An installed connector, identified by its `name`.
 
-    `configuration` is what a connection may say, `specification` what a job may say beside it or instead.
+    `configuration` has the fields of a connection. `specification` has those of a job, which add to it or override it.
     """
 
     @property
@@ -228,7 +233,7 @@ class RepositoryKind(Protocol):
 
     def canonical(self, typed: str) -> str:
         """
-        The identifier that somebody means by this address.
+        Return the identifier that this entered address means.
 
         Raises:
             BadIdentifier
@@ -242,17 +247,17 @@ class RepositoryKind(Protocol):
         """
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        """Look whether the source can be reached as configured: "" if so, else a sentence; for people only."""
+        """Return "" if the source can be reached as configured, else a sentence; for people only."""
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
         """
-        Name the documents that a run begins with, and return the version to be given next time.
+        Name the documents with which a run begins, and return the version for the next call.
 
-        `last_version` is what the last seeding returned that was followed by a whole run, "" from the
-        beginning. In a thread of a manager that has no database; other jobs do not wait for it.
+        `last_version` is the result of the last seeding that a complete run followed, "" at first. Runs in a thread of
+        a manager, without a database. Other jobs do not wait for it.
 
         Raises:
-            SeedingFailed: the source cannot say it now.
+            SeedingFailed: the source cannot answer now.
         """
 
     def runtime(self) -> Runtime: ...

@@ -1,4 +1,4 @@
-"""What stands in for a source that cannot be set up here: its documents are put off, and nothing is lost."""
+"""The placeholder of a connector that is not available here: its documents are postponed, and none is lost."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
 # Seconds until a document is tried again: by another worker, or when the connector is back.
 _PUT_OFF: Final = 10.0
 
-# Its documents name nothing, so no such bin is ever made.
+# Its documents reference nothing, so no such bin is ever created.
 MISSING_BINS: Final = BinKind(namespace="", asks_first=False, requests=1, gap=0.0)
 
 

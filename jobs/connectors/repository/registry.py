@@ -1,9 +1,9 @@
 """
-The kinds of sources there are: those that come with crawlctl, and those that others add.
+The kinds of sources: the built-in ones, and those of plugins.
 
-Added ones are entry points of the group `crawlctl.repository_connectors`, or named in the setting
-CRAWLCTL_CONNECTORS, each as `package.module:OBJECT`. One that cannot be found is *missing*: that is not an
-error of the program, but its jobs wait until it is back.
+Plugins are entry points of the group `crawlctl.repository_connectors`, or named in the setting CRAWLCTL_CONNECTORS,
+each as `package.module:OBJECT`. A kind that cannot be found is *missing*. That is not an error of the program, but its
+jobs wait until it is back.
 """
 
 import functools
@@ -32,12 +32,14 @@ class UnknownConnector(Exception):
 
 
 def installed() -> Mapping[str, RepositoryKind]:
-    """All kinds by name, the built-in ones first."""
+    """Return all kinds by name, the built-in ones first."""
     return _load(settings.CRAWLCTL_CONNECTORS)
 
 
 def find(name: str) -> RepositoryKind:
     """
+    Return the kind of this name.
+
     Raises:
         UnknownConnector: it is not installed.
     """
@@ -52,7 +54,7 @@ def is_installed(name: str) -> bool:
 
 
 def namespaces_that_ask_first() -> list[str]:
-    """The namespaces of bins that are asked anew in each run, with one document at first."""
+    """Return the namespaces of bins that start each run with a single document."""
     return sorted({kind.bins.namespace for kind in installed().values() if kind.bins.asks_first})
 
 
@@ -60,7 +62,8 @@ def check(kind: RepositoryKind, asked: Asked) -> Checked:
     """
     Return the problems of a job's request, by the names of fields.
 
-    The fields of every connector are checked first: names, types, bounds. If they are valid, the connector checks the rest.
+    The fields of every connector are checked first: names, types, bounds. If they are valid, the connector checks the
+    rest.
     """
     problems = {**kind.configuration.problems(asked.configuration), **kind.specification.problems(asked.specification)}
     return Checked(problems) if problems else kind.check(asked)
@@ -70,7 +73,7 @@ def check_specification(
     repository: RepositoryConnection, *, specification: Mapping[str, Any], seeds: Sequence[str]
 ) -> Checked:
     """
-    Return what a job could not ask of this connection, and what it probably does not mean.
+    Return the problems of a job's request to this connection, and warnings about values that are probably unintended.
 
     Raises:
         UnknownConnector: the repository's connector is not installed.
@@ -85,7 +88,9 @@ def check_specification(
 
 
 def identifiers_meant(typed: str) -> list[str]:
-    """What a person may mean by this address: its form in each kind of source that can read it, or as it stands."""
+    """
+    Return the possible meanings of an entered address: its form in each kind of source that can read it, or as it is.
+    """
     meant = [typed]
     for kind in installed().values():
         try:

@@ -1,8 +1,8 @@
 """
-What the documents of a connection share, whichever worker processes them: gates and sessions.
+The state that documents of a connection share across worker processes: gates and sessions.
 
-Something that is done once for all of them is done behind a shut gate: whoever shuts it does it, and all
-others wait (`Activity.wait_for`) until it opens. What came of it is kept as a session, for everybody.
+An action that is done once for all documents runs behind a closed gate. The document that closes the gate executes it,
+and all others wait (`Activity.wait_for`) until the gate opens. The result is stored as a session for all.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ShutGate:
-    """A gate that is shut, by this document if it `is_mine`."""
+    """A closed gate; `is_mine` if this document closed it."""
 
     name: str
     is_mine: bool
@@ -21,7 +21,7 @@ class ShutGate:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is kept under a name; a later one has a greater `number`. Its `value` is secret."""
+    """A value that is stored under a name. A later one has a greater `number`. Its `value` is secret."""
 
     number: int
     value: str = field(repr=False)
@@ -30,9 +30,9 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class SeedRedirect:
     """
-    A redirect that a job met at a seed, or at an address that a seed redirected to.
+    A redirect that a job met at a seed, or at an address to which a seed redirected.
 
-    `target_host` is the target's bin; if the redirect `is_followed`, that host belongs to the job's scope.
+    `target_host` is the target's bin. If the redirect `is_followed`, that host belongs to the job's scope.
     """
 
     source: str
@@ -42,27 +42,28 @@ class SeedRedirect:
 
 
 class Shared(Protocol):
-    """As one document sees it. Names of gates and sessions are the connection's own."""
+    """The shared state as one document sees it. Names of gates and sessions belong to the connection."""
 
     @property
     def connection(self) -> str:
-        """The connection's name, for sentences."""
+        """Return the connection's name, for messages."""
 
     def shut(self, name: str) -> AbstractAsyncContextManager[ShutGate]:
         """
-        Shut a gate while the block lasts. It is not mine if somebody else has shut it, or if the job must not go on.
+        Close a gate while the block lasts. It is not mine if another document has closed it, or if the job must not
+        continue.
 
-        Whatever ends the block opens it, the death of the worker too.
+        Every end of the block opens it, even the death of the worker.
         """
 
     async def session(self, name: str) -> Session | None:
-        """What is kept under this name."""
+        """Return the session of this name."""
 
     async def keep_session(self, name: str, value: str) -> Session:
-        """Keep something in place of what was kept; it is stored sealed, for all workers."""
+        """Store a session in place of the present one, sealed, for all workers."""
 
     async def pause_job(self, reason: str) -> None:
-        """Pause the document's job: it cannot go on before a person has done something."""
+        """Pause the document's job: it cannot continue before a person has acted."""
 
     async def note_redirect(self, redirect: SeedRedirect) -> None:
         """Store a seed's redirect in place of the one that was stored before."""
@@ -71,4 +72,4 @@ class Shared(Protocol):
         """True if a seed of the job redirected to this document."""
 
     async def followed_to(self, host: str) -> Sequence[SeedRedirect]:
-        """The redirects of seeds by which this host came into the job's scope."""
+        """Return the redirects of seeds by which this host came into the job's scope."""

@@ -26,7 +26,7 @@ from jobs.lifecycle.scan import Model
 
 
 class SimpleConnector(abc.ABC):
-    """Processes the documents of one job in one worker. The source asks for no interval."""
+    """Processes the documents of one job in one worker. The source demands no interval."""
 
     max_depth: int | None = None
 
@@ -35,7 +35,7 @@ class SimpleConnector(abc.ABC):
 
     @abc.abstractmethod
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
-        """State exactly one ending of the document."""
+        """Report exactly one ending of the document."""
 
 
 class SimpleKind(abc.ABC):

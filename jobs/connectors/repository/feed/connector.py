@@ -1,16 +1,16 @@
 """
-Feeds as a source: what a job begins with are feeds, and what they name are web pages.
+Feeds as a source: the seeds of a job are feeds, and their entries are web pages.
 
-    a feed                                 FEED; names the addresses of its entries
-    304 to a conditional request           304; names what it named before
+    a feed                                 FEED; references the addresses of its entries
+    304 to a conditional request           304; keeps its earlier references
     2xx with something else                NOT_A_FEED; failed
-    a feed that breaks off                 BROKEN_FEED; tried again as a page is that came in part
+    a feed that breaks off                 BROKEN_FEED; retried as an incomplete page is
     a feed of more than five megabytes     TOO_LARGE; failed
-    anything else, and every entry         as the web says (jobs.connectors.repository.web.connector)
+    anything else, and every entry         as on the web (jobs.connectors.repository.web.connector)
 
-A feed that failed still holds its entries. Where it says how often it changes (ttl, sy:updatePeriod), a
-continuous job reads it again then. The links of an entry's page are not followed. The date of an entry is the
-origination date of its page.
+A failed feed keeps its entries. If it publishes how often it changes (ttl, sy:updatePeriod), a continuous job reads it
+again at that interval. The links of an entry's page are not followed. The date of an entry is the origination date of
+its page.
 """
 
 import asyncio
@@ -28,25 +28,25 @@ from jobs.connectors.repository.web.connector import WebConnector, conditions_of
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 
-# Carried value of a feed for its entries: their dates, as the feed gives them.
+# Name of the carried value from a feed to its entries: their dates, as the feed gives them.
 _PUBLISHED: Final = "published"
 _ACCEPT: Final = "application/rss+xml,application/atom+xml,application/rdf+xml,application/xml;q=0.9,*/*;q=0.1"
 
 
 class FeedConnector(WebConnector):
-    """Feeds and their entries as one job asks for them."""
+    """Feeds and their entries, as one job requests them."""
 
     max_depth: Final = None
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
-        # Feeds may differ about an entry that they share.
+        # Feeds may give different dates for a shared entry.
         dates = [dt.datetime.fromisoformat(date) for date in activity.carried(_PUBLISHED)]
         if dates:
             activity.set_origination(max(dates))
         await super().process(document, activity, pace)
 
     def _belongs(self, document: Document) -> bool:
-        # The rules are about entries.
+        # The scope rules apply to entries only.
         return _is_feed(document) or super()._belongs(document)
 
     def _accept_of(self, document: Document) -> str:
@@ -81,7 +81,7 @@ class FeedConnector(WebConnector):
         if not _is_feed(document):
             return super()._conditions(document, activity)
         known = _Known.read(document.validators)
-        # No output holds a feed: whether it must be read whole depends on what is asked of it alone.
+        # Outputs hold no feeds, so only the configuration decides whether it must be read as a whole.
         return conditions_of(known.validators) if known and known.configuration == activity.configuration else {}
 
     def _end_not_modified(self, response: Response, document: Document, activity: Activity) -> None:
@@ -110,7 +110,7 @@ class FeedConnector(WebConnector):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is kept of a feed that was read, under this configuration, for when it answers that nothing is new."""
+    """The stored facts of a feed that was read under this configuration, for the case of an answer 304."""
 
     validators: str
     configuration: str
@@ -119,7 +119,7 @@ class _Known:
     @classmethod
     def read(cls, stored: str) -> Self | None:
         facts = json.loads(stored or "null")
-        # An entry that has become a feed has the validators of a page.
+        # An entry that became a feed still has the validators of a page.
         return cls(*facts) if isinstance(facts, list) else None
 
     def stored(self) -> str:
@@ -132,5 +132,5 @@ def _look_again_after(interval: float | None, activity: Activity) -> None:
 
 
 def _is_feed(document: Document) -> bool:
-    """What a job begins with, and what that redirects to: a redirect keeps the depth."""
+    """True for the seeds of a job, and for the targets of their redirects: a redirect keeps the depth."""
     return document.depth == 0

@@ -1,4 +1,4 @@
-"""Feeds as a kind of source: what may be asked of them, and where a run begins."""
+"""Feeds as a kind of source: the specification of a job, and its seeds."""
 
 from dataclasses import replace
 from typing import Final
@@ -54,10 +54,10 @@ class FeedKind(AddressKind):
 
 def entries_wanted(asked: Asked) -> WebSpecification:
     """
-    What a job asks of the web for its feeds: entries lie anywhere.
+    Return the web specification of a feed job: its entries may be anywhere.
 
     Raises:
-        BadSpecification: an unknown key, or a value that cannot be.
+        BadSpecification: a key is unknown, or a value is invalid.
     """
     configuration = {"scope": ScopeKind.ANY, **SCHEMA.read(asked.configuration)}
     return specification_of(Asked(configuration, SCHEMA.read(asked.specification), asked.seeds))

@@ -1,10 +1,10 @@
 """
-What a feed says: the addresses of its entries, and how often it changes. RSS, Atom and RDF, as feedparser reads them.
+The content of a feed: the addresses of its entries, and its interval of change. RSS, Atom and RDF, by feedparser.
 
-feedparser also reads what is not well-formed, in every encoding that it can find out. But a feed that breaks off
-is not read: whatever it did not come to name would be taken for gone. It takes a
-millisecond for an element, so how many there are is bounded before. It resolves no entity that could
-grow, and is given bytes only: a text it might take for the name of a file, and open.
+feedparser also reads feeds that are not well-formed, in every encoding that it can detect. But a feed that breaks off
+is refused: its missing entries would count as removed. feedparser takes a millisecond for an element, so the number of
+elements is limited before. It resolves no entity that could grow, and gets only bytes: it might take a text for the
+name of a file, and open that.
 """
 
 import calendar
@@ -20,7 +20,7 @@ import feedparser
 
 MOST_BYTES: Final = 5 * 1024 * 1024
 _MOST_TAGS: Final = 200_000
-# Seconds. What asks to be read more often than the first, or less often than the last, is read so often.
+# Limits of a feed's interval (seconds). An interval beyond them is replaced by the nearer limit.
 _LEAST_INTERVAL: Final = 60.0
 _MOST_INTERVAL: Final = 30 * 24 * 3600.0
 _PERIODS: Final = {
@@ -41,7 +41,7 @@ _BREAKS_OFF: Final = {
 
 
 class NotRead(Exception):
-    """The body is no feed that can be read; `code` is the document's result code."""
+    """The body is not a readable feed. `code` is the document's result code."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -51,7 +51,8 @@ class NotRead(Exception):
 @dataclass(frozen=True, slots=True)
 class Feed:
     """
-    `links` are those of the entries, in order, as written, each with the latest date that is said for it, if any.
+    `links` are those of the entries, in order, as written, each with the latest date that the feed gives for it, or
+    None.
 
     `interval` is in seconds, or None if the feed gives none.
     """
@@ -62,16 +63,16 @@ class Feed:
 
 def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
     """
-    Read a feed that came from this address; it may take seconds.
+    Parse a feed from this address. It may take seconds.
 
     Raises:
-        NotRead: TOO_LARGE, NOT_A_FEED, BROKEN_FEED (one that breaks off: what it would have named is not known).
+        NotRead: TOO_LARGE, NOT_A_FEED, BROKEN_FEED (it breaks off, so its missing entries are unknown).
     """
     if len(body) > MOST_BYTES or body.count(b"<") > _MOST_TAGS:
         raise NotRead("TOO_LARGE")
     read = feedparser.parse(
         io.BytesIO(body),
-        # xml:base counts, and is relative to where the feed came from.
+        # feedparser applies xml:base, relative to the address of the feed.
         response_headers={"content-type": content_type, "content-location": url},
         resolve_relative_uris=False,
         sanitize_html=False,
@@ -90,7 +91,7 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
 
 def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
     """Return the date of an entry's publication, or else of its last update; None if there is no valid date."""
-    # As it was read: feedparser's own look-up takes one of both for the other.
+    # The parsed values directly: feedparser's own look-up replaces one of both by the other.
     said = dict.get(entry, "published_parsed") or dict.get(entry, "updated_parsed")
     try:
         return None if said is None else dt.datetime.fromtimestamp(calendar.timegm(said), dt.UTC)
@@ -99,13 +100,15 @@ def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
 
 
 def _breaks_off(read: Mapping[str, Any]) -> bool:
-    """Whether the parser came to the end of the text and not to that of the feed."""
+    """True if the parser reached the end of the text before that of the feed."""
     error = read.get("bozo_exception")
     return isinstance(error, SAXParseException) and error.getMessage() in _BREAKS_OFF
 
 
 def _interval_of(channel: Mapping[str, Any]) -> float | None:
-    """How often the feed says that it changes: its ttl in minutes, or so many times a period."""
+    """
+    Return the interval that the feed publishes (seconds): its ttl in minutes, or a frequency in a period; or None.
+    """
     minutes = _number(channel.get("ttl"))
     if minutes is not None:
         return _bounded(minutes * 60)
@@ -120,6 +123,6 @@ def _bounded(seconds: float) -> float:
 
 
 def _number(text: object) -> float | None:
-    """A positive whole number; None for anything else."""
+    """Return a positive whole number; None for anything else."""
     digits = str(text or "").strip()
     return float(digits[:9]) if digits.isascii() and digits.isdigit() and int(digits[:9]) else None

@@ -1,23 +1,23 @@
 """
 A file system as a source: one document is one file or one directory.
 
-    a directory                            DIRECTORY; names what is in it, by links of type child
-    a file with text                       OK; OK_UNCHANGED if the outputs hold this very text
-    a file that looks as it did            UNCHANGED, not read
+    a directory                            DIRECTORY; references its entries, by links of type child
+    a file with text                       OK; OK_UNCHANGED if the outputs hold exactly this text
+    a file with the same signature         UNCHANGED, not read
     a file with anything else              NOT_TEXT
     a file over the job's limit            TOO_LARGE
     left out by the job's rules            EXCLUDED
     below no root of the connection        OUT_OF_ROOT
-    a symbolic link                        SYMLINK; names what it leads to where links are followed
+    a symbolic link                        SYMLINK; references its target if links are followed
     a pipe, a socket, a device             SPECIAL_FILE
-    not there                              NOT_FOUND; the outputs forget it
-    may not be read                        FORBIDDEN; what the outputs hold stays
+    missing                                NOT_FOUND; removed from the outputs
+    not readable for this user             FORBIDDEN; the outputs keep it
     changes while it is read               CHANGING, retried after a second and after five, then failed
-    the disk fails, or a root is not there IO_ERROR, NO_ROOT, in the same way
+    the disk fails, or a root is missing   IO_ERROR, NO_ROOT, in the same way
 
-All but the last three are what the source says: what the outputs hold of such a document goes. A file
-that looks as it did (time of change, size, inode) is not read again; directories always are, since
-nothing about a directory tells of what is below it.
+All but the last three are statements of the source: such a document is removed from the outputs. A file with the same
+signature (time of change, size, inode) is not read again. Directories always are, because the facts of a directory say
+nothing about the files below it.
 """
 
 import asyncio
@@ -40,22 +40,22 @@ from jobs.connectors.repository.web.text import Kind, decoded, kind_of
 logger = logging.getLogger(__name__)
 
 _HTML_NAMES: Final = (".html", ".htm", ".xhtml", ".xht", ".shtml")
-# What the source says of these documents: the outputs must not hold a text of them.
+# Result codes by which the source states that the document has no text, so that the outputs must not hold one.
 _WITHOUT_TEXT: Final = frozenset({"OUT_OF_ROOT", "SYMLINK", "SPECIAL_FILE", "TOO_LARGE"})
 _PASSING: Final = frozenset({"CHANGING", "IO_ERROR", "NO_ROOT"})
-# The waits before another attempt at what may pass by itself; after them the document fails.
+# Pauses before further attempts after a passing error (seconds). After them the document fails.
 _RETRY_DELAYS: Final = (1.0, 5.0)
-# The bins of a root: no politeness is owed to a disk, but several workers may share its documents.
+# Bins of a root: a disk needs no politeness, but several workers may share its documents.
 _PARTS: Final = 8
 
 
 def bin_of(path: bytes, root: bytes) -> str:
-    """The bin of a path: one of a few of its root, so that large directories are spread too."""
+    """Return the bin of a path: one of a few of its root, so that large directories are spread too."""
     return f"{shown(root)}:{crc32(path) % _PARTS}"
 
 
 class FileConnector:
-    """The file system as one job asks for it; `threads` do what blocks."""
+    """The file system as one job requests it. `threads` execute blocking calls."""
 
     max_depth: Final = None
 
@@ -168,7 +168,7 @@ def _say_origination(modified_at: float, activity: Activity) -> None:
     try:
         activity.set_origination(dt.datetime.fromtimestamp(modified_at, dt.UTC))
     except (OverflowError, ValueError, OSError):
-        # A file system may hold any number: no calendar has this moment.
+        # A file system may hold any number as a time, even one that no calendar has.
         return
 
 
@@ -185,6 +185,6 @@ def _content_of(body: bytes, kind: Kind, path: bytes, document: Document) -> Con
     text = decoded(body, "")
     if kind is Kind.PLAIN:
         return Content(document.identifier, name, "", text.strip(), "text/plain", "")
-    # What a page asks of web crawlers is not asked of who was told to read this directory.
+    # Directives for web crawlers do not apply to a crawl of this directory, which its operator has requested.
     page = read_page(text, robots_name="")
     return Content(document.identifier, page.title or name, page.description, page.text, "text/html", page.language)

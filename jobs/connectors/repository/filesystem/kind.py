@@ -1,4 +1,4 @@
-"""File systems as a kind of source: what may be asked of them, and where a run begins."""
+"""File systems as a kind of source: the specification of a job, and its seeds."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _LONGEST_SEEDING: Final = 300.0
 class FileSystemKind:
     name: Final = "filesystem"
     label: Final = _("File system")
-    # A run looks at every file that it knows, so each says itself that it is gone.
+    # A run requests every known file, so each one reports its own removal.
     model: Final = Model.CHAINED_ADD_CHANGE
     link_types: Final = ("child",)
     bins: Final = BinKind(namespace="filesystem", asks_first=False, requests=32, gap=0.0)
@@ -60,7 +60,7 @@ class FileSystemKind:
         for path in specification.seeds:
             root = tree.root_of(path)
             assert root is not None
-            # An empty place where a disk is to be mounted must not be taken for an empty disk.
+            # An empty mount point must not be taken for an empty disk.
             if problem := _problem_of(root):
                 limit = RetryLimit(seconds=_LONGEST_SEEDING, aborts_job=True)
                 raise SeedingFailed(problem, retry_after=_RETRY_SEEDING, limit=limit)
@@ -72,7 +72,7 @@ class FileSystemKind:
 
 
 def _problem_of(root: bytes) -> str:
-    """What is in the way of reading a root, a sentence; "" if nothing is."""
+    """Return the problem of reading a root, as a sentence; "" if there is none."""
     try:
         with os.scandir(root):
             return ""

@@ -1,9 +1,9 @@
 """
 Paths of files as identifiers of documents, and back: `file:///srv/data/a%20b.txt`.
 
-A path is bytes: what an operating system stores as a name need not be text in any encoding. So names are
-escaped byte by byte, and the one that is not UTF-8 comes back as it was. Every path has one identifier:
-absolute, without `.`, `..` and double slashes, without a slash at the end.
+A path consists of bytes: a name that an operating system stores need not be text in any encoding. So names are escaped
+byte by byte, and a name that is not UTF-8 is preserved. Every path has one identifier: absolute, without `.`, `..` and
+double slashes, without a slash at the end.
 """
 
 import os
@@ -14,27 +14,27 @@ from urllib.parse import quote, unquote_to_bytes
 from jobs.connectors.repository.kind import BadIdentifier
 
 _PREFIX: Final = "file://"
-# What may stand in a path of an address as it is (RFC 3986, 3.3), and the slash.
+# Characters that need no escape in the path of an address (RFC 3986, 3.3), and the slash.
 _PLAIN: Final = "/!$&'()*+,;=:@"
 _DOTS: Final = re.compile(rb"(^|/)\.\.(/|$)")
 
 
 def identifier_of(path: bytes) -> str:
-    """The identifier of a normal, absolute path."""
+    """Return the identifier of a normal, absolute path."""
     return _PREFIX + quote(path, safe=_PLAIN)
 
 
 def path_of(identifier: str) -> bytes:
-    """The path of an identifier that `identifier_of` or `canonical` gave."""
+    """Return the path of an identifier that `identifier_of` or `canonical` returned."""
     return unquote_to_bytes(identifier[len(_PREFIX) :])
 
 
 def canonical(typed: str) -> str:
     """
-    The one identifier of the file or directory that this address means.
+    Return the one identifier of the file or directory at this address.
 
     Raises:
-        BadIdentifier: it is no address of a file of this machine.
+        BadIdentifier: this is not the address of a file on this machine.
     """
     scheme, colon, rest = typed.strip().partition(":")
     if scheme.lower() != "file" or not colon or not rest.startswith("//"):
@@ -49,10 +49,10 @@ def canonical(typed: str) -> str:
 
 def normal_path(path: bytes, *, typed: str) -> bytes:
     """
-    The path in its one form. `..` is refused, not taken away: beside symbolic links it has two meanings.
+    Return the path in its one form. `..` is refused, not resolved: together with symbolic links it has two meanings.
 
     Raises:
-        BadIdentifier: it cannot be the path of a file.
+        BadIdentifier: this is not a valid path of a file.
     """
     if not path.startswith(b"/") or b"\x00" in path:
         raise BadIdentifier(f"{typed!r} is no absolute path")
@@ -62,10 +62,10 @@ def normal_path(path: bytes, *, typed: str) -> bytes:
 
 
 def is_within(path: bytes, directory: bytes) -> bool:
-    """Whether a normal path is this directory or lies below it."""
+    """True if a normal path is this directory or lies below it."""
     return directory in {path, b"/"} or path.startswith(directory + b"/")
 
 
 def shown(path: bytes) -> str:
-    """The path for people and patterns; bytes that are no UTF-8 are shown as U+FFFD."""
+    """Return the path as text for people and patterns. Bytes that are not UTF-8 become U+FFFD."""
     return path.decode("utf-8", "replace")

@@ -1,12 +1,12 @@
 """
-Which files of a tree belong to a job: globs and regular expressions over their paths.
+The files of a tree that belong to a job: globs and regular expressions over their paths.
 
-A rule is a glob (`*.txt`, `drafts/*`, `/srv/data/**/old`), or a regular expression after `regex:`. A glob
-that begins with a slash is about the whole path; another one about its end, from any slash on. `*` and `?`
-stop at a slash, `**` does not. Both are run by an engine whose time is linear (RE2).
+A rule is a glob (`*.txt`, `drafts/*`, `/srv/data/**/old`), or a regular expression after `regex:`. A glob that begins
+with a slash matches the whole path. Any other glob matches its end, from any slash on. `*` and `?` stop at a slash,
+`**` does not. An engine with linear time (RE2) executes both.
 
-A file belongs to the job if no exclude rule matches it or a directory that it is in, below the seed, and
-an include rule matches the file (when there are any). Hidden names begin with a dot.
+A file belongs to the job if no exclude rule matches it or a directory around it, below the seed, and an include rule
+matches the file (if there are any). Hidden names begin with a dot.
 """
 
 import re
@@ -17,14 +17,16 @@ from jobs.connectors.repository.filesystem.paths import is_within, shown
 from jobs.connectors.repository.web.scope import Pattern, compile_pattern
 
 _REGEX: Final = "regex:"
-# Directories of which it is remembered whether they belong to the job.
+# Directories whose decision is cached.
 _REMEMBERED: Final = 10_000
 
 
 def compile_rule(rule: str) -> Pattern:
     """
+    Return the compiled rule.
+
     Raises:
-        BadPattern: a mistake in it, or something that a linear-time engine cannot do.
+        BadPattern: the rule is wrong, or impossible for a linear-time engine.
     """
     if rule.startswith(_REGEX):
         return compile_pattern(rule.removeprefix(_REGEX))
@@ -32,7 +34,7 @@ def compile_rule(rule: str) -> Pattern:
 
 
 class Rules:
-    """The rules of one job. `tops` are the normal paths where it begins: they belong to it whatever the rules say."""
+    """The rules of one job. `tops` are the normal paths of its seeds, which belong to it in any case."""
 
     def __init__(
         self, *, tops: Sequence[bytes], include: Iterable[str] = (), exclude: Iterable[str] = (), hidden: bool = False
@@ -44,7 +46,7 @@ class Rules:
         self._directories: dict[bytes, bool] = {}
 
     def admits_directory(self, path: bytes) -> bool:
-        """Whether what is in this directory may belong to the job."""
+        """True if the content of this directory may belong to the job."""
         known = self._directories.get(path)
         if known is None:
             if len(self._directories) >= _REMEMBERED:
@@ -60,7 +62,7 @@ class Rules:
         return not self._include or any(rule.search(shown(path)) for rule in self._include)
 
     def _admits_above(self, path: bytes) -> bool:
-        """Whether the directory that this path is in belongs to the job; what is below no seed was led to by a link."""
+        """True if the directory around this path belongs to the job. A path below no seed was reached by a link."""
         above = path.rpartition(b"/")[0] or b"/"
         if not any(is_within(above, top) for top in self._tops):
             return True
@@ -74,7 +76,7 @@ class Rules:
 
 
 def _translated(glob: str) -> str:
-    """The glob as a regular expression over a whole path."""
+    """Return the glob as a regular expression over a whole path."""
     parts = ["^" if glob.startswith("/") else "(?:^|/)"]
     at = 0
     while at < len(glob):

@@ -1,4 +1,4 @@
-"""What jobs of file systems share in one process: the threads that wait for disks."""
+"""The threads that file system jobs share in one process, for blocking calls."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -17,6 +17,8 @@ class FileRuntime(Runtime):
 
     def open(self, asked: Asked) -> FileConnector:
         """
+        Return the connector of a job.
+
         Raises:
             ValueError: the stored configuration is invalid, or outside of CRAWLCTL_FILE_ROOTS.
         """

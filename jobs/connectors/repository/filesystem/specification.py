@@ -1,4 +1,4 @@
-"""What a connection to a file system and a job of it may say, as it is stored."""
+"""The stored configuration of a file system connection, and the specification of its jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields))
 
 @dataclass(frozen=True, slots=True)
 class FileSpecification:
-    """`roots` and `seeds` are normal paths; every seed lies below a root, or is one."""
+    """`roots` and `seeds` are normal paths. Every seed is a root or lies below one."""
 
     roots: tuple[bytes, ...]
     seeds: tuple[bytes, ...]
@@ -73,8 +73,10 @@ class FileSpecification:
     @classmethod
     def read(cls, asked: Asked) -> Self:
         """
+        Return the specification of a job's request.
+
         Raises:
-            BadSpecification: an unknown key, or a value that cannot be.
+            BadSpecification: a key is unknown, or a value is invalid.
         """
         said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
         if said.get("max_bytes", 0) is None:
@@ -84,6 +86,8 @@ class FileSpecification:
 
     def rules(self) -> Rules:
         """
+        Return the rules of the job.
+
         Raises:
             BadPattern
         """

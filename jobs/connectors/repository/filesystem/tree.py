@@ -1,10 +1,10 @@
 """
-Looking at one path of a tree: what it is, what is in it, what it says.
+Access to one path of a tree: its kind, its entries, its content.
 
-Only what lies below the roots is ever opened, whatever happens meanwhile: a path is walked from the root
-down, a directory at a time, and no step follows a symbolic link. Where links are to be followed, the real
-path is found first, has to lie below a root itself, and is then walked in the same way. Pipes, sockets and
-devices are never opened. Everything here blocks, and is meant for a thread.
+Only paths below the roots are ever opened, whatever changes meanwhile. A path is opened from the root down, one
+directory at a time, and no step follows a symbolic link. If links are to be followed, the real path is found first. It
+must lie below a root itself, and is then opened in the same way. Pipes, sockets and devices are never opened. All calls
+here block, and are meant for a thread.
 """
 
 import errno
@@ -18,8 +18,8 @@ from typing import Final
 
 from jobs.connectors.repository.filesystem.paths import is_within
 
-# A file that was written so shortly before it was looked at may be written again within the same tick of
-# its clock (2 s on FAT): what it looks like does not yet tell it from its next version.
+# Age below which a file's signature is not stored (nanoseconds). A file may be written twice within the same tick of
+# its clock (2 s on FAT), so a newer signature does not yet distinguish it from its next version.
 _TICK_NS: Final = 2_000_000_000
 _CHUNK: Final = 1024 * 1024
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -27,7 +27,7 @@ _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TreeError(Exception):
-    """The path could not be read; `code` is the document's result code."""
+    """The path could not be read. `code` is the document's result code."""
 
     def __init__(self, code: str, detail: str) -> None:
         self.code, self.detail = code, detail
@@ -36,7 +36,7 @@ class TreeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name in a directory; `path` is normal. A followed link stands here with the path that it leads to."""
+    """A name in a directory. `path` is normal. A followed link has the path of its target."""
 
     path: bytes
     is_directory: bool
@@ -44,14 +44,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """The files and directories in a directory, in order; links only where they are followed."""
+    """The sorted files and directories in a directory; links only if they are followed."""
 
     entries: list[Entry]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A symbolic link, and the normal path that it leads to where that may be read."""
+    """A symbolic link, and the normal path of its target, if that may be read."""
 
     target: bytes | None
 
@@ -59,10 +59,10 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class File:
     """
-    A regular file. `signature` tells its versions apart without reading; '' where that is not sure.
+    A regular file. `signature` distinguishes its versions without reading; '' if that is uncertain.
 
-    `body` is None if the signature was known already; else the whole, or where that is not `wanted` by
-    its first bytes, the beginning. `modified_at` is in seconds since 1970.
+    `body` is None if the signature was known already. Else it is the whole content, or its beginning if the file is not
+    `wanted` after its first bytes. `modified_at` is in seconds since 1970.
     """
 
     signature: str
@@ -75,7 +75,7 @@ Found = Directory | Link | File
 
 
 class Tree:
-    """The directories that may be read. `roots` are normal paths; the way to them may lead over links."""
+    """The readable directories. `roots` are normal paths. The path of a root may contain links."""
 
     def __init__(self, roots: Sequence[bytes], *, follows_links: bool) -> None:
         self._roots = sorted(roots, key=len, reverse=True)
@@ -83,7 +83,7 @@ class Tree:
 
     def look(self, path: bytes, *, known: str, most_bytes: int, is_wanted: Callable[[bytes], bool]) -> Found:
         """
-        Look at a normal path. A file whose signature is `known` is not read.
+        Read a normal path. A file whose signature is `known` is not read.
 
         Raises:
             TreeError: OUT_OF_ROOT, NO_ROOT, NOT_FOUND, FORBIDDEN, SYMLINK, SPECIAL_FILE, TOO_LARGE, CHANGING,
@@ -98,7 +98,7 @@ class Tree:
             raise TreeError(_code_of(error), os.strerror(error.errno or 0)) from error
 
     def root_of(self, path: bytes) -> bytes | None:
-        """The root that a normal path lies below, the innermost."""
+        """Return the innermost root above a normal path, or None."""
         return next((root for root in self._roots if is_within(path, root)), None)
 
     def _look(
@@ -137,9 +137,10 @@ class Tree:
 
     def _target_of(self, link: bytes) -> bytes | None:
         """
-        Where a link leads, as a path below a root; None where it may not be followed, or leads nowhere.
+        Return the target of a link, as a path below a root; None if it may not be followed, or has no target.
 
-        The root's own way may lead over links, so real paths are compared, and told as the root is named.
+        The path of a root may contain links, so real paths are compared, and the result is written with the root's
+        name.
         """
         if not self._follows_links:
             return None
@@ -157,7 +158,7 @@ class Tree:
 
 @contextmanager
 def _directory_above(path: bytes, root: bytes) -> Iterator[tuple[int, bytes]]:
-    """The open directory that a path is in, and its name there; no link below the root is followed."""
+    """Open the directory of a path, and yield it with the path's name in it. No link below the root is followed."""
     *above, name = path[len(root) :].strip(b"/").split(b"/")
     with _opened_root(root) as root_at:
         at = os.dup(root_at)
@@ -173,7 +174,7 @@ def _directory_above(path: bytes, root: bytes) -> Iterator[tuple[int, bytes]]:
 
 @contextmanager
 def _opened_root(root: bytes) -> Iterator[int]:
-    """The open root. Where it is not there, its disk is not: what was below it is not gone."""
+    """Open a root. If it is missing, its disk is missing: the files below it are not gone."""
     try:
         at = os.open(root, _DIRECTORY)
     except OSError as error:
@@ -205,7 +206,7 @@ def _read(opened: int, *, known: str, most_bytes: int, is_wanted: Callable[[byte
     first = os.read(opened, _CHUNK)
     is_whole = is_wanted(first)
     chunks, size = [first], len(first)
-    # One that grows faster than it is read must not hold us.
+    # A file that grows faster than it is read must not block this thread.
     while is_whole and size <= before.st_size and (chunk := os.read(opened, _CHUNK)):
         chunks.append(chunk)
         size += len(chunk)

@@ -1,10 +1,10 @@
 """
-Which addresses a crawl may connect to: those of the public internet.
+The addresses to which a crawl may connect: those of the public internet.
 
-Links are written by strangers. One that leads to a loopback, private or link-local address, or to a
-cloud's metadata service, would make the crawler read for them what only this network may read.
-Python's `is_global` is the base; it lets pass some that are not (multicast, relay anycast, and the
-IPv6 spellings that carry an IPv4 address within), and which ones differs by patch release.
+Strangers write the links of a crawl. A link to a loopback, private or link-local address, or to a cloud's metadata
+service, would make the crawler read resources that only this network may read. Python's `is_global` is the base. It
+admits some addresses that are not public: multicast, relay anycast, and the IPv6 spellings that contain an IPv4
+address. Their list differs by patch release.
 """
 
 import functools
@@ -37,7 +37,7 @@ _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 @functools.lru_cache(maxsize=4096)
 def is_public(address: str) -> bool:
-    """Whether this numeric address may be connected to when private networks are not allowed."""
+    """True if this numeric address may be used while private networks are not allowed."""
     read = ipaddress.ip_address(address)
     if isinstance(read, ipaddress.IPv6Address):
         inner = _embedded(read)
@@ -47,7 +47,7 @@ def is_public(address: str) -> bool:
 
 
 def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that the network will really deliver to, if this one carries one."""
+    """Return the IPv4 address to which the network delivers, if this one contains one."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:

@@ -1,12 +1,12 @@
 """
-The encoding of a body, as browsers find it, and its text.
+The encoding of a body, found as browsers find it, and its text.
 
-The order is WHATWG's: a byte order mark, Content-Type, the document's own declaration, then a guess from the bytes.
-A document declares by a `meta` element, or by an XML declaration. Both count also after byte 1,024, and not inside
-comments or scripts. Names and tables are those of the Encoding Standard, as turbohtml has them; its detector is that of
+The order is WHATWG's: a byte order mark, Content-Type, the document's own declaration, then a guess from the bytes. A
+document declares its encoding by a `meta` element, or by an XML declaration. Both count even after byte 1,024, but not
+inside comments or scripts. Names and tables are those of the Encoding Standard, from turbohtml. The detector is that of
 Firefox.
 
-Declarations may be wrong, and UTF-8 is hardly ever met by chance. So the bytes decide in these cases:
+Declarations may be wrong, and valid UTF-8 is hardly ever a coincidence. So the bytes decide in these cases:
 
 - Content-Type names an older encoding, the document does not, and the bytes are UTF-8: it is UTF-8.
 - UTF-8 is declared and the bytes are not UTF-8 at all: the other declaration counts, or else the guess.
@@ -23,16 +23,16 @@ from turbohtml.detect import Detection, detect
 
 _UTF8: Final = "UTF-8"
 _WESTERN: Final = "windows-1252"
-# This encoding consists of ASCII bytes: only its escapes distinguish it from UTF-8.
+# An encoding of ASCII bytes: only its escapes distinguish it from UTF-8.
 _JAPANESE: Final = "ISO-2022-JP"
 _JAPANESE_ESCAPE: Final = b"\x1b$"
 _MARKS: Final = ((b"\xef\xbb\xbf", _UTF8), (b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
 
-# Bytes that are searched for a declaration. Of 90 real pages, 15 have it after byte 1,024, the last at 69,383.
+# Bytes searched for a declaration. Among 90 real pages, 15 have it after byte 1,024, the last at 69,383.
 _DECLARED_WITHIN: Final = 256 * 1024
-# Bytes that a guess reads; they cost about 7 ms.
+# Bytes that a guess reads, at a cost of about 7 ms.
 _GUESSED_FROM: Final = 64 * 1024
-# The detector reads declarations in its first 1,024 bytes: blanks keep it from that.
+# Blanks for the detector's first 1,024 bytes, so that it reads no declaration there.
 _NO_DECLARATION: Final = b" " * 1024
 # Wrong sequences from which a body that is declared as UTF-8 is guessed instead.
 _MANY_WRONG: Final = 4
@@ -40,7 +40,7 @@ _MANY_WRONG: Final = 4
 _TYPE_CHARSET: Final = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)|'([^']*)|([^\s;]+))", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(r"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE)
 _XML_ENCODING: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]{1,40})[\"']", re.IGNORECASE)
-# The replacement of wrong bytes, and controls that no text has.
+# The replacement of wrong bytes, and control characters that no text has.
 _NO_CHARACTER: Final = re.compile("[\ufffd\x80-\x9f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _OF_SEVERAL_BYTES: Final = frozenset({"GBK", "gb18030", "Big5", "EUC-JP", "EUC-KR", "Shift_JIS", _JAPANESE})
@@ -65,7 +65,7 @@ def text_of(body: bytes, content_type: str) -> str:
 
 def _encoding_of(body: bytes, content_type: str, from_header: str | None) -> str:
     if from_header is not None and from_header.startswith("UTF-16"):
-        # Markup in UTF-16 has zeros, and nothing else has.
+        # Markup in UTF-16 contains zeros. No other encoding does.
         if b"\0" in body:
             return _utf16_of(body) or from_header
         from_header = None
@@ -83,7 +83,7 @@ def _encoding_of(body: bytes, content_type: str, from_header: str | None) -> str
 
 
 def _instead_of_utf8(body: bytes, in_document: str | None) -> str:
-    """The encoding of a body that is declared as UTF-8 and is not."""
+    """Return the encoding of a body that is declared as UTF-8 but is not."""
     if in_document is not None and in_document != _UTF8:
         return in_document
     guess = _guess(body) if _wrong_and_right(body)[0] >= _MANY_WRONG else None
@@ -91,7 +91,7 @@ def _instead_of_utf8(body: bytes, in_document: str | None) -> str:
 
 
 def _likelier(body: bytes, from_header: str, in_document: str) -> str:
-    """The one of two declared encodings that explains the bytes; if both do, that of the header."""
+    """Return the one of two declared encodings that explains the bytes; if both do, that of the header."""
     if from_header == in_document:
         return from_header
     wrong = [len(_NO_CHARACTER.findall(_decoded(body, encoding))) for encoding in (from_header, in_document)]
@@ -103,7 +103,7 @@ def _likelier(body: bytes, from_header: str, in_document: str) -> str:
 
 
 def _is_mostly_utf8(body: bytes) -> bool:
-    """True if the bytes are UTF-8, but for a few: a page that was cut within a character is still UTF-8."""
+    """True if the bytes are UTF-8 with few exceptions: a page that was cut within a character is still UTF-8."""
     if _JAPANESE_ESCAPE in body:
         return False
     try:
@@ -122,7 +122,7 @@ def _is_utf8_for_sure(body: bytes, *, in_place_of: str) -> bool:
 
 
 def _wrong_and_right(body: bytes) -> tuple[int, int]:
-    """The sequences that are no UTF-8, and the characters beyond ASCII."""
+    """Return the number of sequences that are not UTF-8, and of characters beyond ASCII."""
     text = body.decode("utf-8", "replace")
     beyond_ascii = len(text) - len(body.translate(None, _HIGH))
     wrong = text.count("\ufffd") - body.count("\ufffd".encode())
@@ -136,19 +136,22 @@ def _guess(body: bytes, *, among: frozenset[str] | None = None) -> str | None:
 
 
 def _sample_of(body: bytes) -> bytes:
-    """The bytes around the first that is not ASCII and after it, so that long scripts before the text do not hide it."""
+    """
+    Return the bytes around the first one beyond ASCII and after it, so that long scripts before the text do not hide
+    it.
+    """
     found = _NOT_ASCII.search(body)
     start = 0 if found is None else max(found.start() - 32, 0)
     sample = body[start : start + _GUESSED_FROM]
     if start + len(sample) == len(body):
         return sample
-    # None of these bytes is part of a character of several bytes, so that none is cut.
+    # None of these bytes is part of a longer character, so no character is cut.
     end = max(sample.rfind(b"<"), sample.rfind(b" "), sample.rfind(b"\n"))
     return sample[:end] if end > 0 else sample
 
 
 def _as_guessed(encoding: str) -> str:
-    """The encoding under whose name the detector finds this one, as far as letters go."""
+    """Return the name under which the detector reports this encoding, as far as letters go."""
     return _GUESSED_AS.get(encoding, encoding)
 
 
@@ -177,7 +180,7 @@ def _encoding_in_document(body: bytes, content_type: str) -> str | None:
 
 
 def _utf16_of(body: bytes) -> str | None:
-    """UTF-16 without a mark shows by the zeros in its markup."""
+    """Return the kind of UTF-16 that the zeros in unmarked markup show, or None."""
     zeros = [body[at : at + 1] == b"\0" for at in range(4)]
     if zeros == [False, True, False, True]:
         return "UTF-16LE"
@@ -185,7 +188,7 @@ def _utf16_of(body: bytes) -> str | None:
 
 
 def _metas_of(beginning: bytes) -> Iterator[str]:
-    """The names that `meta` elements give, in their order."""
+    """Yield the encoding names of `meta` elements, in their order."""
     for meta in parse(beginning.decode("latin-1"), positions=False).iter_elements(_META):
         if (charset := meta.attr("charset")) is not None:
             yield charset
@@ -197,7 +200,7 @@ def _metas_of(beginning: bytes) -> Iterator[str]:
 
 @lru_cache(maxsize=512)
 def _encoding_named(label: str) -> str | None:
-    """The encoding that has this label in the Encoding Standard."""
+    """Return the encoding that has this label in the Encoding Standard."""
     try:
         return parse(b"", encoding=label.strip("\t\n\f\r ")).encoding
     except (LookupError, ValueError):

@@ -4,25 +4,25 @@ The web as a source: one document is one address, and every answer of a server i
     the job's rules refuse it              OUT_OF_SCOPE, not requested
     robots.txt forbids it                  ROBOTS, not requested
     robots.txt answers 5xx or 429          retried for `robots_wait`, then ROBOTS_UNREACHABLE
-    2xx with text                          its status; OK_UNCHANGED if the outputs hold this very text
+    2xx with text                          its status; OK_UNCHANGED if the outputs hold exactly this text
     2xx with anything else, 204, 205       NOT_TEXT (a body of no bytes is an empty text)
-    206, which was not asked for           INCOMPLETE
-    2xx that asks not to be indexed        NOINDEX; its links count unless it says nofollow
+    206, an unrequested partial answer     INCOMPLETE
+    2xx with a noindex directive           NOINDEX; its links count unless it says nofollow
     2xx that the job does not index        EXCLUDED_TYPE, EXCLUDED_LENGTH, EXCLUDED_TEXT; its links count
-    304                                    304 if we asked conditionally, else PROTOCOL
+    304                                    304 if the request was conditional, else PROTOCOL
     301, 302, 303, 307, 308                REDIRECT and a reference, REDIRECT_LOOP to itself, BAD_REDIRECT,
                                            OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status.
                                            One of a seed to another host of its domain extends the scope
-    404, 410                               their status; the outputs forget it
+    404, 410                               their status; removed from the outputs
     408, 425, 5xx, DNS, REFUSED, RESET,    retried after a second and after five, then failed
     INCOMPLETE, DEADLINE, PROTOCOL
-    429, 503                               the host is left alone for its Retry-After, or 1, 2, 4 … 256 seconds
-    other statuses and network failures    failed; what the outputs hold stays
+    429, 503                               the host waits for its Retry-After, or 1, 2, 4 … 256 seconds
+    other statuses and network failures    failed; the outputs keep it
     the login page of the connection       another session, or the document waits behind the gate of the login;
                                            LOGIN if the login did not help
 
-The version of a document is that of what an output is given (title, description, text, type, language):
-a page of which only a counter in a script has changed is unchanged.
+The version of a document is that of its content for an output (title, description, text, type, language). A page in
+which only a counter in a script has changed is unchanged.
 """
 
 import json
@@ -56,7 +56,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _GONE: Final = frozenset({404, 410})
 _BUSY: Final = frozenset({429, 503})
 _NO_CONTENT: Final = frozenset({204, 205})
-# What may pass by itself. TLS does not: a certificate is mended by a person.
+# Failures that may pass by themselves. TLS is not among them: only a person can repair a certificate.
 _PASSING_STATUSES: Final = frozenset({408, 425})
 _PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE", "PROTOCOL"})
 _MOST_VALIDATOR: Final = 1024
@@ -64,10 +64,9 @@ _MOST_VALIDATOR: Final = 1024
 
 class WebConnector:
     """
-    The web as one job asks for it, in one worker process.
+    The web as one job requests it, in one worker process.
 
-    `fetcher` must allow private networks exactly if the specification does. `robots` is shared by the
-    jobs of the process.
+    `fetcher` must allow private networks exactly if the specification does. The jobs of the process share `robots`.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class WebConnector:
         self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
         self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
-        # By name of the login: what this worker last knew.
+        # The last session that this worker knew, by the name of the login.
         self._sessions: dict[str, _KnownSession] = {}
 
     @property
@@ -96,7 +95,7 @@ class WebConnector:
         return self._specification.max_depth
 
     def interval_of(self, identifier: str) -> float | None:
-        """The crawl-delay of the document's host, if its robots.txt is known and asks for one."""
+        """Return the crawl-delay of the document's host, if its robots.txt is known and has one."""
         return self._robots.crawl_delay(origin_of(identifier), name=self._robots_name)
 
     def admits(self, identifier: str) -> bool:
@@ -123,17 +122,17 @@ class WebConnector:
         try:
             await self._end_with_response(response, document, activity, conditional=conditional)
         except Exception:
-            # Whatever a stranger's page does to a parser ends that page, not the crawl.
+            # A page that breaks a parser ends with an error. The crawl continues.
             logger.exception("defect while reading %s", document.identifier)
             if activity.outcome is None:
                 activity.failed(code="PROTOCOL")
 
     def _belongs(self, document: Document) -> bool:
-        """False for a document that the job's rules refuse: they may have changed since it was named."""
+        """False for a document that the job's rules refuse: they may have changed since it was referenced."""
         return self._scope.admits(document.identifier)
 
     async def _know_scope_of(self, document: Document, activity: Activity) -> None:
-        """Read the redirects, also those that other workers met, by which the document's host came into the scope."""
+        """Read the redirects, even redirects that other workers met, by which the document's host came into the scope."""
         redirects: dict[str, str] = {}
         unknown = [document.identifier]
         while activity.shared is not None and unknown and len(redirects) < self._limits.redirects:
@@ -145,14 +144,14 @@ class WebConnector:
         self._scope.follow(redirects.items())
 
     async def _may_ask(self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches) -> bool:
-        """Whether robots.txt lets us ask for the document; if not, its ending has been said."""
+        """True if robots.txt allows a request for the document. Otherwise its ending has been reported."""
         origin = origin_of(document.identifier)
         try:
             answer = await self._robots.ask(origin, fetcher=fetcher, headers=self._headers, pace=pace)
         except FetchFailed as failure:
             if failure.code != "TOO_SLOW":
                 raise
-            # The document itself was not requested. A slow robots.txt is requested again, like one that does not come.
+            # The document itself was not requested. A slow robots.txt is retried, like one that does not arrive.
             raise FetchFailed("DEADLINE", f"robots.txt: {failure.detail}") from failure
         if answer.kind is RobotsKind.UNREACHABLE:
             self._wait_for_robots(answer, origin, document, activity)
@@ -160,7 +159,7 @@ class WebConnector:
         try:
             allowed = self._robots.rules(origin, name=self._robots_name).allows(document.identifier)
         except Exception:
-            # Not knowing what the site forbids, we do not ask.
+            # The site's rules are unknown, so the document is not requested.
             logger.exception("defect while reading robots.txt of %s", origin)
             activity.failed(code="PROTOCOL")
             return False
@@ -182,7 +181,9 @@ class WebConnector:
     async def _ask_logged_in(
         self, document: Document, activity: Activity, pace: Pace, fetcher: Fetches
     ) -> tuple[Response, bool] | None:
-        """What `_ask` returns, with a session where the document needs one; None if its ending has been said."""
+        """
+        Return the result of `_ask`, with a session if the document needs one; None if its ending has been reported.
+        """
         login = next((login for login in self._specification.logins if login.guards(document.identifier)), None)
         if login is None:
             return await self._ask(document, activity, pace, fetcher)
@@ -217,10 +218,10 @@ class WebConnector:
         fetcher: Fetches,
     ) -> "_KnownSession | None":
         """
-        A session that is not the `refused` one, by logging in if nobody else has done so meanwhile.
+        Return a session other than the `refused` one. Log in if no other worker has done so meanwhile.
 
-        None if the document has to wait, for somebody who does, or for a person, since it failed: its ending has been
-        said.
+        Return None if the document has to wait: for another worker's login, or for a person after a failed login. Its
+        ending has been reported then.
         """
         shared = activity.shared
         assert shared is not None
@@ -238,7 +239,7 @@ class WebConnector:
                 cookies = await log_in(login, document.identifier, fetcher=fetcher, headers=self._headers, pace=pace)
             except LoginFailed as failed:
                 _record_end(activity, login, began=began, code="FAILED", description=str(failed))
-                # Before the gate opens, so that nobody tries the same once more.
+                # Before the gate opens, so that no other document repeats the failed login.
                 await shared.pause_job(f"{shared.connection}: the login {login.name} failed: {failed}")
                 activity.wait_for(gate.name, code="LOGIN")
                 return None
@@ -261,11 +262,11 @@ class WebConnector:
         login: Login | None = None,
         session: "_KnownSession | None" = None,
     ) -> tuple[Response, bool]:
-        """The response to a request for the document, and whether that was conditional."""
+        """Return the response to a request for the document, and whether the request was conditional."""
         headers = {**self._headers, "Accept": self._accept_of(document)}
         is_wanted: IsWanted = partial(self._is_wanted, document)
         if login is not None:
-            # Its page may come with any status.
+            # The login page may have any status.
             is_wanted = _is_text
             if session is not None and login.may_know(document.identifier):
                 headers = {**headers, **session.headers_for(document.identifier)}
@@ -282,11 +283,11 @@ class WebConnector:
         return _ACCEPT
 
     def _conditions(self, document: Document, activity: Activity) -> dict[str, str]:
-        """The headers of a conditional request; none where the document must be read whole."""
+        """Return the headers of a conditional request; none if the document must be read as a whole."""
         return conditions_of(document.validators) if activity.may_be_conditional else {}
 
     def _is_wanted(self, document: Document, status: int, headers: Mapping[str, str], first: bytes) -> bool:
-        """Only a success has a body that we read, and only a text."""
+        """True if the body is needed: only that of a success, and only if it is text."""
         return 200 <= status < 300 and kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
 
     def _end_without_response(self, code: str, document: Document, activity: Activity) -> None:
@@ -304,7 +305,7 @@ class WebConnector:
         elif status == 304 and conditional:
             self._end_not_modified(response, document, activity)
         elif status == 304 or status < 100:
-            # An answer to what was not asked, or a number that is no status.
+            # An answer to an unconditional request, or a number that is no status.
             activity.failed(code="PROTOCOL")
         elif status in _REDIRECTS:
             await self._end_redirect(response, document, activity)
@@ -416,7 +417,7 @@ class WebConnector:
     def _read_html(
         self, text: str, document: Document, activity: Activity, *, content_type: str, wishes: RobotsWishes
     ) -> tuple[Content, RobotsWishes]:
-        """The content of a page; its links are told to the activity, if they count."""
+        """Return the content of a page. Its links are reported to the activity, if they count."""
         page = read_page(text, robots_name=self._robots_name)
         wishes = wishes.joined(page.wishes)
         if not wishes.nofollow and not self._is_at_the_end(document):
@@ -438,7 +439,7 @@ class WebConnector:
         return most is not None and document.depth >= most
 
     def _base_of(self, href: str | None, document: Document) -> str:
-        """What the page's links are relative to: a base that is no web address does not count."""
+        """Return the base of the page's relative links. A base that is not a web address is ignored."""
         if href is None:
             return document.identifier
         try:
@@ -449,7 +450,7 @@ class WebConnector:
 
 @dataclass(frozen=True, slots=True)
 class _KnownSession:
-    """A session as a worker knows it; `is_own` if this very document has made it."""
+    """A session as a worker knows it; `is_own` if this document has created it."""
 
     number: int
     cookies: Cookies
@@ -480,7 +481,7 @@ def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:
 
 
 def validators_of(response: Response) -> str:
-    """What a later request may ask with, as JSON; '' when the server gave nothing to ask with."""
+    """Return the validators for a later request, as JSON; '' if the server gave none."""
     given = {
         name: value
         for name in ("ETag", "Last-Modified")
@@ -490,7 +491,7 @@ def validators_of(response: Response) -> str:
 
 
 def conditions_of(validators: str) -> dict[str, str]:
-    """The headers that ask for nothing but what is new since a response with these validators."""
+    """Return the headers that request the document only if it changed since a response with these validators."""
     given = json.loads(validators)
     asked = {"If-None-Match": given.get("ETag"), "If-Modified-Since": given.get("Last-Modified")}
     return {name: value for name, value in asked.items() if value}
@@ -498,9 +499,9 @@ def conditions_of(validators: str) -> dict[str, str]:
 
 def _location_of(response: Response) -> str:
     """
-    The Location as it was sent.
+    Return the Location as it was sent.
 
-    Bytes that are not UTF-8 reach us as lone surrogates; a browser escapes them one by one.
+    Bytes that are not UTF-8 arrive as lone surrogates. Like a browser, this escapes them one by one.
     """
     location = response.headers.get("Location")
     if not location:

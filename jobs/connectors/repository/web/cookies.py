@@ -1,8 +1,8 @@
 """
-Cookies of a login: what servers set (RFC 6265, section 5), and which of them go with a request.
+Cookies of a login: parsing (RFC 6265, section 5), and the selection for a request.
 
-When a cookie ends by itself is not kept: a session that is over shows by its login page. A cookie that a
-server takes back is gone.
+The expiry of a cookie is not stored: a session that has ended shows by its login page. A cookie that a server deletes
+is removed.
 """
 
 import email.utils
@@ -20,7 +20,7 @@ _MOST_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """`host` is the name that set it, or the domain that it is for; then `is_for_domain`, names below it get it too."""
+    """`host` is the name that set the cookie, or its domain. If `is_for_domain`, names below it get the cookie too."""
 
     name: str
     value: str = field(repr=False)
@@ -34,7 +34,7 @@ class Cookie:
         return self.name, self.host, self.path
 
     def goes_to(self, *, scheme: str, host: str, path: str) -> bool:
-        """Whether it goes with a request there."""
+        """True if the cookie belongs to a request for this address."""
         if self.is_secure and scheme != "https":
             return False
         if host != self.host and not (self.is_for_domain and host.endswith(f".{self.host}")):
@@ -45,20 +45,20 @@ class Cookie:
 
 @dataclass(frozen=True, slots=True)
 class Cookies:
-    """Those that were set so far: a value."""
+    """The cookies set so far, as a value."""
 
     held: tuple[Cookie, ...] = ()
 
     @classmethod
     def read(cls, stored: str) -> Self:
-        """What `stored` wrote."""
+        """Return the cookies in a text that `stored` returned."""
         return cls(tuple(Cookie(**facts) for facts in json.loads(stored)))
 
     def stored(self) -> str:
         return json.dumps([asdict(cookie) for cookie in self.held])
 
     def with_those_of(self, url: str, headers: Iterable[str]) -> "Cookies":
-        """With what the answer from this address set; `headers` are the values of its Set-Cookie."""
+        """Return the cookies after an answer from this address. `headers` are the values of its Set-Cookie."""
         held = {cookie.identity: cookie for cookie in self.held}
         for header in headers:
             cookie, is_over = _cookie_in(header, url)
@@ -69,7 +69,7 @@ class Cookies:
         return Cookies(tuple(held.values()))
 
     def header_for(self, url: str) -> str:
-        """The value of the header Cookie of a request; "" if none goes there. Longer paths come first."""
+        """Return the value of a request's header Cookie; "" without cookies. Longer paths come first."""
         parts = urlsplit(url)
         chosen = [
             cookie
@@ -81,7 +81,7 @@ class Cookies:
 
 
 def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
-    """The cookie of one Set-Cookie, None if it is not to be kept, and whether it is taken back."""
+    """Return the cookie of one Set-Cookie, None if it is refused, and whether it is deleted."""
     first, *attributes = header.split(";")
     name, is_pair, value = first.partition("=")
     name, value = name.strip(), value.strip()
@@ -109,7 +109,7 @@ def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
 
 
 def _is_address(host: str) -> bool:
-    """Whether it is an IP address as a canonical address has it: nothing is below it."""
+    """True for an IP address in the form of a canonical address: it has no names below it."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
@@ -121,7 +121,7 @@ def _is_over(said: dict[str, str]) -> bool:
     if (age := said.get("max-age", "")).lstrip("-").isdigit():
         return int(age[:12]) <= 0
     try:
-        # The clocks of servers are not ours: only a moment long past takes a cookie back.
+        # A server's clock may differ from ours: only a moment long past deletes a cookie.
         return email.utils.parsedate_to_datetime(said.get("expires", "")).year < 2000
     except (ValueError, TypeError, IndexError, OverflowError):
         return False

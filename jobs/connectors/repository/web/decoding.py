@@ -1,11 +1,11 @@
 """
-Undo Content-Encoding piece by piece, so that a few bytes cannot become gigabytes of memory.
+Incremental decoding of Content-Encoding, so that a few bytes cannot become gigabytes of memory.
 
-aiohttp can do this for one coding. Here two may be nested, every piece is at most 128 KiB, and a stream
-that is cut or damaged is told from one that is whole.
+aiohttp can do this for one coding. Here two may be nested, every piece is at most 128 KiB, and a cut or damaged stream
+is distinguished from a complete one.
 
-A decompressor may have used all of its input and still hold output. Each stage asks for that output before
-it takes more input. A stage that stops too early cuts large pages.
+A decompressor may have used all of its input and still hold output. Each stage requests that output before it takes
+more input. A stage that stops too early cuts large pages.
 """
 
 import zlib
@@ -18,26 +18,26 @@ from backports import zstd
 
 ACCEPTED: Final = "gzip, deflate, br, zstd"
 
-# Output asked for at once. zlib and zstd keep to it; brotli may exceed it by half.
+# Output requested at once (bytes). zlib and zstd respect it. brotli may exceed it by half.
 _PIECE: Final = 64 * 1024
 _MOST_CODINGS: Final = 2
 # A body may be a series of gzip members or zstd frames. A flood of empty ones is an attack on the CPU.
 _MOST_MEMBERS: Final = 1000
-# RFC 9659: a window of 8 MiB is the largest that a client of HTTP has to read.
+# RFC 9659: a window of 8 MiB is the largest that an HTTP client has to read.
 _ZSTD_OPTIONS: Final[Mapping[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
-# The codings that IANA knows, but for "identity". Servers also write charsets and other words here, as if there were
-# none: like browsers, we take such words for no coding.
+# The codings that IANA lists, without "identity". Servers also write charsets and other words here. Like browsers, we
+# ignore such words.
 _CODINGS: Final = frozenset({
     "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "pack200-gzip", "x-compress", "x-gzip", "zstd",
 })  # fmt: skip
 
 
 class UnknownCoding(Exception):
-    """The body is in a coding that we did not offer to read, or in too many."""
+    """The body has a coding that we did not offer, or too many."""
 
 
 class BadCoding(Exception):
-    """The body is not a whole, well-formed stream of its coding."""
+    """The body is not a complete, well-formed stream of its coding."""
 
 
 class _Stage(Protocol):
@@ -47,7 +47,7 @@ class _Stage(Protocol):
 
 
 class Decoder:
-    """The codings of one body. `decode` yields pieces as they come; `finish` says that no more will."""
+    """The codings of one body. `decode` yields pieces as they arrive. `finish` ends the stream."""
 
     def __init__(self, stages: list[_Stage]) -> None:
         self._stages = stages
@@ -60,8 +60,10 @@ class Decoder:
 
     def finish(self) -> None:
         """
+        Check that the streams are complete.
+
         Raises:
-            BadCoding: the stream is not at its end.
+            BadCoding: a stream has not ended.
         """
         for stage in self._stages:
             stage.finish()
@@ -69,7 +71,7 @@ class Decoder:
 
 def decoder_for(content_encoding: str) -> Decoder | None:
     """
-    Return what reads a body with this Content-Encoding, None when there is nothing to undo.
+    Return a decoder of bodies with this Content-Encoding; None if there is nothing to decode.
 
     Raises:
         UnknownCoding
@@ -115,7 +117,7 @@ _ReaderT = TypeVar("_ReaderT", bound=_Reader)
 
 def _inflate(inflater: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
     piece = b""
-    # A full piece means that more may wait inside although all input is used.
+    # A full piece means that more output may wait inside although all input is used.
     while (data or len(piece) == _PIECE) and not inflater.eof:
         try:
             piece = inflater.decompress(data, _PIECE)
@@ -138,7 +140,7 @@ def _read_frame(decompressor: zstd.ZstdDecompressor, data: bytes) -> Iterator[by
 
 
 class _Series(Generic[_ReaderT]):
-    """A series of gzip members or zstd frames. Bytes after the last one are padding of the server and do not count."""
+    """A series of gzip members or zstd frames. Bytes after the last one are padding of the server and are ignored."""
 
     def __init__(
         self,
@@ -195,7 +197,7 @@ def _zstd() -> _Stage:
 
 
 class _Deflate:
-    """By the standard a zlib stream; many servers send it without the wrapping."""
+    """A zlib stream by the standard. Many servers send it without the zlib header."""
 
     def __init__(self) -> None:
         self._inflater: zlib._Decompress | None = None
@@ -224,7 +226,7 @@ class _Brotli:
                 piece = self._decompressor.process(data, output_buffer_limit=_PIECE)
             except brotli.error as error:
                 raise BadCoding(str(error)) from None
-            # Only an empty piece shows that nothing waits inside: `can_accept_more_data` speaks of input alone.
+            # Only an empty piece shows that no output waits inside: `can_accept_more_data` concerns input alone.
             if not piece:
                 return
             yield piece

@@ -1,10 +1,10 @@
 """
-One request and its answer over a connection of aiohttp's.
+One request and its answer over an aiohttp connection.
 
-aiohttp looks up names, makes connections, with TLS, and reads heads of answers in C (`responses.py`). Its session would add cookies,
-redirects, credentials, proxies and tracing, none of which a crawl uses, and spend more time on a request than all the
-rest (decision 0016); its pool closes all connections that have become idle at once. So a request is written here, its
-answer taken from the connection's protocol, and the connection kept by `kept.py`.
+aiohttp resolves names, opens connections, with TLS, and parses heads of answers in C (`responses.py`). Its session
+would add cookies, redirects, credentials, proxies and tracing. A crawl uses none of them, and they cost more time per
+request than all the rest (decision 0016). Its pool closes all idle connections at the same moment. So this module
+writes the request and reads the answer from the connection's protocol, and `kept.py` keeps the connection.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from jobs.connectors.repository.web.kept import KeptConnections
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.responses import TolerantConnector, TolerantHandler
 
-# The caller's deadline is the only one.
+# Only the caller's deadline applies.
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 _NO_TIMER: Final = TimerNoop()
-# What was read of a body and not yet taken keeps the server from sending more.
+# Bytes of a body that may be read but not yet taken. Beyond them the server has to wait.
 _READ_AHEAD: Final = 1 << 16
-# Interim answers: all of the hundreds but "switching protocols", after which nothing of HTTP follows.
+# Interim answers: all 1xx except "switching protocols", after which no HTTP follows.
 _NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})
 
 
 class Answer:
-    """Status and headers of an answer, and its body as it comes; to be given back at the end, whatever it was."""
+    """Status and headers of an answer, and its body as it arrives. The caller must call `give_back` in any case."""
 
     __slots__ = ("_connection", "_keep", "content", "headers", "status")
 
@@ -53,11 +53,11 @@ class Answer:
         self._keep = keep
 
     def all_of(self, name: str) -> tuple[str, ...]:
-        """The values of a header that may come several times."""
+        """Return the values of a header that may occur several times."""
         return tuple(self.headers.getall(name, ()))
 
     def give_back(self) -> None:
-        """The connection is kept if the body was read to its end and the server keeps it, too, and closed otherwise."""
+        """Keep the connection if the body was read to its end and the server keeps it, too. Otherwise close it."""
         connection, protocol = self._connection, self._connection.protocol
         if self.content.at_eof() and protocol is not None and protocol.is_connected() and not protocol.should_close:
             self._keep(connection)
@@ -66,7 +66,7 @@ class Answer:
 
 
 class Exchange:
-    """What a process asks over its connections; made and closed inside the running loop."""
+    """The connections of a process, created and closed inside the running loop."""
 
     def __init__(self, connector: TolerantConnector, *, limits: Limits) -> None:
         self.connector = connector
@@ -89,13 +89,13 @@ class Exchange:
         on_begun: Callable[[], None] | None = None,
     ) -> Answer:
         """
-        Ask for a canonical address, or send it a form.
+        Send a request for a canonical address, or a form to it. Return the answer.
 
-        `before_sent` is called when there is a connection, just before a request is written: what it raises keeps that
-        from going out. `on_sent` is called when it has been written, and `on_begun` when the first bytes of an answer
-        come.
+        `before_sent` is called with a connection at hand, just before the request is written. Its exception stops the
+        request. `on_sent` is called after the request was written, and `on_begun` when the first bytes of an answer
+        arrive.
 
-        A server may close a kept connection just when it is used again, so a request that asks only is sent once more.
+        A server may close a kept connection at the moment of its reuse, so a request without a form is sent once more.
 
         Raises:
             aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
@@ -136,7 +136,7 @@ class Exchange:
             )
             if before_sent is not None:
                 before_sent()
-            # One that is closed by now loses what is written, and says so when it is read from.
+            # A connection that is closed by now loses the write, and the following read raises the error.
             assert protocol.transport is not None
             protocol.transport.write(written)
             if on_sent is not None:
@@ -156,10 +156,10 @@ class Exchange:
 
 def _written(authority: str, target: str, headers: Mapping[str, str], form: bytes | None) -> bytes:
     """
-    The request as it goes over the wire.
+    Return the request as it goes over the wire.
 
     Raises:
-        ValueError: a header would break out of its line, or is not Unicode.
+        ValueError: a header contains a line break, or is not Unicode.
     """
     lines = [f"{'GET' if form is None else 'POST'} {target} HTTP/1.1", f"Host: {authority}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

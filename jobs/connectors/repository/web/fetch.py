@@ -1,13 +1,13 @@
 """
 One request to one address, which always ends: with a response, or with a `FetchFailed` and its code.
 
-Whatever the server does, a request ends by its deadline, holds a bounded amount of memory, and reaches
-only addresses that may be reached. The address is looked at when the socket for it is made, so what was
-checked is what is connected to: a name that resolves differently the second time, an odd spelling, or an
-address in the link itself make no difference. A host with some public addresses is asked at those.
+With any server, a request ends by its deadline, uses limited memory, and connects only to permitted addresses. The
+address is checked when its socket is created, so the checked address is the one used. A name that resolves differently
+the second time, an odd spelling, or an address in the link itself make no difference. A host with some public addresses
+is requested at those.
 
-Nothing of the environment is used: no proxy, no netrc. No cookie is kept. Redirects are answers.
-How many requests may be open to a host, and when, is the caller's affair.
+The environment is ignored: no proxy, no netrc. No cookie is stored. Redirects are answers. The caller decides how many
+requests may be open to a host, and when.
 """
 
 import asyncio
@@ -35,22 +35,22 @@ from jobs.connectors.repository.web.responses import TolerantConnector
 
 logger = logging.getLogger(__name__)
 
-# So much is looked at before a body is found to be of use, as WHATWG's sniffing does (1,445 is its most).
+# Bytes that decide whether a body is needed, as in WHATWG's sniffing (at most 1,445).
 SNIFFED_BYTES: Final = 1445
 # Bytes and seconds for which an unneeded body is read, to keep the connection. A longer body closes it.
 _DISCARDED_BYTES: Final = 64 * 1024
 _DISCARDED_SECONDS: Final = 1.0
 
-# Long enough for a burst of connections to one host, short enough to follow a change.
+# Lifetime of a resolved name (seconds): long enough for a burst of connections to one host, short enough for changes.
 _NAME_KEPT_SECONDS: Final = 30
 
-# True if the rest of a body should be read, by status, headers and the first bytes of the body. It is also asked by the
-# status alone, without headers and bytes, before a body is read.
+# Predicate: True if the rest of a body should be read, by status, headers and the first bytes of the body. It is also
+# called with the status alone, without headers and bytes, before a body is read.
 IsWanted = Callable[[int, Mapping[str, str], bytes], bool]
 
 
 class FetchFailed(Exception):
-    """The request did not give a whole response. `code` is the document's result code."""
+    """The request gave no complete response. `code` is the document's result code."""
 
     def __init__(self, code: str, detail: str) -> None:
         self.code, self.detail = code, detail
@@ -67,10 +67,10 @@ class _AddressForbidden(OSError):
 @dataclass(frozen=True, slots=True)
 class Response:
     """
-    What a server answered.
+    The answer of a server.
 
-    `body` is decoded, and holds only the beginning if the caller wanted no more (`whole` is False).
-    `bytes_read` counts the body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
+    `body` is decoded, and only the beginning if the caller needed no more (`whole` is False). `bytes_read` counts the
+    body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
     """
 
     status: int
@@ -83,7 +83,7 @@ class Response:
 
 
 class Fetches(Protocol):
-    """Whatever asks for an address as a `Fetcher` does."""
+    """An object that fetches an address as a `Fetcher` does."""
 
     async def fetch(
         self,
@@ -95,13 +95,15 @@ class Fetches(Protocol):
         form: Mapping[str, str] | None = None,
     ) -> Response:
         """
+        Fetch an address and return the response.
+
         Raises:
             FetchFailed
         """
 
 
 class Fetcher:
-    """The connections of one process, shared by its jobs; made and closed inside the running loop."""
+    """The connections of one process, shared by its jobs; created and closed inside the running loop."""
 
     def __init__(
         self,
@@ -132,11 +134,11 @@ class Fetcher:
         await self.close()
 
     def address_of(self, host: str) -> str | None:
-        """Where a host was asked, if that is known."""
+        """Return the address that was used for a host, if that is known."""
         return self._resolver.address_of(host) if isinstance(self._resolver, ThreadedNames) else None
 
     async def find_address(self, host: str) -> str | None:
-        """Where a host would be asked; None if its name leads nowhere."""
+        """Return the address for a host; None if its name has none."""
         known = self.address_of(host)
         if known is None:
             with contextlib.suppress(OSError):
@@ -162,12 +164,12 @@ class Fetcher:
         on_read: Callable[[int], None] | None = None,
     ) -> Response:
         """
-        Ask for a canonical address, or send it a form. With `most_bytes`, a longer body is cut there and is no error.
+        Fetch a canonical address, or send a form to it. With `most_bytes`, a longer body is cut there without an error.
         `most_seconds` may shorten the time that the limits allow.
 
-        `before_sent` is called just before the request goes out, which may be long after, since a connection has to be made:
-        what it raises keeps it back. `on_sent` is called when it has gone, and `on_read` is told, once it is over, how many
-        bytes of a body came, whatever became of it.
+        `before_sent` is called just before the request leaves, which may be late, because a connection has to be opened
+        first. Its exception stops the request. `on_sent` is called after the request has left. At the end, `on_read`
+        gets the number of bytes of a body that arrived, whatever the result.
 
         Raises:
             FetchFailed
@@ -197,7 +199,7 @@ class Fetcher:
             if timer.expired() and _is_before(timer.when(), deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
             if begun.is_set():
-                # Asking again would take as long, and end in the same way.
+                # A retry would take as long, and end in the same way.
                 raise FetchFailed("TOO_SLOW", f"the response began, and was not whole after {seconds:g} s") from error
             raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
@@ -207,7 +209,7 @@ class Fetcher:
         except Exception as error:
             if self._is_closed:
                 raise
-            # Libraries read strangers' bytes too: what they did not foresee ends this request only.
+            # Libraries parse untrusted bytes too: an unforeseen exception ends this request only.
             logger.exception("defect in a request for %s", url)
             raise FetchFailed("PROTOCOL", type(error).__name__) from error
 
@@ -221,7 +223,7 @@ class _Body:
         self._timer = timer
         self._deadline = deadline
         self._begun = asyncio.get_running_loop().time()
-        # Bytes that have come of it.
+        # Bytes of the body that have arrived.
         self.wire = 0
 
     async def read(self, is_wanted: IsWanted, *, most_bytes: int | None) -> Response:
@@ -245,7 +247,7 @@ class _Body:
         )
 
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
-        """The decoded body, or its beginning, and whether it is whole."""
+        """Return the decoded body, or its beginning, and whether it is complete."""
         answer = self._answer
         if not is_wanted(answer.status, {}, b""):
             # The status alone decides, so errors in this body do not count.
@@ -267,14 +269,14 @@ class _Body:
                 if most_bytes is not None and size >= most_bytes:
                     return b"".join(pieces)[:most_bytes], False
                 _check_size(size, limit)
-            # What decodes to nothing may not go on for ever either.
+            # A stream that decodes to nothing must not continue endlessly either.
             _check_size(self.wire, limit)
         if decoder is not None:
             decoder.finish()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), True
 
     async def _next_piece(self) -> bytes:
-        """What has come over the wire since the last call, b"" at the end."""
+        """Return the bytes that came over the wire since the last call; b"" at the end."""
         content = self._answer.content
         raw: bytes = await content.readany()
         self.wire += len(raw)
@@ -283,7 +285,7 @@ class _Body:
         return raw
 
     def _keep_pace(self) -> None:
-        """Let the timer end the request when the average rate since the headers falls below the least."""
+        """Let the timer end the request when the average rate since the headers falls below the minimum."""
         limits = self._limits
         too_slow_at = self._begun + max(limits.least_rate_after, self.wire / limits.least_rate)
         self._timer.reschedule(min(self._deadline, too_slow_at))
@@ -303,7 +305,9 @@ class _Body:
 
 
 def _codings_of(headers: Mapping[str, str]) -> str:
-    """The codings of a body: those of its content, and those of its transfer but for chunks, which are undone."""
+    """
+    Return the codings of a body: those of its content, and those of its transfer except for chunks, which are decoded.
+    """
     content, transfer = headers.get("Content-Encoding", ""), headers.get("Transfer-Encoding", "")
     if transfer in {"", "chunked"}:
         return content
@@ -321,14 +325,14 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 def _public_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """The socket for an address about to be connected to, if it is public."""
+    """Return the socket for an address to connect to. Raise an error if the address is not public."""
     if not is_public(str(address[4][0])):
         raise _AddressForbidden
     return _socket(address)
 
 
 def _code_of(error: Exception) -> tuple[str, str]:
-    """The result code of what aiohttp raised, and a phrase."""
+    """Return the result code of an aiohttp exception, and a phrase."""
     match error:
         case aiohttp.ClientConnectorDNSError() | aiohttp.InvalidURL():
             return "DNS", "the name has no address"

@@ -1,10 +1,10 @@
-"""The forms of an HTML page: where they lead, and what a browser would send of them."""
+"""The forms of an HTML page: their targets, and the values that a browser would send."""
 
 from dataclasses import dataclass
 
 from turbohtml import Element, parse
 
-# What a person has to choose, or that acts by itself, is not sent unless it is chosen already.
+# Fields that a browser sends only if they are selected.
 _CHOSEN = frozenset({"checkbox", "radio"})
 _FIELDS = ("input", "textarea", "select", "button")
 _NEVER_SENT = frozenset({"button", "reset", "file", "image"})
@@ -12,7 +12,7 @@ _NEVER_SENT = frozenset({"button", "reset", "file", "image"})
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`action` is as written, and "" for the page itself; `values` are what it holds before anybody fills it in."""
+    """`action` is as written, and "" for the page itself. `values` are those of the page, before any input."""
 
     action: str
     is_posted: bool
@@ -20,7 +20,7 @@ class Form:
 
 
 def forms_of(html: str) -> list[Form]:
-    """The forms of a page, in its order."""
+    """Return the forms of a page, in its order."""
     return [_form_of(node) for node in parse(html, positions=False).iter_elements("form")]
 
 
@@ -32,7 +32,7 @@ def _form_of(node: Element) -> Form:
         if field.tag == "button" and kind in {"", "submit"}:
             kind = "submit"
         if kind == "submit":
-            # The one that a browser presses on Enter.
+            # The first submit button is the one that a browser presses on Enter.
             submits += 1
         is_left_out = kind in _NEVER_SENT or (kind in _CHOSEN and field.attr("checked") is None)
         is_left_out = is_left_out or field.attr("disabled") is not None

@@ -1,8 +1,8 @@
 """
-The end of a response's body, and the meaning of a head that a strict parser refuses: as curl and browsers read both.
+The end of a response's body, and the meaning of a head that a strict parser refuses: both as curl and browsers do.
 
-Servers send two equal lengths, a length beside chunks, a bare line feed after the size of a chunk, or bytes after
-the end. Every browser reads them. Nothing here does I/O or knows aiohttp.
+Servers send two equal lengths, a length beside chunks, a bare line feed after the size of a chunk, or bytes after the
+end. Every browser reads them. This module does no I/O and does not use aiohttp.
 """
 
 import re
@@ -25,7 +25,7 @@ class BadFraming(Exception):
 
 
 class BodyByLength:
-    """A body whose length the head names."""
+    """A body with a length in the head."""
 
     __slots__ = ("_left", "is_whole")
 
@@ -42,7 +42,7 @@ class BodyByLength:
         return (data, b"") if left == 0 else (data[:left], data[left:])
 
     def may_end_here(self) -> bool:
-        """True if the body is whole when the connection ends now."""
+        """True if the body is complete when the connection ends now."""
         return self.is_whole
 
 
@@ -59,11 +59,11 @@ class BodyToTheEnd:
 
 
 class BodyInChunks:
-    """A body in chunks. Lines between chunks may end with a bare line feed; extensions and trailers do not count."""
+    """A body in chunks. Lines between chunks may end with a bare line feed. Extensions and trailers are ignored."""
 
     def __init__(self) -> None:
         self.is_whole = False
-        # Bytes that the current chunk still has, and the beginning of a line that came in pieces.
+        # Bytes left in the current chunk, and the beginning of a line that arrived in pieces.
         self._left = 0
         self._line = b""
         self._read_line = self._read_size
@@ -99,7 +99,10 @@ class BodyInChunks:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), data[at:]
 
     def may_end_here(self) -> bool:
-        """Content is whole once the last chunk has come. Some servers leave out the empty line that should follow."""
+        """
+        True once the last chunk has come: content is then complete. Some servers omit the empty line that should
+        follow.
+        """
         return self._read_line == self._read_trailer
 
     def _read_size(self, line: bytes) -> None:
@@ -128,7 +131,7 @@ def mended_head(head: bytes) -> bytes:
     """
     Return a head with the same meaning that a strict parser reads; the head itself if its meaning is not certain.
 
-    Lines that are no header field are left out. Equal lengths become one, and no length stands beside chunks.
+    Lines that are not header fields are dropped. Equal lengths become one, and a length beside chunks is dropped.
     """
     first, *lines = (line.removesuffix(b"\r") for line in head.strip(b"\r\n").split(b"\n"))
     status = _STATUS_LINE.fullmatch(first)
@@ -154,7 +157,7 @@ class _Field:
 
 
 def _fields_of(lines: list[bytes]) -> Iterator[_Field]:
-    """The header fields, without their line breaks."""
+    """Yield the header fields, without their line breaks."""
     last: _Field | None = None
     for line in lines:
         if line[:1] in {b" ", b"\t"}:
@@ -175,7 +178,7 @@ def _one_line(value: bytes) -> bytes:
 
 
 def _framing_of(fields: list[_Field]) -> list[_Field] | None:
-    """The one field that frames the body, if there is one. None if the fields contradict each other."""
+    """Return the one field that frames the body, if there is one; None if the fields contradict each other."""
     codings = [coding.lower() for coding in _values_of(fields, b"transfer-encoding") if coding.lower() != b"identity"]
     if codings:
         return [_Field(b"Transfer-Encoding", b", ".join(dict.fromkeys(codings)))]
@@ -191,6 +194,6 @@ def _framing_of(fields: list[_Field]) -> list[_Field] | None:
 
 
 def _values_of(fields: list[_Field], name: bytes) -> list[bytes]:
-    """The values of a field that is a list, over all of its lines."""
+    """Return the values of a list field, from all of its lines."""
     values = [value.strip(b" \t") for one in fields if one.name == name for value in one.value.split(b",")]
     return [value for value in values if value]

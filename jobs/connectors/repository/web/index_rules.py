@@ -19,11 +19,11 @@ _TYPE: Final = re.compile(rf"{_WORD}/(?:{_WORD}|\*)")
 
 class IndexRules:
     """
-    The rules of one job. `types` are content types such as text/html or text/*; empty: all. `max_bytes` bounds the
+    The rules of one job. `types` are content types such as text/html or text/*; empty: all. `max_bytes` limits the
     body; None is no limit. A page whose title or text matches a pattern of `exclude_text` is not indexed.
 
     Raises:
-        BadSpecification: a value is no content type, or no pattern.
+        BadSpecification: a content type or a pattern is invalid.
     """
 
     def __init__(

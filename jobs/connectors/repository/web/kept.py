@@ -1,8 +1,8 @@
 """
-Connections that nobody uses now and that may be used again, by the origin that they lead to.
+Idle connections that may be used again, by the origin to which they lead.
 
-Each is closed when it has been idle for a while, and the oldest when there are too many: a few at a time, since to close
-thousands at once, as after a crawl of many small hosts, holds up every request that is due meanwhile.
+Each is closed after an idle time, and the oldest when there are too many. Only a few are closed at a time: closing
+thousands at once, as after a crawl of many small hosts, would delay every request that is due meanwhile.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ from typing import Final
 from aiohttp.connector import Connection
 
 _IDLE_SECONDS: Final = 15.0
-# Closed at once, and the pause until more of them are.
+# Connections closed at once, and the pause before the next ones (seconds).
 _CLOSED_AT_ONCE: Final = 16
 _PAUSE: Final = 0.02
 _MOST: Final = 4096
 
 
 class KeptConnections:
-    """Idle connections. Whoever takes one has it for himself; belongs to the event loop's thread."""
+    """Idle connections, for use in the event loop's thread. A caller that takes one has it exclusively."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, idle_seconds: float = _IDLE_SECONDS, most: int | None = None
     ) -> None:
-        """Not more than `most` are kept; if that is not said, at most half of the files that the process may open."""
+        """At most `most` are kept; by default at most half of the files that the process may open."""
         self._loop = loop
         self._idle_seconds = idle_seconds
         self._most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2) if most is None else most
-        # All of them, the one that is idle for the longest first: where it leads to, and since when it is.
+        # Origin and start of idleness of all connections, the longest idle one first.
         self._idle: dict[Connection, tuple[str, float]] = {}
         self._by_origin: dict[str, list[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -38,20 +38,20 @@ class KeptConnections:
         return len(self._idle)
 
     def take(self, origin: str) -> Connection | None:
-        """One that leads to this origin and can be used as far as is known: the one that was used last."""
+        """Return the most recently used connection to this origin that still seems usable, or None."""
         kept = self._by_origin.get(origin)
         while kept:
             connection = kept[-1]
             self._forget(connection)
             protocol = connection.protocol
-            # A server may have said something while nothing was asked, as it does before it closes: that is no answer.
+            # A server may send bytes without a request, as it does before it closes. They are not an answer.
             if not connection.closed and protocol is not None and not protocol.should_close:
                 return connection
             connection.close()
         return None
 
     def keep(self, origin: str, connection: Connection) -> None:
-        """Keep a connection over which nothing is under way."""
+        """Keep a connection without an open request."""
         self._idle[connection] = origin, self._loop.time()
         self._by_origin.setdefault(origin, []).append(connection)
         if len(self._idle) > self._most:
@@ -59,7 +59,7 @@ class KeptConnections:
         self._come_back()
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         for connection in list(self._idle):
             self._close(connection)
         if self._timer is not None:
@@ -75,7 +75,7 @@ class KeptConnections:
         self._come_back()
 
     def _come_back(self) -> None:
-        """Look again when the oldest has been idle for long enough."""
+        """Schedule the next check for when the oldest connection has been idle for long enough."""
         if self._timer is None and self._idle:
             _, since = next(iter(self._idle.values()))
             at = max(since + self._idle_seconds, self._loop.time() + _PAUSE)

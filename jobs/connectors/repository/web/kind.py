@@ -1,4 +1,4 @@
-"""The web as a kind of source: what may be asked of it, and where a run begins."""
+"""The web as a kind of source: the specification of a job, and its seeds."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from jobs.lifecycle.scan import Model
 from jobs.settings.running import current
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
 
-# The first document of a host waits behind its robots.txt, which may ask for a delay.
+# The first document of a host waits for its robots.txt, which may demand a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
 
 # Refused seeds that a message names.
@@ -24,19 +24,19 @@ _MOST_REFUSED: Final = 10
 
 
 class AddressKind:
-    """What the kinds have in common whose documents are addresses of the web."""
+    """The common part of all kinds whose documents are web addresses."""
 
-    # Seeds name only roots: whatever a full run does not reach is gone.
+    # Seeds name only roots: a document that a complete run does not reach is removed.
     model: Final = Model.ALL
     link_types: Final = ("link", "redirect")
     bins: Final = HOSTS
 
     def wanted(self, asked: Asked) -> WebSpecification:
         """
-        What a job asks of the web.
+        Return the web specification of a job.
 
         Raises:
-            BadSpecification: an unknown key, or a value that cannot be.
+            BadSpecification: a key is unknown, or a value is invalid.
         """
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class AddressKind:
         return Checked({"seeds": refused} if refused else {})
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        """There is no one place that could be asked."""
+        """Return "": no single address could be checked."""
         return ""
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
@@ -81,7 +81,7 @@ class WebKind(AddressKind):
         return specification_of(asked)
 
     def refused(self, scope: Scope, seeds: Sequence[str]) -> list[str]:
-        # As in ManifoldCF, the rules hold for seeds as for all other addresses.
+        # As in ManifoldCF, the rules apply to seeds as to all other addresses.
         reasons = {url: why for url in seeds if (why := scope.why_not(canonical(url))) is not None}
         said = [
             f"The seed {url} would never be fetched: {why}. Change the rules or remove the seed."
@@ -96,10 +96,10 @@ class WebKind(AddressKind):
 
 def specification_of(asked: Asked) -> WebSpecification:
     """
-    What a job asks of the web: the connection's configuration, overridden by the job's own specification.
+    Return the web specification of a job: the connection's configuration, overridden by the job's own specification.
 
     Raises:
-        BadSpecification: an unknown key, or a value that cannot be.
+        BadSpecification: a key is unknown, or a value is invalid.
     """
     defaults = {"user_agent": current()[USER_AGENT], "robots_name": current()[ROBOTS_NAME]}
     own = SCHEMA.read(asked.specification)
@@ -118,7 +118,7 @@ def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bad_addresses(typed: Sequence[str]) -> list[str]:
-    """What is wrong with these addresses, a sentence for each."""
+    """Return the problems of these addresses, a sentence for each."""
     problems = []
     for url in typed:
         try:
@@ -129,7 +129,7 @@ def bad_addresses(typed: Sequence[str]) -> list[str]:
 
 
 def name_addresses(typed: Sequence[str], seeding: Seeding) -> None:
-    """Name the documents of stored addresses. What cannot be read any more names nothing."""
+    """Name the documents of stored addresses. Addresses that are no longer valid are skipped."""
     for address in typed:
         try:
             url = canonical(address)

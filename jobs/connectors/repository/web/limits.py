@@ -1,8 +1,7 @@
 """
 The limits that keep one web site from costing a crawl more than its share.
 
-Every number is a setting of a connection; the defaults are what a public crawl wants. Durations are
-seconds, sizes are bytes.
+Every number is a setting of a connection. The defaults suit a public crawl. Durations are seconds, sizes are bytes.
 """
 
 from dataclasses import dataclass
@@ -10,16 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    # Of the text that comes out of every decompression, and of what comes over the wire.
+    # Bytes of the decompressed text, and of the body on the wire.
     body_bytes: int = 20 * 1024 * 1024
-    # From the first look at the name to the last byte of the body.
+    # Seconds from the name look-up to the last byte of the body.
     request_seconds: float = 60.0
-    # Seconds of all requests of a document together, also those for robots.txt, a login, and redirects.
+    # Seconds of all requests of a document together, including those for robots.txt, a login, and redirects.
     document_seconds: float = 120.0
-    # A body that has had `least_rate_after` seconds must have come at this many bytes a second.
+    # Minimum average rate of a body (bytes a second), once it has taken `least_rate_after` seconds.
     least_rate: int = 1024
     least_rate_after: float = 10.0
-    # Of one header line, name and value together.
+    # Bytes of one header line, name and value together.
     header_bytes: int = 32 * 1024
     headers: int = 256
     redirects: int = 10
@@ -27,16 +26,16 @@ class Limits:
     url_characters: int = 2083
     path_segments: int = 20
 
-    # RFC 9309 asks for 500 KiB and five hops at least; what is cached may be used for a day.
+    # RFC 9309 requires at least 500 KiB and five hops. A cached answer may be used for a day.
     robots_bytes: int = 500 * 1024
     robots_redirects: int = 5
     robots_seconds: float = 24 * 3600.0
-    # A larger Crawl-delay is taken as this much: a site may slow us, not park us.
+    # Highest Crawl-delay that is applied (seconds): a site may slow the crawler, not stop it.
     crawl_delay: float = 60.0
 
-    # The waits before another attempt at what may pass by itself; after them the document fails.
+    # Pauses before further attempts after a passing failure (seconds). After them the document fails.
     retry_delays: tuple[float, ...] = (1.0, 5.0)
-    # A document whose host says 429 or 503 is asked for so often in all; a Retry-After holds up to this long.
+    # Attempts at a document whose host answers 429 or 503, and the longest Retry-After that is applied (seconds).
     back_off_attempts: int = 5
     longest_retry_after: float = 24 * 3600.0
 

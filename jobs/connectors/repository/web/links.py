@@ -1,19 +1,19 @@
 """
-From what a page writes in `href` to the documents it names, at the cost of a dictionary look-up.
+The references of a page's `href` values, at the cost of a dictionary look-up.
 
-Of the links of a crawl 97 % have been met before. The table keeps what is at each address: a ready `Reference`, or
-None where that is outside of the job. Ready references are values and shared between all pages that name them.
-Fragments are dropped first, so that all places of one document are one spelling.
+The crawl has met 97 % of its links before. The table holds the result for each address: a ready `Reference`, or
+None if it is outside of the job. Ready references are values, shared by all pages that contain them. Fragments are
+dropped first, so that all anchors of one document have one spelling.
 
-Most links are written as their canonical address, or as that without its origin, and are found by it. What became
-of any other spelling is kept for what it depends on: nothing for one that begins with http:// or https://, the origin
-for one that begins with a slash, else the page's directory. One that begins with `?` depends on the whole address, so
-it is read each time.
+Most links are written as their canonical address, or as that without its origin, and are found by it. The result for
+any other spelling is stored by its context: none for one that begins with http:// or https://, the origin for
+one that begins with a slash, else the page's directory. One that begins with `?` depends on the whole address, so it is
+parsed each time.
 
-A refused address is not kept if its host may belong to the scope later, when a seed redirects to it.
+A refused address is not stored if its host may join the scope later, by the redirect of a seed.
 
-The table is bounded: it is two generations of at most `capacity` addresses and spellings, of which the older is
-dropped when the younger is full. What is in use moves to the younger.
+The table is bounded: it has two generations of at most `capacity` addresses and spellings. When the younger is full,
+the older is dropped. Entries in use move to the younger.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,11 +23,12 @@ from jobs.connectors.repository.base import Reference, hash_of
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical, directory_of, origin_of
 
-# What HTML strips from both ends of an address.
+# Characters that HTML strips from both ends of an address.
 _BLANKS: Final = "".join(map(chr, range(0x21)))
-# Longer ones are scripts and pictures within the page; they would fill the memory as keys.
+# Longest spelling that is stored (characters). Longer ones are scripts and images in the page, and would fill the
+# memory.
 _LONGEST_KEPT: Final = 512
-# Behind a first slash they begin a host.
+# Characters that, after a first slash, begin a host.
 _SLASHES: Final = ("/", "\\")
 _ABSENT: Final = Reference(hash="", identifier="", bin="")
 # A refused address that may be admitted later.
@@ -37,7 +38,7 @@ _Table = dict[str, Reference | None]
 
 
 class LinkTable:
-    """The links that one job has met. `admits` is its scope; an address that it refuses for now only `is_near`."""
+    """The links that one job has met. `admits` is its scope. An address that it refuses only for now `is_near`."""
 
     def __init__(
         self,
@@ -55,16 +56,16 @@ class LinkTable:
 
     def references(self, hrefs: Iterable[str], *, base: str) -> dict[str, Reference]:
         """
-        The documents that these spellings name, by hash, each once.
+        Return the references of these spellings, by hash, each once.
 
-        `base` is canonical; what is bad or outside of the scope is left out.
+        `base` is canonical. Invalid addresses and those outside of the scope are left out.
         """
         if self._young.size >= self._capacity:
             self._young, self._old = _Generation(), self._young
         addresses = self._young.addresses
         try:
             origin, directory = origin_of(base), directory_of(base)
-        except ValueError:  # a base that is no web address, as that of a file: nothing relative leads anywhere
+        except ValueError:  # a base such as that of a file is no web address: relative links have no target
             origin = directory = base
         found: dict[str, Reference] = {}
         for href in hrefs:
@@ -81,7 +82,12 @@ class LinkTable:
         return found
 
     def _look_up(self, href: str, address: str, *, base: str, around: str) -> Reference | None:
-        """What a spelling means `around` here that is not met yet; if it is written canonically, `address` is its own."""
+        """
+        Return the reference of a spelling that is not in the younger generation.
+
+        `around` is the part of the page's address on which the spelling depends. `address` is the canonical address if
+        it is already written that way.
+        """
         if address in self._old.addresses:
             return self._at_address(address)
         if not href or href[0] in "?#" or href[0] <= " " or len(href) > _LONGEST_KEPT:
@@ -97,7 +103,7 @@ class LinkTable:
         return reference
 
     def _resolve_unkept(self, href: str, *, base: str) -> Reference | None:
-        # The empty address and a mere fragment are this document itself.
+        # The empty address and a fragment alone are this document itself.
         if not href or href[0] == "#":
             return None
         return self._resolve(href, base=base)
@@ -123,7 +129,7 @@ class LinkTable:
 
 
 class _Generation:
-    """What was learned within a time: of canonical addresses, and of other spellings by what they depend on."""
+    """The entries of a period: canonical addresses, and other spellings by their context."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -135,7 +141,7 @@ class _Generation:
         self.size += 1
 
     def spelling(self, around: str, href: str) -> Reference | None:
-        """What it means; `_ABSENT` if that is not known."""
+        """Return the reference of a spelling; `_ABSENT` if it is unknown."""
         table = self.spellings.get(around)
         return _ABSENT if table is None else table.get(href, _ABSENT)
 
@@ -145,6 +151,8 @@ class _Generation:
 
 
 def _without_fragment(href: str) -> str:
-    """The address without its fragment, unless a blank comes before it: that is part of the path until then."""
+    """
+    Return the address without its fragment, unless a blank comes before it: the blank belongs to the path until then.
+    """
     end = href.index("#")
     return href[:end] if end and href[end - 1] > " " else href

@@ -1,12 +1,12 @@
 """
-Logins: which pages need one, how its page is known, and how it is done.
+Logins: the pages that need one, the recognition of the login page, and the login itself.
 
-A login is asked for when a page that needs one answers with the login page: a redirect to its address, a
-form that leads to a certain place, or a text. Then the login page is fetched, its form filled in and sent
-with all that it holds (hidden fields too), and redirects are followed. It has succeeded if what comes is not
-the login page again and, where that is said, looks as it should.
+A login is needed when a page answers with the login page: a redirect to its address, a form with a certain target, or a
+text. Then the login page is fetched, and its form is sent with the configured values and all its own (including hidden
+fields). Redirects are followed. The login has succeeded if the result is not the login page again and matches the
+success pattern, if there is one.
 
-Nothing is sent, no field and no cookie, to a host that the login does not name.
+No field and no cookie is ever sent to a host that the login does not name.
 """
 
 from collections.abc import Mapping
@@ -58,11 +58,11 @@ LOGINS: Final = Field(
 
 
 class LoginFailed(Exception):
-    """A login did not succeed, and will not without a person; the phrase tells why, and no secret."""
+    """A login failed, and will fail until a person acts. The message has the reason, and no secret."""
 
 
 class LoginInterrupted(Exception):
-    """A login could not be done now. `code` is the result code of the request that failed."""
+    """A login is impossible now. `code` is the result code of the request that failed."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -72,9 +72,9 @@ class LoginInterrupted(Exception):
 @dataclass(frozen=True, slots=True)
 class Login:
     """
-    One login of a connection. `values` are what is filled in, secrets too.
+    One login of a connection. `values` are the values to send, including secrets.
 
-    The login page is known by any of `page`, `form` and `text`; None is not looked at.
+    Any of `page`, `form` and `text` identifies the login page. None is not checked.
     """
 
     name: str
@@ -89,10 +89,10 @@ class Login:
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Self:
         """
-        Make a login of what `LOGINS` has read.
+        Return the login of values that `LOGINS` has read.
 
         Raises:
-            BadSpecification: no pattern, or nothing by which its page could be known.
+            BadSpecification: a pattern is invalid, or no pattern identifies the login page.
         """
         name = said["name"]
         patterns: dict[str, Pattern | None] = {}
@@ -117,11 +117,11 @@ class Login:
         )
 
     def guards(self, url: str) -> bool:
-        """Whether the page of this address needs it; its own page does not."""
+        """True if the page of this address needs the login. The login page itself does not."""
         return self.pages.search(url) is not None and not self._is_its_page(url)
 
     def is_asked_for(self, url: str, response: Response) -> bool:
-        """Whether this is the login page, or leads to it."""
+        """True if the response is the login page, or leads to it."""
         if (target := _target_of(url, response)) is not None:
             return self._is_its_page(target)
         if self._is_its_page(url):
@@ -134,12 +134,12 @@ class Login:
         return self.form is not None and any(self._is_its_form(form, url) for form in forms_of(html))
 
     def may_know(self, url: str) -> bool:
-        """Whether cookies and fields may be sent to this address."""
+        """True if cookies and fields may be sent to this address."""
         return host_and_port(url)[0] in self.hosts
 
     def form_on(self, url: str, html: str) -> Form:
         """
-        The form to be filled in.
+        Return the form to fill in.
 
         Raises:
             LoginFailed: there is none.
@@ -161,11 +161,11 @@ class Login:
 
 async def log_in(login: Login, url: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> Cookies:
     """
-    Log in on behalf of the page at `url`, and return the cookies of the new session.
+    Log in for the page at `url`, and return the cookies of the new session.
 
     Raises:
-        LoginFailed: the login page came again, or something else than was expected.
-        LoginInterrupted: a request failed; trying again may help.
+        LoginFailed: the login page came again, or an unexpected page.
+        LoginInterrupted: a request failed. Retrying may help.
     """
     browser = _Browser(login, fetcher, headers, pace)
     at, response = await browser.open(url)
@@ -185,16 +185,16 @@ async def log_in(login: Login, url: str, *, fetcher: Fetches, headers: Mapping[s
 
 
 class _Browser:
-    """Opens addresses of a login, one after the other in the pace of the document, with the cookies so far."""
+    """Requests addresses of a login, one after the other at the pace of the document, with the cookies so far."""
 
     def __init__(self, login: Login, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> None:
         self._login, self._fetcher, self._headers, self._pace = login, fetcher, headers, pace
         self.cookies = Cookies()
-        # What has once been asked for over TLS sends its form over nothing less.
+        # After a request over TLS, a form is sent over TLS only.
         self._is_secure = False
 
     async def open(self, url: str, *, form: Mapping[str, str] | None = None) -> tuple[str, Response]:
-        """The answer, after redirects, and its address."""
+        """Return the answer, after redirects, and its address."""
         for _hop in range(_MOST_REDIRECTS):
             if not url:
                 raise LoginFailed("its form leads to no web address")
@@ -229,7 +229,7 @@ class _Browser:
 
 
 def _target_of(url: str, response: Response) -> str | None:
-    """Where a redirect leads; None if it is none."""
+    """Return the target of a redirect; None if the response is none."""
     if response.status not in _REDIRECTS or not (location := response.headers.get("Location")):
         return None
     try:
@@ -239,7 +239,7 @@ def _target_of(url: str, response: Response) -> str | None:
 
 
 def _resolved(action: str, url: str) -> str:
-    """The address that a form leads to; "" if that is no web address."""
+    """Return the target address of a form; "" if that is not a web address."""
     try:
         return canonical(action, url) if action else url
     except BadUrl:

@@ -1,9 +1,9 @@
 """
-From host names to addresses, by the system's resolver.
+Resolution of host names by the system's resolver.
 
-It blocks, so it runs in threads: in threads of its own, since the loop's pool has a handful, and a few
-names whose servers do not answer would hold up all others; and in daemon threads, since Python waits for
-those of a pool before it exits, and a look-up that hangs would keep a stopped worker alive.
+The resolver blocks, so it runs in threads. They are threads of its own, because the loop's pool has few, and a few
+names whose servers do not answer would block all others. They are daemon threads, because Python waits for those of a
+pool before it exits, and a hanging look-up would keep a stopped worker alive.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ class ThreadedNames(AbstractResolver):
         self._wanted: queue.SimpleQueue[tuple[Future[_Rows], str, int, int] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
-        # What was found last: of several addresses the least, so that it is one each time.
+        # The last result by host: the lowest of several addresses, so that it is always the same one.
         self._addresses: dict[str, str] = {}
 
     def address_of(self, host: str) -> str | None:
-        """Where a host is that was asked for, or is an address itself."""
+        """Return the address of a host that was looked up, or that is an address itself."""
         with contextlib.suppress(ValueError):
             return str(ip_address(host))
         return self._addresses.get(host)

@@ -1,10 +1,10 @@
 """
-What one HTML page says: its title, its main text, its links, and whether it wants to be indexed.
+The content of one HTML page: its title, its main text, its links, and its robots directives.
 
-The tree is turbohtml's, which reads broken markup as browsers do (decision 0017). Links are taken from the whole page; text
-is that of the body without scripts, templates and what surrounds the content (nav, aside, a header or
-footer that belongs to the page and not to an article). If `main`, or else the only `article`, holds at
-least half of that text, it is the text. Every block element begins a line; blanks are folded.
+The tree is turbohtml's, which parses broken markup as browsers do (decision 0017). Links come from the whole page. The
+text is that of the body without scripts, templates and the surroundings of the content (nav, aside, a header or footer of
+the page, not of an article). If `main`, or else the only `article`, holds at least half of that text, it is the text.
+Every block element begins a line. Blanks are folded.
 """
 
 import re
@@ -25,7 +25,7 @@ _NAMES_OF_BLOCKS: Final = (
 )
 _BLOCKS: Final = frozenset(_NAMES_OF_BLOCKS.split())
 
-# What an element is to the reader. One that surrounds or is no text counts by that only.
+# The roles of elements for the reader. An element outside of the text has only that role.
 _LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _TEMPLATE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
 _ROLES: Final = {
     name: role
@@ -45,7 +45,7 @@ _ROLES: Final = {
 }
 _ROLE_COUNT: Final = _CONTENT + 1
 
-# A separator that is a blank to str.split, so that one in the page does no harm.
+# A separator that str.split treats as a blank, so that one in the page is harmless.
 _BREAK: Final = "\x1e"
 _TWO_BLANKS: Final = re.compile("  ")
 _LINK_RELATIONS: Final = frozenset({"canonical", "alternate", "next"})
@@ -57,7 +57,7 @@ _VALUED_DIRECTIVES: Final = frozenset({"unavailable_after", "max-snippet", "max-
 
 @dataclass(frozen=True, slots=True)
 class RobotsWishes:
-    """What a page asks of those who have read it."""
+    """The robots directives of a page."""
 
     noindex: bool = False
     nofollow: bool = False
@@ -75,7 +75,7 @@ class RobotsWishes:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`links` are as written; they are relative to `base` where the page names one, else to the page."""
+    """`links` are as written. They are relative to `base` if the page names one, else to the page."""
 
     title: str
     description: str
@@ -87,10 +87,10 @@ class Page:
 
 
 def read_page(html: str, *, robots_name: str) -> Page:
-    """Read a page for the crawler that robots rules call by this name."""
+    """Parse a page, with the robots directives for the crawler of this name."""
     document = parse(html, positions=False)
     found = _elements_of(document)
-    # What is in a template is not there until a script puts it there; in a picture the word means nothing.
+    # The content of a template appears only through a script. In an SVG image the element has no such meaning.
     if templates := [node for node in found[_TEMPLATE] if node.namespace is Namespace.HTML]:
         _take_out(templates)
         found = _elements_of(document)
@@ -106,13 +106,13 @@ def read_page(html: str, *, robots_name: str) -> Page:
         base=_first_href(found[_BASE]),
         links=_links_in(found) + metas.refreshes,
         wishes=metas.wishes,
-        # Last: it takes the tree apart.
+        # Last, because it takes the tree apart.
         text=_main_text_of(document.find("body"), found),
     )
 
 
 def _elements_of(document: Document) -> list[list[Element]]:
-    """The elements of the page that have a role, by role: all that the reader needs, in one walk."""
+    """Return the elements of the page that have a role, by role, in one walk."""
     found: list[list[Element]] = [[] for _ in range(_ROLE_COUNT)]
     for node in document.iter_elements(_ROLES):
         found[_ROLES[node.tag]].append(node)
@@ -125,7 +125,7 @@ def _take_out(nodes: Iterable[Element]) -> None:
 
 
 def wishes_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsWishes:
-    """What X-Robots-Tag asks; a header may begin with the name of the crawler it speaks to."""
+    """Return the directives of X-Robots-Tag headers. A header may begin with the name of its crawler."""
     wishes = RobotsWishes()
     for value in values:
         name, colon, directives = value.partition(":")
@@ -140,7 +140,7 @@ def wishes_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsWishe
 
 
 class _Metas:
-    """What the meta elements of a page say."""
+    """The facts in the meta elements of a page."""
 
     def __init__(self) -> None:
         self.description = ""
@@ -179,7 +179,7 @@ def _links_in(found: list[list[Element]]) -> list[str]:
 
 
 def _first_href(nodes: Iterable[Element]) -> str | None:
-    """The href of the first element that has one: later ones do not count, whatever this one says."""
+    """Return the href of the first element that has one. Later ones do not count, whatever the first one is."""
     return next((href for node in nodes if (href := node.attr("href")) is not None), None)
 
 
@@ -203,9 +203,9 @@ def _main_text_of(body: Element | None, found: list[list[Element]]) -> str:
 
 def _text_of(root: Element) -> str:
     """
-    The text, with a break wherever a block begins or ends between two words.
+    Return the text, with a break wherever a block begins or ends between two words.
 
-    One ended if the words before and after are not in the same innermost block.
+    A block ended if the words before and after it have different innermost blocks.
     """
     pieces: list[str] = []
     block: Node | None = None
@@ -229,7 +229,7 @@ def _text_of(root: Element) -> str:
 
 
 def _block_around(node: Node) -> Node | None:
-    """The innermost block that it is in; on an absurd page, what is far enough up instead."""
+    """Return the innermost block around a node; in extremely deep markup an ancestor some levels above."""
     around: Node | None = node
     for _ in range(_MOST_LEVELS_UP):
         if type(around) is not Element or around.tag in _BLOCKS:
@@ -239,7 +239,7 @@ def _block_around(node: Node) -> Node | None:
 
 
 def _main_of(contents: list[Element]) -> Element | None:
-    """The only `main`, else the only `article`."""
+    """Return the only `main`, else the only `article`."""
     for name in ("main", "article"):
         named = [node for node in contents if node.tag == name]
         if named:
@@ -248,7 +248,7 @@ def _main_of(contents: list[Element]) -> Element | None:
 
 
 def _is_within_content(node: Element) -> bool:
-    """Whether it belongs to an article or the like. Looks some way up only, to cost little on any page."""
+    """True if the node belongs to an article or similar. The search is limited to some levels, so that it is cheap."""
     parent = node.parent
     for _ in range(_MOST_LEVELS_UP):
         if not isinstance(parent, Element):
@@ -264,10 +264,10 @@ def _one_line(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """The lines that the breaks make, without empty ones, and blanks folded in those that need it."""
+    """Return the lines between the breaks, without empty ones, and with folded blanks."""
     lines = [line for line in map(str.strip, text.split(_BREAK)) if line]
     folded = "\n".join([" ".join(line.split()) if "\n" in line or "\t" in line else line for line in lines])
-    # Looked for once in all lines, and not by `in`, which is slow where single blanks are everywhere.
+    # One search over all lines. `in` would be slow, because single blanks are everywhere.
     if _TWO_BLANKS.search(folded) is None:
         return folded
     return "\n".join([" ".join(line.split()) if "  " in line else line for line in folded.split("\n")])

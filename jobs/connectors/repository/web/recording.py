@@ -1,4 +1,4 @@
-"""Requests that the history and the pace hear of: a fetcher as one document sees it."""
+"""A fetcher that reports a document's requests to the history and the pace."""
 
 import time
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, IsWanted,
 
 class RecordedFetches:
     """
-    Asks as `fetcher` does, and records each request as a "fetch" of the document that needed it.
+    Fetches as `fetcher` does, and records each request as a "fetch" of the document that needed it.
 
-    The pace is told when a request has gone out: that is when the source's gap begins, and may be long after
-    it was allowed, where a connection has to be made first.
+    The pace is notified when a request has left: the source's gap begins then. That may be long after the permission,
+    because a connection may have to be opened first.
 
     All requests that the document needs may take `seconds` together: robots.txt, logins, and their redirects, too.
     Waiting for the pace does not count.
@@ -35,6 +35,8 @@ class RecordedFetches:
         form: Mapping[str, str] | None = None,
     ) -> Response:
         """
+        Fetch an address and return the response.
+
         Raises:
             FetchFailed
         """

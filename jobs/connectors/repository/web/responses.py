@@ -1,11 +1,11 @@
 """
-Read responses as other clients do, on the connections of aiohttp.
+Tolerant reading of responses, as other clients do, on aiohttp connections.
 
-aiohttp's parser refuses much that curl and browsers read. It reads heads only. `framing.py` rewrites a refused head
-for a new parser, and finds the ends of bodies.
+aiohttp's parser refuses many responses that curl and browsers read. Here it parses heads only. `framing.py` rewrites a
+refused head for a new parser, and finds the ends of bodies.
 
-A response that is not clean could smuggle a second one into the next request on its connection. That connection is
-never used again.
+A response with errors could smuggle a second one into the next request on its connection. So that connection is never
+used again.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class TolerantHandler(ResponseHandler):
         self._drain_tail()
 
     def new_parser(self, options: dict[str, Any]) -> HttpResponseParser:
-        """Return a parser of aiohttp's that has read nothing."""
+        """Return a new parser of aiohttp."""
         super().set_response_params(**options)
         parser, self._parser = self._parser, cast("HttpResponseParser", self._reader)
         return cast("HttpResponseParser", parser)
@@ -68,7 +68,7 @@ class TolerantHandler(ResponseHandler):
 
 
 class TolerantConnector(aiohttp.TCPConnector):
-    """Makes connections that read responses as other clients do."""
+    """Opens connections that read responses as other clients do."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -95,6 +95,8 @@ class _ResponseReader:
 
     def feed_data(self, data: bytes) -> _Parsed:
         """
+        Parse bytes of the answer.
+
         Raises:
             HttpProcessingError: the head cannot be read.
         """
@@ -106,7 +108,7 @@ class _ResponseReader:
             if self._body is not None:
                 data = self._read_body(self._body, data)
             elif self._is_over:
-                # A stray line break harms nothing. Anything else could pass for the next response.
+                # A stray line break is harmless. Anything else could pass for the next response.
                 if data.strip(b"\r\n"):
                     self._close()
                 break
@@ -119,8 +121,10 @@ class _ResponseReader:
 
     def feed_eof(self) -> None:
         """
+        End the answer with the connection.
+
         Raises:
-            HttpProcessingError: the body is not whole.
+            HttpProcessingError: the body is not complete.
         """
         body, content = self._body, self._content
         if body is None or content is None:
@@ -131,7 +135,7 @@ class _ResponseReader:
         content.feed_eof()
 
     def pause_reading(self) -> None:
-        """Nothing to do: aiohttp pauses the transport, and data that is here is passed on at once."""
+        """Do nothing: aiohttp pauses the transport, and data that is here is passed on at once."""
 
     def _read_head(self, data: bytes, messages: list[_Message]) -> tuple[bytes, bool]:
         """Read a head if all of it has come. Return the bytes after it, and True if another protocol begins there."""

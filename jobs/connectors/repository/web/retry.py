@@ -1,4 +1,4 @@
-"""When a server wants to be asked again: the header Retry-After."""
+"""The header Retry-After: the wait that a server demands."""
 
 import datetime as dt
 import email.utils
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 def retry_after_of(headers: Mapping[str, str], *, most: float) -> float | None:
     """
-    Return the seconds that Retry-After asks to wait, between 0 and `most`; None if it says nothing.
+    Return the seconds that Retry-After demands, between 0 and `most`; None if there is no valid value.
 
-    A date is read against the server's own Date: its clock, not ours, has set it.
+    A date is compared with the server's own Date: it was set by the server's clock, not ours.
     """
     value = headers.get("Retry-After", "").strip()
     if not value:

@@ -1,14 +1,14 @@
 """
-robots.txt by RFC 9309: what a site asks of crawlers, and how long that is believed.
+robots.txt by RFC 9309: the rules of a site for crawlers, and their lifetime.
 
-An answer is fetched once per origin and day and shared: `RobotsTable` holds what this process knows, is
-taught what others have fetched, and gives out what was fetched here, to be stored. The rules themselves
-are read in `robots_rules`. How the status of robots.txt is understood:
+An answer is fetched once per origin and day and shared. `RobotsTable` holds what this process knows, learns what others
+have fetched, and returns what was fetched here, to be stored. `robots_rules` parses the rules. The status of robots.txt
+has these meanings:
 
 - 2xx: the rules in the first 500 KiB, whatever is around them; a web page in their place has none;
-- 3xx: followed up to five hops, to any host; further ones, or one that leads nowhere: no rules;
+- 3xx: followed up to five hops, to any host; after more, or without a target: no rules;
 - other 4xx: no rules, everything is allowed;
-- 429 and 5xx: unreachable; nothing of the origin is fetched until it answers.
+- 429 and 5xx: unreachable; no document of the origin is fetched until it answers.
 
 A connection that fails is neither: the document itself would fail the same way, and does.
 """
@@ -31,7 +31,7 @@ from jobs.connectors.repository.web.urls import BadUrl, canonical
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ORIGINS_HELD: Final = 8192
 _CHARACTERS_HELD: Final = 16 * 1024 * 1024
-# How long an unreachable origin is not asked for robots.txt again, at least.
+# Shortest time before an unreachable origin's robots.txt is requested again (seconds).
 _UNREACHABLE_SECONDS: Final = 1.0
 
 
@@ -43,7 +43,7 @@ class RobotsKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """What one origin said. `text` holds the rules, as fetched; `retry_after` is for an unreachable one."""
+    """The answer of one origin. `text` holds the rules, as fetched. `retry_after` is for an unreachable one."""
 
     kind: RobotsKind
     text: str = ""
@@ -55,10 +55,10 @@ ALLOW_ALL: Final = RobotsAnswer(RobotsKind.ALLOW_ALL)
 
 class RobotsTable:
     """
-    What this process knows of robots.txt, by origin; for all its jobs.
+    The known robots.txt answers, by origin, for all jobs of this process.
 
-    `learn` takes what another process has fetched; `take_fetched` hands out what was fetched here since it
-    was last called. Times are those of this process' own `clock`.
+    `learn` takes what another process has fetched. `take_fetched` returns what was fetched here since its last call.
+    Times are those of this process's own `clock`.
     """
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,20 +71,20 @@ class RobotsTable:
         self._under_way: dict[str, _Fetch] = {}
 
     def known(self, origin: str) -> RobotsAnswer | None:
-        """What the origin said, if that may still be believed."""
+        """Return the answer of the origin, if it has not expired."""
         known = self._known.get(origin)
         if known is None or known.expires <= self._clock():
             return None
         return known.answer
 
     def forget_older(self, origin: str, *, than: float) -> None:
-        """Do not believe what the origin said before this moment of the table's clock: a run asks anew."""
+        """Drop the answer if it is older than this moment of the table's clock: each run requests it again."""
         known = self._known.get(origin)
         if known is not None and known.asked_at < than:
             self._forget(origin)
 
     def learn(self, origin: str, answer: RobotsAnswer, *, lives_for: float, age: float = 0.0) -> None:
-        """Believe this answer for so many seconds; it was given `age` seconds ago."""
+        """Store this answer for `lives_for` seconds. It was given `age` seconds ago."""
         now = self._clock()
         self._forget(origin)
         self._known[origin] = _Known(answer=answer, asked_at=now - age, expires=now + lives_for, rules={})
@@ -107,30 +107,30 @@ class RobotsTable:
         return rules
 
     def crawl_delay(self, origin: str, *, name: str) -> float | None:
-        """Return the seconds between two requests that a known origin asks for."""
+        """Return the seconds between two requests that a known origin demands."""
         answer = self.known(origin)
         if answer is None or answer.kind is RobotsKind.UNREACHABLE:
             return None
         return self.rules(origin, name=name).crawl_delay
 
     def unreachable_for(self, origin: str) -> float:
-        """The seconds since the first of the origin's unbroken series of refusals."""
+        """Return the seconds since the first of the origin's unbroken series of refusals."""
         since = self._unreachable_since.get(origin)
         return 0.0 if since is None else self._clock() - since
 
     @property
     def has_fetched(self) -> bool:
-        """Whether something was fetched here that is not yet taken."""
+        """True if an answer was fetched here and is not yet taken."""
         return bool(self._fetched)
 
     def take_fetched(self) -> dict[str, RobotsAnswer]:
-        """The answers that were fetched here and are not yet taken, by origin; unreachable ones are not told."""
+        """Return the answers that were fetched here and are not yet taken, by origin; without unreachable ones."""
         fetched, self._fetched = self._fetched, {}
         return fetched
 
     async def ask(self, origin: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> RobotsAnswer:
         """
-        What the origin says, fetched if it is not known. Two who ask at once cause one fetch.
+        Return the answer of the origin, fetched if it is not known. Two calls at once cause one fetch.
 
         Raises:
             FetchFailed: the connection failed, or broke.
@@ -140,7 +140,7 @@ class RobotsTable:
             if fetch is None:
                 return await self._fetch_for_all(origin, fetcher=fetcher, headers=headers, pace=pace)
             await fetch.over.wait()
-            # A dead host is waited for once, not once by each of its documents in turn.
+            # All documents of a dead host wait for one attempt, not for one each.
             if fetch.failure is not None:
                 raise FetchFailed(fetch.failure.code, fetch.failure.detail)
         return answer
@@ -158,7 +158,7 @@ class RobotsTable:
             self._learn_fetched(origin, answer)
             return answer
         finally:
-            # Also when it was cancelled: then one of those who wait fetches.
+            # After a cancellation, too: then one of the waiting calls fetches.
             del self._under_way[origin]
             fetch.over.set()
 
@@ -194,7 +194,7 @@ class RobotsTable:
 
 
 class _Fetch:
-    """A robots.txt being fetched: those who want it wait until it is `over`."""
+    """A robots.txt that is being fetched. Other calls wait until it is `over`."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()

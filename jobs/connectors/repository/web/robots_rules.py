@@ -1,12 +1,12 @@
 """
-The rules of robots.txt for one crawler, by RFC 9309, and the name that they are read for.
+The rules of robots.txt for one crawler, by RFC 9309, and the name under which it reads them.
 
-The groups are read here, the patterns by protego. protego also takes a part of a name for the name, lets a record
-that it does not know end a group, and copies each rule for each agent of its group, so that half a megabyte could ask
-for gigabytes. So it is given one group: the rules for this crawler, or those for all.
+This module parses the groups, protego the patterns. protego also takes a part of a name for the name, lets an unknown
+record end a group, and copies each rule for each agent of its group, so that half a megabyte could require gigabytes.
+So it gets one group: the rules for this crawler, or those for all.
 
 As the standard says, all groups of a name count together, and only an Allow or a Disallow ends a row of User-agent
-lines. A Crawl-delay, which is no part of the standard, holds for the agents above it in its group.
+lines. A Crawl-delay, which is not part of the standard, applies to the agents above it in its group.
 """
 
 import math
@@ -24,7 +24,7 @@ EVERYONE: Final = "*"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _COMPATIBLE: Final = re.compile(r"\(\s*compatible\s*;\s*([A-Za-z0-9_-]+)", re.IGNORECASE)
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
-# Misspellings and a missing colon are taken as they are meant, as Google's and protego's parsers do.
+# Misspellings and a missing colon are accepted, as in Google's and protego's parsers.
 _RECORD: Final = re.compile(
     r"(?:(?P<agent>user[- ]?agent)|(?P<allow>allow)|(?P<disallow>dis+al+ow|diasllow|disallaw)|(?P<delay>crawl[- ]?delay))"
     r"\s*[:\s]\s*(?P<value>.*)",
@@ -54,7 +54,7 @@ class RobotsRules:
         return bool(self._rules.can_fetch(url, EVERYONE))
 
     def _delay(self, most: float) -> float | None:
-        """Return the seconds between two requests that the site asks for, at most `most`."""
+        """Return the seconds between two requests that the site demands, at most `most`."""
         delay = self._rules.crawl_delay(EVERYONE)
         if delay is None or math.isnan(delay) or delay < 0:
             return None
@@ -63,9 +63,9 @@ class RobotsRules:
 
 def name_of(user_agent: str) -> str:
     """
-    Return the name by which robots.txt calls the crawler that sends this User-Agent; `*` if it has none.
+    Return the name of the crawler that sends this User-Agent, for robots.txt; `*` if it has none.
 
-    It is the first word, or, where the crawler also passes for a browser, the one in `(compatible; Name/1.0; …)`.
+    It is the first word. If the crawler also imitates a browser, it is the word in `(compatible; Name/1.0; …)`.
     """
     user_agent = user_agent.strip()
     if user_agent.lower().startswith("mozilla") and (found := _COMPATIBLE.search(user_agent)) is not None:
@@ -116,7 +116,7 @@ def _group_for(text: str, *, name: str) -> _Group:
 
 
 def _agent_of(value: str) -> str:
-    """Return the name that a User-agent line addresses, in small letters; '' if it has none."""
+    """Return the name in a User-agent line, in lower case; '' if it has none."""
     if value == EVERYONE or value[:2].rstrip() == EVERYONE:
         return EVERYONE
     # Stars around a name are not in the standard. Such a line addresses that name.

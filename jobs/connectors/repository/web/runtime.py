@@ -1,4 +1,4 @@
-"""What the web's jobs share in one process: connections, and what hosts said in their robots.txt."""
+"""The shared state of web jobs in one process: connections, and robots.txt answers."""
 
 import datetime as dt
 import time
@@ -21,7 +21,7 @@ _ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 
 
 class WebRuntime(Runtime):
-    """`reads` makes the specification of a job from what it asks; `connector` is what reads the web by it."""
+    """`reads` returns the specification of a job's request. `connector` is the class that fetches with it."""
 
     def __init__(
         self, reads: Callable[[Asked], WebSpecification], *, connector: type[WebConnector] = WebConnector
@@ -30,7 +30,7 @@ class WebRuntime(Runtime):
         self._connector = connector
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
-        # Fetched here, and perhaps not yet stored: a write may have to be done again.
+        # Fetched here, and perhaps not yet stored: a write may have to be repeated.
         self._to_store: dict[str, RobotsAnswer] = {}
 
     def open(self, asked: Asked) -> WebConnector:
@@ -39,13 +39,15 @@ class WebRuntime(Runtime):
         return self._connector(specification, fetcher=fetcher, robots=self.robots)
 
     def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
-        """The connections that may reach private networks, or those that may not; made at first use."""
+        """Return the connections with or without access to private networks; opened at first use."""
         if allow_private_networks not in self._fetchers:
             self._fetchers[allow_private_networks] = Fetcher(allow_private_networks=allow_private_networks)
         return self._fetchers[allow_private_networks]
 
     async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
-        """Know what other workers were told for robots.txt since the run began; what nobody was is asked for."""
+        """
+        Load the robots.txt answers that other workers fetched since the run began. Missing ones are fetched later.
+        """
         wanted: dict[str, float] = {}
         for url, began in documents.items():
             if not (origin := _origin_of(url)):
@@ -93,7 +95,7 @@ class WebRuntime(Runtime):
 
 
 def _origin_of(url: str) -> str:
-    """The origin of an address; '' for an identifier that is none."""
+    """Return the origin of an address; '' for an identifier that is not an address."""
     try:
         return origin_of(url)
     except ValueError:

@@ -1,15 +1,15 @@
 """
-Which addresses belong to a job: a kind of scope around its seeds, and patterns.
+The addresses that belong to a job: a kind of scope around its seeds, and patterns.
 
-An address is admitted if one seed's scope holds it, and an include pattern matches (when there are
-any), and no exclude pattern does. Patterns are searched for anywhere in the canonical address, by an
-engine whose time is linear in it: a pattern cannot be made to hang a crawl.
+An address is admitted if it is in one seed's scope, an include pattern matches (if there are any), and no exclude
+pattern does. Patterns are searched for anywhere in the canonical address. The engine's time is linear in its length, so
+a pattern cannot block a crawl.
 
-A redirect of a seed to another host of the same registrable domain (example.org to www.example.org) makes that
-host belong to the scope (`Scope.follow`).
+A redirect of a seed to another host of the same registrable domain (example.org to www.example.org) brings that host
+into the scope (`Scope.follow`).
 
-The patterns hold for every address, seeds included: a job whose seed they refuse is not saved. A document that was
-named under older rules is judged again before it is requested.
+The patterns apply to every address, including seeds: a job whose seed they refuse is not saved. A document that was
+referenced under older rules is checked again before it is requested.
 """
 
 import enum
@@ -42,7 +42,7 @@ class Pattern(Protocol):
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot be used; `position` counts characters from 0."""
+    """A pattern that cannot be used. `position` counts characters from 0."""
 
     def __init__(self, pattern: str, position: int, reason: str) -> None:
         self.pattern, self.position, self.reason = pattern, position, reason
@@ -65,14 +65,14 @@ class Scope:
         self._include = [(pattern, compile_pattern(pattern)) for pattern in include]
         self._exclude = [(pattern, compile_pattern(pattern)) for pattern in exclude]
         self._hosts = {name for seed in seeds for name in _names_of_host(seed)}
-        # Only if asked for: the list takes a tenth of a second to read.
+        # Only if needed: the list takes a tenth of a second to load.
         self._domains = {registrable_domain(host_and_port(seed)[0]) for seed in seeds if kind is ScopeKind.DOMAIN}
         self._prefixes = tuple({directory_of(seed) for seed in seeds})
         self._near_names = {_last_labels(name) for name in self._hosts}
 
     def follow(self, redirects: Iterable[tuple[str, str]]) -> None:
         """
-        Extend the scope by the hosts that its seeds redirect to, given as (source, target).
+        Extend the scope by the hosts to which its seeds redirect, given as (source, target).
 
         A redirect is left out if its source does not belong to the scope, or its target lies in another domain.
         """
@@ -85,7 +85,7 @@ class Scope:
             left -= followed
 
     def would_admit(self, target: str, *, after: str) -> bool:
-        """True if this address belongs to the job once a seed's redirect, `after` which it is asked for, is followed."""
+        """True if this address belongs to the job once the redirect of the seed `after` to it is followed."""
         if not self._may_follow(after, target):
             return False
         if self._kind is ScopeKind.PREFIX and not target.startswith(tuple(self._moved_prefixes([(after, target)]))):
@@ -97,14 +97,14 @@ class Scope:
         return self._kind in _KINDS_OF_HOSTS and _last_labels(bin_of(url)) in self._near_names
 
     def holds(self, url: str) -> bool:
-        """True if the address lies around a seed, whatever patterns say of it."""
+        """True if the address is in a seed's scope, whatever the patterns decide."""
         return self._is_around_a_seed(url)
 
     def _may_follow(self, source: str, target: str) -> bool:
         return self._kind in _KINDS_OF_HOSTS and self._is_around_a_seed(source) and are_of_one_domain(source, target)
 
     def _moved_prefixes(self, redirects: Iterable[tuple[str, str]]) -> Iterator[str]:
-        """The prefixes of the scope below the origins that these redirects lead to."""
+        """Yield the prefixes of the scope below the origins to which these redirects lead."""
         paths: dict[str, list[str]] = {}
         for prefix in self._prefixes:
             origin = origin_of(prefix)
@@ -114,20 +114,20 @@ class Scope:
                 yield origin_of(target) + path
 
     def admits(self, url: str) -> bool:
-        """Whether this canonical address belongs to the job."""
+        """True if this canonical address belongs to the job."""
         return self.why_not(url) is None
 
     def may_admit(self, url: str) -> bool:
         """
-        True if this address belongs to the job, or lies on a host that a seed may have redirected to.
+        True if this address belongs to the job, or is on a host to which a seed may have redirected.
 
-        This process may not know all redirects of the database, so the address is judged again before it is requested.
+        This process may not know all redirects in the database, so the address is checked again before it is requested.
         """
         is_held = self._is_around_a_seed(url) or (bin_of(url) not in self._hosts and self.is_near(url))
         return is_held and self._why_patterns_refuse(url) is None
 
     def why_not(self, url: str) -> str | None:
-        """The reason why this canonical address does not belong to the job, or None if it does."""
+        """Return the reason why this canonical address does not belong to the job; None if it does."""
         if not self._is_around_a_seed(url):
             return f"outside of the scope '{self._kind}' of every seed"
         return self._why_patterns_refuse(url)
@@ -162,22 +162,22 @@ def are_of_one_domain(url: str, other: str) -> bool:
 
 
 def _last_labels(host: str) -> str:
-    """The last two labels of a host's name, without its port."""
+    """Return the last two labels of a host's name, without its port."""
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     return ".".join(name.rsplit(".", 2)[-2:])
 
 
 def compile_pattern(pattern: str) -> Pattern:
     """
-    Return the pattern, ready to search with.
+    Return the compiled pattern.
 
     Raises:
-        BadPattern: a mistake in it, or something that a linear-time engine cannot do.
+        BadPattern: the pattern is wrong, or impossible for a linear-time engine.
     """
     if len(pattern) > _MOST_PATTERN_CHARACTERS:
         raise BadPattern(pattern, _MOST_PATTERN_CHARACTERS, f"longer than {_MOST_PATTERN_CHARACTERS} characters")
     options = re2.Options()
-    options.log_errors = False  # it would print to stderr
+    options.log_errors = False  # otherwise RE2 prints to stderr
     try:
         compiled: Pattern = re2.compile(pattern, options)
     except UnicodeEncodeError as error:
@@ -189,10 +189,10 @@ def compile_pattern(pattern: str) -> Pattern:
 
 def _explained(pattern: str, error: Exception) -> BadPattern:
     """
-    Say where the pattern is wrong.
+    Return the error with the position of the mistake.
 
-    RE2 names the offending piece but not its place; Python's own parser knows the place of a mistake.
-    What Python takes and RE2 does not is a construct that needs a backtracking engine.
+    RE2 names the offending part but not its position. Python's own parser reports the position. A pattern that Python
+    accepts and RE2 does not has a construct that needs a backtracking engine.
     """
     message = error.args[0]
     text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
@@ -209,7 +209,7 @@ def _explained(pattern: str, error: Exception) -> BadPattern:
 
 
 def _place_of(piece: str, pattern: str) -> int:
-    """Where the piece first stands in the pattern without being part of an escape before it."""
+    """Return the first position of the part in the pattern at which it is not the end of an escape."""
     at = 0
     while at < len(pattern):
         if pattern.startswith(piece, at):
@@ -220,7 +220,7 @@ def _place_of(piece: str, pattern: str) -> int:
 
 def _names_of_host(url: str) -> set[str]:
     """
-    The host with its port, as the bin writes it and with the port in full.
+    Return the host with its port, as the bin writes it and with the port in full.
 
     Two addresses are of one host if they share a name: the same port, or each the default of its scheme.
     """

@@ -1,4 +1,4 @@
-"""What a job says about its web crawl, as it is stored: JSON, every key known and typed."""
+"""The stored specification of a web job: JSON, every key known and typed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jobs.connectors.repository.web.urls import canonical
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 DEFAULT_USER_AGENT = "crawlctl/0.1"
-# Servers refuse a header that is longer than a few thousand characters, and with it every request.
+# Longest User-Agent (characters): servers refuse requests with a header of more than a few thousand characters.
 _MOST_USER_AGENT: Final = 1000
 
 SCOPE: Final = Field(
@@ -98,15 +98,16 @@ ALLOW_PRIVATE_NETWORKS: Final = Field(
 SCHEMA: Final = Schema(
     (SCOPE, INCLUDE, EXCLUDE, *INDEX_RULES, MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
 )
-# Who one is at a site is said once, for all jobs of a connection.
+# The crawler's logins at a site belong to the connection, for all its jobs.
 CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 
 
 @dataclass(frozen=True, slots=True)
 class WebSpecification:
     """
-    `seeds` are addresses as typed; `redirects` of them were followed to other hosts. A document at `max_depth` names no links; None is no limit.
-    `robots_wait` is how many seconds a host whose robots.txt answers 5xx is waited for.
+    `seeds` are addresses as entered. Their `redirects` were followed to other hosts. A document at `max_depth`
+    references no links; None is no limit. `robots_wait` is the time for which a host whose robots.txt answers 5xx is
+    retried (seconds).
     """
 
     seeds: tuple[str, ...]
@@ -129,8 +130,10 @@ class WebSpecification:
         cls, stored: Mapping[str, Any], *, seeds: Sequence[str], redirects: Sequence[tuple[str, str]] = ()
     ) -> Self:
         """
+        Return the specification of stored values.
+
         Raises:
-            BadSpecification: an unknown key, or a value that cannot be.
+            BadSpecification: a key is unknown, or a value is invalid.
         """
         said = CONFIGURATION.read(stored)
         if "scope" in said:
@@ -148,18 +151,22 @@ class WebSpecification:
 
     @property
     def robots_name_asked(self) -> str:
-        """The name that robots rules are read for."""
+        """Return the name under which robots rules are read."""
         return self.robots_name or name_of(self.user_agent)
 
     def index_rules(self) -> IndexRules:
         """
+        Return the rules that keep pages out of the index.
+
         Raises:
-            BadSpecification: a value is no content type, or no pattern.
+            BadSpecification: a content type or a pattern is invalid.
         """
         return IndexRules(types=self.content_types, max_bytes=self.max_bytes, exclude_text=self.exclude_text)
 
     def scope_around_seeds(self) -> Scope:
         """
+        Return the scope of the job.
+
         Raises:
             BadUrl, BadPattern
         """
@@ -175,8 +182,10 @@ class WebSpecification:
 
 def check_user_agent(name: str) -> None:
     """
+    Check a User-Agent.
+
     Raises:
-        BadSpecification: no server would read it.
+        BadSpecification: servers would refuse it.
     """
     if not name.strip() or not name.isprintable() or not name.isascii():
         raise BadSpecification("user_agent", "must be printable ASCII and not empty")

@@ -1,4 +1,4 @@
-"""What origins answered for their robots.txt: fetched by one worker, believed by all until it expires."""
+"""The robots.txt answers of origins: fetched by one worker, used by all until they expire."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ ON CONFLICT (origin) DO UPDATE
 
 @dataclass(frozen=True, slots=True)
 class StoredRobots:
-    """An answer as it was stored, `age` seconds ago; it may be believed for `lives_for` seconds more."""
+    """An answer that was stored `age` seconds ago. It is valid for `lives_for` seconds more."""
 
     origin: str
     answer: Mapping[str, Any]
@@ -35,7 +35,7 @@ class StoredRobots:
 
 
 def read_robots(connection: psycopg.Connection[Any], *, origins: Iterable[str]) -> list[StoredRobots]:
-    """The stored answers of these origins that may still be believed."""
+    """Return the valid stored answers of these origins."""
     rows = connection.execute(_READ, {"origins": list(origins)}).fetchall()
     return [StoredRobots(*row) for row in rows]
 
@@ -43,7 +43,7 @@ def read_robots(connection: psycopg.Connection[Any], *, origins: Iterable[str]) 
 def write_robots(
     connection: psycopg.Connection[Any], *, answers: Mapping[str, Mapping[str, Any]], lifetime: dt.timedelta
 ) -> None:
-    """Store what was fetched, for the other workers."""
+    """Store fetched answers, for the other workers."""
     connection.execute(
         _WRITE,
         {

@@ -24,14 +24,14 @@ def registrable_domain(host: str) -> str:
 
 
 def is_ip(host: str) -> bool:
-    """True if the host is an IP address; one of version 6 may stand in brackets."""
+    """True if the host is an IP address. One of version 6 may be in brackets."""
     with contextlib.suppress(ValueError):
         return bool(ipaddress.ip_address(host.strip("[]")))
     return False
 
 
 def is_public_suffix(domain: str) -> bool:
-    """True if different owners register names below this domain. A name without a dot is taken for one, as browsers do."""
+    """True if different owners register names below this domain. As in browsers, a name without a dot counts as one."""
     return "." not in domain.strip(".") or not _suffixes()(domain).domain
 
 
@@ -40,6 +40,6 @@ def _suffixes() -> "TLDExtract":
     # The import loads the list and an HTTP client, which most processes never need.
     from tldextract import TLDExtract  # noqa: PLC0415
 
-    # The packaged list only: a crawl must not depend on a download, and all nodes must read the same list.
-    # The private part is included: two customers of one hosting provider are different owners.
+    # The packaged list only: a crawl must not depend on a download, and all nodes must read the same list. The private
+    # part is included: two customers of one hosting provider are different owners.
     return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)

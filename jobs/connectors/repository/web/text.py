@@ -1,8 +1,8 @@
 """
-From the bytes of a response to text: the kind of content, and its text.
+The kind of a response's content, and its text.
 
-The server's word counts, except where the first bytes show that it is wrong about being text at all.
-`charset.py` finds the encoding.
+The server's Content-Type counts, unless the first bytes show that the body is no text at all. `charset.py` finds the
+encoding.
 """
 
 import enum
@@ -22,7 +22,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 _PLAIN_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
-# Bytes in which the start of HTML is looked for.
+# Bytes that are searched for the start of HTML.
 _HTML_WITHIN: Final = 1024
 _SIGNATURES: Final = (
     b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF",
@@ -38,7 +38,7 @@ _HTML_START: Final = re.compile(
 
 
 def kind_of(content_type: str, first: bytes) -> Kind:
-    """What a body is, by its Content-Type (may be '') and its first bytes."""
+    """Return the kind of a body, by its Content-Type (may be '') and its first bytes."""
     name = media_type(content_type)
     if name in _HTML_TYPES:
         kind = Kind.HTML
@@ -58,13 +58,13 @@ def media_type(content_type: str) -> str:
 
 
 def decoded(body: bytes, content_type: str) -> str:
-    """The text of a body, without byte order mark, NUL and lone surrogates."""
+    """Return the text of a body, without byte order mark, NUL and lone surrogates."""
     text = text_of(body, content_type)
     return text.replace("\x00", "") if "\x00" in text else text
 
 
 def _is_binary(first: bytes, content_type: str) -> bool:
-    """Whether the bytes are of no text: a known signature, or more control characters than a stray one."""
+    """True if the bytes are no text: a known signature, or many control characters."""
     if first.startswith(_SIGNATURES) or first[4:8] == b"ftyp":
         return True
     if first[:2] in {b"\xff\xfe", b"\xfe\xff"} or "utf-16" in content_type.lower():

@@ -1,20 +1,20 @@
 """
 The canonical form of a web address: two addresses with one form are one document.
 
-A WHATWG parser (ada) does the reading, so what a browser takes is taken and means the same: spaces,
-backslashes, international names, odd spellings of IPv4, dot segments. On top of its serialisation:
+A WHATWG parser (ada) parses the address, so everything that a browser accepts is accepted with the same meaning:
+spaces, backslashes, international names, odd spellings of IPv4, dot segments. In addition to its serialisation:
 
 - only http and https; the fragment and any user name and password are dropped;
 - the default port is dropped (by the parser), and an empty path is `/`;
 - one trailing dot of the host is dropped: it is the same name in the DNS, and must be the same bin;
 - escapes are in upper case, and those of letters, digits and `-._~` are undone (RFC 3986, 6.2.2);
-- an empty query is dropped: HTTP clients, ours among them, ask for `/?` as `/`, so it would be read twice;
-- nothing else: the query stays in its order, and no parameter is guessed to be idle.
+- an empty query is dropped: HTTP clients, ours among them, send `/?` as `/`, so it would be fetched twice;
+- nothing else: the query keeps its order, and no parameter is assumed to be without effect.
 
 Refused with a reason: other schemes, an empty host label, port 0, more than the limits allow.
 
-Most links need no parser: what is plainly in its canonical form already, or is once its path is put behind that of the
-page, is seen to be so by one expression (`_PLAIN`) that lets nothing through of which the parser would change anything.
+Most links need no parser. They are in canonical form already, or become so when their path is appended to that of the
+page. One expression (`_PLAIN`) recognizes them. It matches no address that the parser would change.
 """
 
 import re
@@ -25,8 +25,8 @@ from ada_url import join_url, normalize_url
 from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 
-# What is given to the parser at all. Line breaks and dot segments may shrink an address a great
-# deal, but a megabyte of it is an attack.
+# Longest input of the parser (characters). Line breaks and dot segments may shrink an address a great deal, but a
+# megabyte is an attack.
 _MOST_CHARACTERS_PARSED: Final = 65_536
 
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -34,7 +34,7 @@ _PARTS: Final = re.compile(r"([/\\?#])")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 # A host of lower-case names, the last no number, or of four numbers; no port that could be a default; a path without
-# escapes whose segments do not begin with a dot; a query that is not empty, of characters that stand for themselves.
+# escapes whose segments do not begin with a dot; a query that is not empty, of characters that need no escape.
 _OF_AN_ADDRESS: Final = "(?: 25[0-5] | 2[0-4][0-9] | 1[0-9][0-9] | [1-9]?[0-9] )"
 _PLAIN: Final = re.compile(
     rf"""https?://
@@ -45,14 +45,14 @@ _PLAIN: Final = re.compile(
         (?: \? [A-Za-z0-9_~!$&()*+,;=:@./-]+ )?""",
     re.VERBOSE | re.ASCII,
 )
-# A path that is read from the page's directory, or from one above it: nothing that could be a scheme.
+# A path relative to the page's directory, or to one above it, that cannot contain a scheme.
 _PLAIN_PATH: Final = re.compile(r"(?P<up>(?:\.\./)*)(?P<path>[A-Za-z0-9_~-][A-Za-z0-9_~./-]*)", re.ASCII)
 _UP: Final = len("../")
 _SLASHES_OF_A_ROOT: Final = "http://host/".count("/")
 
 
 class BadUrl(BadIdentifier):
-    """An address that names no web document; `reason` is a phrase, and neither tells a password."""
+    """An address that names no web document. `reason` is a phrase. Neither reason nor `url` contains a password."""
 
     def __init__(self, url: str, reason: str) -> None:
         self.url, self.reason = without_userinfo(url)[:200], reason
@@ -61,10 +61,10 @@ class BadUrl(BadIdentifier):
 
 def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str:
     """
-    Return the one form of this address, read against `base` if given, which is in that form itself.
+    Return the one form of this address. A relative address is resolved against `base`, which is in that form itself.
 
     Raises:
-        BadUrl: it cannot be read, is not of the web, or is over a limit.
+        BadUrl: it cannot be parsed, is not of the web, or is over a limit.
     """
     if len(url) > _MOST_CHARACTERS_PARSED:
         raise BadUrl(url, f"longer than {limits.url_characters} characters")
@@ -97,13 +97,13 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a canonical address: what robots.txt speaks for."""
+    """Return the scheme, host and port of a canonical address: the range of one robots.txt."""
     return url[: url.index("/", 8)]
 
 
 def bin_of(url: str) -> str:
     """
-    The host, with its port where that is not the default of the scheme: the unit of politeness.
+    Return the host, with its port if that is not the default of the scheme: the unit of politeness.
 
     So http on port 80 and https on port 443 of one host share a bin: they are one machine.
     """
@@ -112,7 +112,7 @@ def bin_of(url: str) -> str:
 
 
 def host_and_port(url: str) -> tuple[str, int]:
-    """Host name (an IPv6 address in brackets) and the port that a canonical address is asked at."""
+    """Return the host name (an IPv6 address in brackets) and the port of a canonical address."""
     authority = bin_of(url)
     host, colon, port = authority.rpartition(":")
     if colon and not port.endswith("]"):
@@ -121,27 +121,27 @@ def host_and_port(url: str) -> tuple[str, int]:
 
 
 def directory_of(url: str) -> str:
-    """A canonical address up to the last slash of its path."""
+    """Return a canonical address up to the last slash of its path."""
     path, _, _ = url.partition("?")
     return path[: path.rindex("/") + 1]
 
 
-# User name and password of an address as somebody typed it. A path of files has none, and may have an @.
+# User name and password of an entered address. A file path has none, and may contain an @.
 _TYPED_USERINFO: Final = re.compile(r"^(\s*(?!file:)[a-z][a-z0-9+.-]*:[/\\]*)[^/\\?#]*@", re.IGNORECASE)
 
 
 def typed_without_userinfo(typed: str) -> str:
-    """What somebody typed as an address, without user name and password, and else as it is."""
+    """Return an entered address without user name and password; any other text as it is."""
     return _TYPED_USERINFO.sub(r"\1", typed)
 
 
 def without_userinfo(url: str) -> str:
-    """The text of an address, well-formed or not, without what stands before an @ between two slashes."""
+    """Return the text of an address, well-formed or not, without the part before an @ between two slashes."""
     return "".join(piece.rpartition("@")[2] for piece in _PARTS.split(url[:_MOST_CHARACTERS_PARSED]))
 
 
 def _joined_plainly(url: str, base: str) -> str:
-    """An address behind what it stands for of its base, text behind text; empty where a parser has to do it."""
+    """Return the address joined with its base as text; '' if only the parser can join them."""
     if url.startswith("http"):
         return url
     try:
@@ -166,7 +166,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _plain_authority(url: str, authority: str) -> str:
-    """The authority without user name, password and trailing dot."""
+    """Return the authority without user name, password and trailing dot."""
     if "@" in authority:
         authority = authority[authority.rindex("@") + 1 :]
     if "." not in authority and ":" not in authority:
@@ -187,7 +187,7 @@ def _plain_authority(url: str, authority: str) -> str:
 
 def _with_normal_escapes(path: str) -> str:
     plain = _ESCAPE.sub(_normal_escape, path)
-    # '%%37e' would become '%7e', another address with a form of its own: such are left alone.
+    # '%%37e' would become '%7e', another address with a form of its own. Such escapes are left alone.
     if _ESCAPE.sub(_normal_escape, plain) != plain:
         return _ESCAPE.sub(lambda escape: escape[0].upper(), path)
     return plain
