@@ -204,7 +204,7 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
 
 def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None) -> str:
     verdict = verdict or line.verdict
-    said_by = said_by_of(line)
+    said_by = said_by_of(line, verdict)
     host, by = line.name, source(said_by) if said_by else ""
     when = words.time_until(verdict.until, now=now) if verdict.until else ""
     match verdict.cause:
@@ -274,11 +274,12 @@ def _of_host(line: BinLine, *, now: dt.datetime, verdict: Verdict | None = None)
                 else _("Requests to %(host)s speed up: %(by)s allows one start every %(gap)s s.")
             ) % {"host": host, "gap": f"{line.limits.gap:.4g}", "by": by}
         case Cause.PARENT:
-            assert line.parent is not None
+            above = line.parent_of(verdict)
+            assert above is not None
             return _("%(host)s shares %(limits)s with %(parent)s.") % {
                 "host": host,
-                "limits": limits_in_words(line.parent.limits),
-                "parent": parent(line.parent),
+                "limits": limits_in_words(above.limits),
+                "parent": parent(above),
             }
         case Cause.GAP | Cause.CRAWL_DELAY:
             return _("At most one start every %(gap)s s: %(by)s.") % {"gap": f"{line.limits.gap:.4g}", "by": by}

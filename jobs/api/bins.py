@@ -121,7 +121,7 @@ class LimitedBySerializer(serializers.Serializer[BinLine]):
 
     @extend_schema_field(SourceSerializer(allow_null=True))
     def get_said_by(self, line: BinLine) -> Any:  # noqa: ANN401 (a record, or none)
-        said_by = said_by_of(line)
+        said_by = said_by_of(line, line.verdict)
         return SourceSerializer(said_by).data if said_by else None
 
 

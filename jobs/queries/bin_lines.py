@@ -94,10 +94,9 @@ class BinLine:
     bytes_per_second: float | None
     history: Sequence[float | None]
 
-    @property
-    def parent(self) -> ParentLine | None:
-        """The parent that keeps it waiting."""
-        return next((above for above in self.parents if above.id == self.verdict.parent), None)
+    def parent_of(self, verdict: Verdict) -> ParentLine | None:
+        """Return the parent that a verdict on the bin, or on documents of it, names."""
+        return next((above for above in self.parents if above.id == verdict.parent), None)
 
     @property
     def allowed_starts_per_second(self) -> float | None:
@@ -287,14 +286,15 @@ def _since(line: BinLine) -> dt.datetime | None:
         case Cause.BACK_OFF | Cause.TRIAL:
             return line.backing_off_since
         case _:
-            said_by = said_by_of(line)
+            said_by = said_by_of(line, line.verdict)
             return said_by.since if said_by else None
 
 
-def said_by_of(line: BinLine) -> SourceLine | None:
-    """Who says the limit that keeps a bin waiting, if a limit does."""
-    limits = line.parent.said_by if line.parent else line.said_by
-    match line.verdict.cause:
+def said_by_of(line: BinLine, verdict: Verdict) -> SourceLine | None:
+    """Return the source of the limit that a verdict on the bin, or on documents of it, names; None if it names none."""
+    parent = line.parent_of(verdict)
+    limits = parent.said_by if parent else line.said_by
+    match verdict.cause:
         case Cause.DENIED | Cause.STOPPED | Cause.CLOSED:
             return limits.denied
         case Cause.GAP | Cause.CRAWL_DELAY | Cause.RAMPING:

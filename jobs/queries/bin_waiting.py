@@ -1,12 +1,17 @@
 """Documents that wait for bins or are read there, and whether a manager and a worker may have them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, LiteralString
+
+from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.newest import newest
+from jobs.queue.rows import named_rows
 from jobs.queue.runnable import RUNNABLE
+from jobs.verdicts.hosts import Known
 
 # Documents of active jobs that wait for these bins, those of jobs that are held, and whether a worker could have
 # them. Counters say how each lane stands, so no document is read; each branch reads its own index.
@@ -22,7 +27,8 @@ WITH lanes AS MATERIALIZED (
       JOIN jobs_seed AS seed ON seed.id = lane.seed_id
       JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
       LEFT JOIN jobs_throttlegroup AS held ON held.id = seed.group_id
-     WHERE lane.bin_id = ANY(%(bins)s)
+     WHERE lane.bin_id = ANY(%(bins)s) AND (%(job)s::bigint IS NULL OR seed.job_id = %(job)s)
+       AND (%(lane)s::bigint IS NULL OR lane.id = %(lane)s)
 ), counted AS (
     SELECT bin_id, sum(amount) FILTER (WHERE stage = {Stage.PENDING:d})::bigint AS waiting,
            sum(amount) FILTER (WHERE stage = {Stage.PENDING:d} AND NOT may_run)::bigint AS held,
@@ -61,6 +67,30 @@ WITHOUT_LANES: Final[Mapping[str, Any]] = {
 }
 
 
-def read_waiting(cursor: Any, ids: Sequence[int]) -> dict[int, Any]:
-    """Return the facts of these bins by id, without the bins that no seed of an active job has a lane in."""
-    return {row.bin_id: row for row in cursor.execute(_WAITING, {"bins": list(ids)})}
+def read_waiting(
+    cursor: Any, ids: Sequence[int], *, job_id: int | None = None, lane_id: int | None = None
+) -> dict[int, Any]:
+    """
+    Return the facts of these bins by id, without the bins that no seed of an active job has a lane in.
+
+    With a `job_id` or `lane_id` the facts are about documents of that job or lane only.
+    """
+    facts = {"bins": list(ids), "job": job_id, "lane": lane_id}
+    return {row.bin_id: row for row in cursor.execute(_WAITING, facts)}
+
+
+# Facts that differ between the jobs at one host.
+_OF_A_JOB: Final = ("ready_at", "is_owned", "is_served", "missing_tag", "group_failing_since", "group_why")
+
+
+def narrow(known: Mapping[int, Known], *, job_id: int | None = None, lane_id: int | None = None) -> dict[int, Known]:
+    """Return what is known of these bins, by id, for the documents of one job or lane."""
+    if not known:
+        return {}
+    connection.ensure_connection()
+    with named_rows(connection.connection) as cursor:
+        rows = read_waiting(cursor, list(known), job_id=job_id, lane_id=lane_id)
+    return {
+        id_: replace(one, **{name: getattr(rows[id_], name) for name in _OF_A_JOB}) if id_ in rows else one
+        for id_, one in known.items()
+    }

@@ -5,6 +5,7 @@ import datetime as dt
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.models import Gate, GatedDocument, QueueItem
 from jobs.queries.bin_lines import BinLine
+from jobs.queries.bin_waiting import narrow
 from jobs.queries.job_facts import job_seen, read_changes, read_cluster
 from jobs.queries.latest_requests import read_latest_requests
 from jobs.verdicts.causes import Verdict
@@ -33,7 +34,8 @@ def judge_item(item: QueueItem, host: BinLine, *, now: dt.datetime) -> Verdict |
         change=read_changes([job.pk]).get(job.pk),
         latest=read_latest_requests(now=now).of(job.pk),
     )
-    return judge_document(seen, of_job, read_cluster(job.node_scope, now=now), host.known, now=now)
+    known = narrow({host.id: host.known}, lane_id=item.lane_id)[host.id]
+    return judge_document(seen, of_job, read_cluster(job.node_scope, now=now), known, now=now)
 
 
 def _read_gate(item: QueueItem) -> Gate | None:

@@ -14,12 +14,14 @@ from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import Window, next_opening_of
 from jobs.models import Job, JobEvent, Outcome, ScheduleWindow
 from jobs.queries.bin_lines import BinLine, read_bin_lines
+from jobs.queries.bin_waiting import narrow
 from jobs.queries.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.job_facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.job_lines import JobLine, read_job_line
 from jobs.queue.floor import LOWEST_DELTA, LOWEST_TURN
 from jobs.terms import INTERVALS
 from jobs.verdicts.causes import Verdict
+from jobs.verdicts.hosts import judge_host
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
 # Busiest first; the rest is counted, up to a bound.
@@ -113,9 +115,10 @@ class CodeCount:
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """One host (bin), and how many documents this job has there."""
+    """One host (bin), the verdict on this job's documents there, and their numbers."""
 
     bin: BinLine
+    verdict: Verdict
     pending: int
     active: int
     done: int
@@ -225,7 +228,7 @@ def _judge(job: JobLine, hosts: Sequence[HostLine], *, now: dt.datetime) -> Verd
         opens_at=_opens_at(job, now=now),
     )
     cluster = read_cluster(job.node_scope, now=now)
-    of_hosts = [HostOfJob(host.bin.verdict, host.pending + host.at_workers, host.active) for host in hosts]
+    of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
     return judge_job(
         seen,
         cluster,
@@ -290,7 +293,16 @@ def _read_hosts(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
     with connection.cursor() as cursor:
         cursor.execute(_HOSTS, facts)
         counts = {bin_id: documents for bin_id, *documents in cursor.fetchall()}
-    return [HostLine(line, *counts[line.id]) for line in read_bin_lines(list(counts), now=now)]
+    lines = read_bin_lines(list(counts), now=now)
+    # At a host of several jobs, workers or managers may be missing for one of them only.
+    shared = {
+        line.id: line.known for line in lines if job.runs and (line.waiting, line.in_work) != tuple(counts[line.id][:2])
+    }
+    own = narrow(shared, job_id=job.id)
+    return [
+        HostLine(line, judge_host(own[line.id], now=now) if line.id in own else line.verdict, *counts[line.id])
+        for line in lines
+    ]
 
 
 def _count_hosts(job: JobLine) -> tuple[int, bool]:

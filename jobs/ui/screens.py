@@ -106,7 +106,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
 
 def _example(page: JobPage) -> BinLine | None:
     """A host of the job that the verdict on the job is about."""
-    return next((host.bin for host in page.hosts if host.bin.verdict.cause == page.verdict.cause), None)
+    return next((host.bin for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
 
 
 def _since(verdict: Verdict, *, now: dt.datetime) -> str:
@@ -166,9 +166,17 @@ def _picture(history: Sequence[float | None]) -> Record:
     return {
         "line": " ".join(points),
         "area": " ".join([f"{first:.1f},{_HEIGHT}", *points, f"{last:.1f},{_HEIGHT}"]),
-        "picture": _("the last %(minutes)d minutes, at most %(peak)s (means of %(seconds)d s)")
-        % {"minutes": round(STEPS * STEP / 60), "peak": words.rate(peak), "seconds": MEAN_OF},
+        "picture": _("the last %(span)s, at most %(peak)s (means of %(seconds)d s)")
+        % {"span": _span(known[0][0]), "peak": words.rate(peak), "seconds": MEAN_OF}
+        if known
+        else _("no rate is known yet"),
     }
+
+
+def _span(first: int) -> str:
+    """Return the time from a step of the picture until now."""
+    span = dt.timedelta(seconds=(STEPS - first) * STEP)
+    return words.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
 
 
 def _job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
@@ -308,7 +316,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     line = host.bin
     # A hold of the job holds its documents at every host.
-    verdict = job.hold or line.verdict
+    verdict = job.hold or host.verdict
     # The verdict on a host says nothing of a job with no document there.
     is_asked = job.runs and (host.pending or host.active)
     return {

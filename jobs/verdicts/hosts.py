@@ -166,17 +166,27 @@ def _has_free_connections(known: Known) -> bool:
     return used is not None and used < known.limits.requests / 2
 
 
+def _is_at_its_pace(known: Known) -> bool:
+    """True if the bin is asked as often as its own gap allows."""
+    gap, rate = known.limits.gap, known.starts_per_second
+    return gap > 0 and rate is not None and not _is_below(rate, 1 / gap)
+
+
 def _is_below(rate: float | None, allowed: float | None) -> bool:
     return rate is not None and allowed is not None and rate < allowed * _AS_GOOD_AS
 
 
 def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
     """The parent that gives the bin less than it may have itself, the slowest first; None if none does."""
+    has_room = not known.open_turns or (known.lent < known.limits.requests and not _is_at_its_pace(known))
     for above in sorted(known.above, key=lambda one: one.limits.gap, reverse=True):
         is_shut = above.opens_at is not None and above.opens_at > now
         is_slower = above.limits.gap > known.limits.gap
-        is_full = above.is_full and (not known.open_turns or known.lent < known.limits.requests)
-        if is_full or (is_slower and (is_shut or known.open_turns)) or (is_shut and not known.open_turns):
+        if (
+            (above.is_full and has_room)
+            or (is_slower and (is_shut or known.open_turns))
+            or (is_shut and not known.open_turns)
+        ):
             return above
     return None
 

@@ -133,7 +133,7 @@ def test_limits_above_a_host_are_told_with_their_policy(connection, manager, wor
     assert set(above) == {("address", "192.0.2.1"), ("policy", "shop"), ("policy", "the cluster")}
     assert above["policy", "shop"].limits.gap == 10.0
     assert above["policy", "the cluster"].is_everywhere
-    assert (found.verdict.cause, found.parent.name) == (Cause.PARENT, "shop")
+    assert (found.verdict.cause, found.parent_of(found.verdict).name) == (Cause.PARENT, "shop")
     assert {one.name for one in line("b.example").parents} == {"shop", "the cluster"}
 
 
@@ -292,6 +292,7 @@ def test_of_very_many_bins_no_table_that_grows_with_them_is_read_from_end_to_end
     for query in (bin_lines._BINS, bin_waiting._WAITING):
         cursor = connection.cursor()
         literal = query.replace("%(bins)s", "'{" + ",".join(map(str, ids)) + "}'").replace("%(policy)s", "NULL")
+        literal = literal.replace("%(job)s", "NULL").replace("%(lane)s", "NULL")
         assert not _sequential(cursor, literal) & grown
 
 

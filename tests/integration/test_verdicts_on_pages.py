@@ -239,6 +239,26 @@ def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
     assert at_workers == [2, 5]
 
 
+def test_a_job_that_lacks_a_worker_says_so_although_others_read_its_host(crawl):
+    crawl.serve(in_work=4, open_now=1)
+    other = make_running_job(crawl.manager.node, name="inside")
+    other.seed.tag = "intranet"
+    other.seed.save()
+    lane = make_lane(other.seed, HOST)
+    facts = {"job_id": other.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.PENDING}
+    count_folded(lane_id=lane.pk, amount=1, **facts)
+    (document,) = make_documents(lane, ["inside"])
+    said = "No live worker has the tag “intranet”."
+
+    page = read_screen(job_topic(other.job.pk))
+    story = crawl.viewer.get(f"/documents/{other.job.pk}/{document.hash.hex}/").content.decode()
+
+    assert page["says"].startswith(said)
+    assert page["hosts"][0]["waits"].startswith(said)
+    assert said in story
+    assert said not in crawl.page()["says"]
+
+
 def test_waiting_is_one_number_on_the_overview(crawl):
     crawl.serve(in_work=7, open_now=2)
 
@@ -313,7 +333,7 @@ def test_the_picture_keeps_what_happened_when_nothing_runs_any_more(crawl, monke
 
     overview = read_screen("overview")
 
-    assert overview["picture"] == "the last 5 minutes, at most 40 (means of 10 s)"
+    assert overview["picture"] == "the last 10 s, at most 40 (means of 10 s)"
     assert overview["rate"] == "0"
 
 
@@ -322,4 +342,4 @@ def test_the_headline_is_at_most_what_the_picture_says_is_the_highest(crawl, mon
 
     overview = read_screen("overview")
 
-    assert (overview["rate"], overview["picture"]) == ("1.9", "the last 5 minutes, at most 1.9 (means of 10 s)")
+    assert (overview["rate"], overview["picture"]) == ("1.9", "the last 10 s, at most 1.9 (means of 10 s)")

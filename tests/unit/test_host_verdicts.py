@@ -92,7 +92,9 @@ def refusing(failed=60, ended=60):
         (Cause.BYTES, make_host(limits=Limits(2, 0.0, bytes_per_second=5_000.0), bytes_per_second=None)),
         (Cause.IN_WORK, make_host(limits=Limits(2, 0.0), waiting=0, in_work=1)),
         (Cause.PARENT, make_host(above=[parent(limits=Limits(8, 5.0))])),
-        (Cause.PARENT, make_host(lent=1, above=[parent(limits=Limits(2, 0.0))])),
+        (Cause.PARENT, make_host(lent=1, starts_per_second=0.5, above=[parent(limits=Limits(2, 0.0))])),
+        # A full parent does not matter to a host that is asked as often as its own gap allows.
+        (Cause.GAP, make_host(lent=1, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.GAP, make_host(above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(opens_at=SOON)])),

@@ -1,6 +1,7 @@
 """Over random states: no document waits without a cause that is true, and stuffing agrees with it."""
 
 import datetime as dt
+from dataclasses import replace
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -112,7 +113,10 @@ TRUE_OF_HOSTS = {
     Cause.NEXT: lambda host: not host.open_turns and not is_later(host.not_before) and not is_later(host.ready_at),
     Cause.TRIAL: lambda host: host.open_turns and host.back_off_level,
     Cause.RAMPING: lambda host: host.open_turns and (not host.is_known or host.limits.gap > 0),
-    Cause.PARENT: lambda host: host.above,
+    Cause.PARENT: lambda host: any(
+        above.open_requests >= above.limits.requests or above.limits.gap > host.limits.gap or is_later(above.opens_at)
+        for above in host.above
+    ),
     Cause.GAP: lambda host: host.limits.gap > 0 and not host.asks_for_delay,
     Cause.CRAWL_DELAY: lambda host: host.limits.gap > 0 and host.asks_for_delay,
     Cause.BYTES: lambda host: host.limits.bytes_per_second is not None or is_later(host.not_before),
@@ -150,6 +154,15 @@ def test_a_host_with_a_queue_is_held_by_a_cause_that_is_true(host):
     cause = judge_host(host, now=NOON).cause
 
     assert TRUE_OF_HOSTS[cause](host), cause
+
+
+@given(host=hosts, gap=st.sampled_from([0.01, 0.5, 1.0]))
+def test_a_host_at_its_own_pace_is_held_by_no_parent_that_is_as_fast(host, gap):
+    limits = replace(host.limits, gap=gap)
+    above = [replace(one, limits=replace(one.limits, gap=gap / 2)) for one in host.above]
+    served = replace(host, limits=limits, above=above, open_turns=1, starts_per_second=1 / gap)
+
+    assert judge_host(served, now=NOON).cause != Cause.PARENT
 
 
 @given(document=documents, job=jobs, cluster=clusters, host=hosts)
