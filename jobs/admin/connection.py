@@ -1,4 +1,4 @@
-"""Connections: a name, a connector, and what the connector wants to know."""
+"""Connections: a name, a connector, and the connector's configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
@@ -28,12 +28,12 @@ from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.queries.attention.outputs import say_lost_lines
 from jobs.queries.clock import read_clock
 
-# A list names so many jobs that use a connection.
+# Jobs of a connection that the list names.
 _JOBS_SHOWN: Final = 5
 
 
 class ConnectionForm(DrawnForm):
-    """Asks the connector before anything is stored; what it wants to know has a field each."""
+    """Lets the connector check the form before anything is stored. Each field of its configuration is a form field."""
 
     model_kind: ClassVar[Kind]
     section = "configuration"
@@ -48,7 +48,7 @@ class ConnectionForm(DrawnForm):
 
     @staticmethod
     def kinds() -> Mapping[str, Any]:
-        """The connectors there are, by name."""
+        """Return the installed connectors, by name."""
         raise NotImplementedError
 
     def clean(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class ConnectionForm(DrawnForm):
         return values
 
     def store(self, *, made_by: str = "") -> connections.Connection:
-        """Store what the form says."""
+        """Store the connection of the form."""
         facts: dict[str, Any] = {
             "name": self.cleaned_data["name"],
             "configuration": self.said(self.cleaned_data),
@@ -93,12 +93,12 @@ class OutputConnectionForm(ConnectionForm):
 
 
 class ConnectionAdmin(BoundedList):
-    """The connector of a connection stays what it was when it was made."""
+    """The pages of connections. The connector of a connection never changes."""
 
     form: type[ConnectionForm]
-    # The field of a job that names it.
+    # The field of a job that refers to the connection.
     of_jobs: ClassVar[str]
-    # What is drawn for the connector stands under this, and one is proposed at first.
+    # Title of the connector's fields, and the connector that is selected at first.
     drawn_title: ClassVar[Promise]
     proposed: ClassVar[str]
     list_display: tuple[str, ...] = ("name", "connector", "used_by")
@@ -112,14 +112,14 @@ class ConnectionAdmin(BoundedList):
         return ((None, {"fields": ("name", "connector", DRAWN_FOR, *self.get_shown(obj))}), *drawn)
 
     def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
-        """What the page tells beside of what can be said."""
+        """Return the read-only fields of the page."""
         return ()
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
         return {"connector": request.GET.get("connector", self.proposed), "name": request.GET.get("name", "")}
 
     def _kind(self, request: HttpRequest, connection: connections.Connection | None) -> Any:  # noqa: ANN401 (of sources or outputs)
-        """The connector of a connection, or the one that is chosen for it; None where it is missing."""
+        """Return the connector of a connection, or the selected one; None if it is missing."""
         if connection is not None:
             return self.form.kinds().get(connection.connector)
         chosen = request.POST.get("connector") or request.GET.get("connector") or self.proposed
@@ -142,7 +142,7 @@ class ConnectionAdmin(BoundedList):
                 messages.warning(request, str(used))
 
     def has_delete_permission(self, request: HttpRequest, obj: connections.Connection | None = None) -> bool:
-        """What jobs use cannot go, so its page offers no deleting."""
+        """False for a connection that jobs use: it cannot be deleted."""
         allowed: bool = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not obj.jobs.exists())
 
@@ -156,7 +156,7 @@ class ConnectionAdmin(BoundedList):
         act: Callable[..., object],
         said: Promise,
     ) -> HttpResponseBase:
-        """Do what nobody should do by a mere link, or unawares: a page asks first, and its answer does it."""
+        """Execute an action after a confirmation: a page asks first, and its POST executes it."""
         connection = get_object_or_404(self.model, pk=key)
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         if request.method != "POST":
@@ -177,7 +177,7 @@ class ConnectionAdmin(BoundedList):
         return ", ".join([*names[:_JOBS_SHOWN], *more]) or "—"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the names of some of its jobs: of one that all jobs share, no more than are shown."""
+        """Return the connections with the names of some of their jobs, and no more than are shown."""
         found: QuerySet[Any] = super().get_queryset(request)
         jobs = Job.objects.filter(**{self.of_jobs: OuterRef("pk")}).order_by().values("name")
         shown: QuerySet[Any] = found.annotate(some_jobs=ArraySubquery(jobs[: _JOBS_SHOWN + 1]))
@@ -194,7 +194,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Clear history"), url_path="clear-history", permissions=("change",))  # type: ignore[untyped-decorator]
     def clear_history(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
-        """What was done for this source is forgotten."""
+        """Delete the history of this source."""
         return self.do_when_asked(
             request,
             object_id,
@@ -208,7 +208,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
     @admin.display(description=_("status"))
     def status(self, connection: RepositoryConnection) -> str:
-        """Whether the source can be reached as configured, as far as this server sees."""
+        """Return whether the source can be reached as configured, from this server."""
         return connections.status(connection) or str(_("working"))
 
 
@@ -244,7 +244,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
-        """Every document is written here anew when a run next looks at it."""
+        """Let the next fetch of each document write it here again."""
         return self.do_when_asked(
             request,
             object_id,
@@ -258,7 +258,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Remove all"), url_path="clear", permissions=("change",))  # type: ignore[untyped-decorator]
     def clear(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
-        """Everything that is here leaves."""
+        """Remove all documents from the output."""
         return self.do_when_asked(
             request,
             object_id,

@@ -1,9 +1,9 @@
 """
-Form fields that are drawn by what may be said to a connector (`jobs.connectors.schema`).
+Form fields that are generated from a connector's schema (`jobs.connectors.schema`).
 
-A form has fields for one connector at a time: of what is stored, of what was chosen, or of the only one
-there is. `drawn_for` travels with it: who sends a form with another choice gets it back with the fields
-of that. With scripts, choosing draws it anew at once (static/js/redraw.js).
+A form has the fields of one connector at a time: the stored one, the selected one, or the only one. The hidden field
+`drawn_for` names it. If a form is sent with another selection, the page returns it with the fields of that connector.
+With scripts, a selection redraws the form at once (static/js/redraw.js).
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Lines(forms.CharField):
 
     def to_python(self, value: str | list[str] | None) -> list[str]:  # type: ignore[override]
         if isinstance(value, list):
-            # As it is stored, in a field that cannot be changed now.
+            # The stored value, in a field that cannot be changed now.
             return value
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
@@ -56,10 +56,10 @@ class Lines(forms.CharField):
 
 class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
     """
-    A form with fields for what may be said to the connector `drawn_by`, of the JSON column that `section` names.
+    A form with the fields of the connector `drawn_by`, for the JSON column that `section` names.
 
-    The field named `chooser` decides about the connector. It is None where nothing is chosen yet, or the
-    connector is not installed: then there are no such fields, and what is stored stays.
+    The field named `chooser` selects the connector. It is None without a selection, or if the connector is not
+    installed. Then there are no such fields, and the stored value stays.
     """
 
     drawn_by: ClassVar[Drawn | None] = None
@@ -75,7 +75,7 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
         self._sent_for = self.data.get(DRAWN_FOR)
         name = self.drawn_by.name if self.drawn_by else ""
         if self._sent_for not in {None, name}:
-            # What comes back is drawn for what is chosen now.
+            # The returned form has the fields of the new selection.
             data = cast(QueryDict, self.data).copy()
             data[DRAWN_FOR] = name
             self.data = data
@@ -96,14 +96,14 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
         return values
 
     def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What a valid form says, as it is stored: what was left empty is not said, what has no field stays."""
+        """Return the values of a valid form for the column, without empty ones. Stored values without a field stay."""
         drawn = [field.name for field in schema_of(self.drawn_by, self.section).fields]
         kept = {name: value for name, value in getattr(self.instance, self.section).items() if name not in drawn}
         said = {name: values.get(f"{self.section}_{name}") for name in drawn}
         return kept | {name: value for name, value in said.items() if value not in (None, "", [], False)}
 
     def add_problems(self, problems: Mapping[str, Sequence[str]]) -> None:
-        """Show sentences beside the fields that they are about, or above all of them."""
+        """Show sentences beside the fields that they concern, or above all fields."""
         for name, sentences in problems.items():
             own = f"{self.section}_{name.removeprefix(f'{self.section}.')}"
             known = next((field for field in (own, name) if field in self.fields), None)
@@ -114,13 +114,13 @@ _Form = TypeVar("_Form", bound=DrawnForm)
 
 
 def form_for(base: type[_Form], kind: Drawn | None) -> type[_Form]:
-    """The form with a field for all that may be said to this connector."""
+    """Return the form class with a field for each field of this connector."""
     fields = {f"{base.section}_{field.name}": _drawn(field) for field in schema_of(kind, base.section).fields}
     return type(base.__name__, (base,), {**fields, "drawn_by": kind})
 
 
 def fieldset_for(title: str | Promise, kind: Drawn | None, *, section: str) -> tuple[Any, ...]:
-    """The part of an admin page with those fields; none where there is nothing to say."""
+    """Return the part of an admin page with those fields; none without fields."""
     names = tuple(f"{section}_{field.name}" for field in schema_of(kind, section).fields)
     return ((title, {"fields": names}),) if names else ()
 

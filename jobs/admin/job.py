@@ -1,4 +1,4 @@
-"""Jobs: to be made, changed, and told what to do."""
+"""The set-up pages of jobs: creating, changing and controlling them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +43,7 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         return seeds.filter(removed_at=None)
 
     def get_formset(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
-        """The policies to choose from are read once for all seeds, with those that they have."""
+        """Return the formset. Its policies are read once for all seeds, with the seeds' own policies."""
         formset = super().get_formset(request, obj, **kwargs)
         chosen = obj.seeds.filter(removed_at=None).values_list("policy", flat=True).distinct() if obj else ()
         field = formset.form.base_fields["policy"]
@@ -61,7 +61,7 @@ class SeedInline(StackedInline):  # type: ignore[misc]
 
 
 def _action(row: Transition) -> Callable[..., None]:
-    """The action of the list of jobs that makes an operator's transition."""
+    """Return the action of the list of jobs that makes an operator's transition."""
     verb = control.VERBS[row.verb]
     right = "remove" if verb.permission == "jobs.delete_job" else "control"
     label = _("Delete, with what they indexed") if row.verb == "delete" else row.label
@@ -76,16 +76,17 @@ def _action(row: Transition) -> Callable[..., None]:
             else:
                 messages.success(request, f"{change.job.name}: {change.job.status}.")
 
-    # Django knows an action by the name of its function.
+    # Django identifies an action by the name of its function.
     perform.__name__ = row.verb.replace("-", "_")
     return perform
 
 
 class JobAdmin(BoundedList):
     """
-    A job is changed as far as it may be (the form knows), and deleted by an action that removes what it indexed too.
+    A job is changed as far as its state permits (the form knows). An action deletes it, together with its documents in
+    the outputs.
 
-    Where it comes from stays: documents of one source mean nothing to another.
+    Its source stays the same: documents of one source mean nothing to another.
     """
 
     form = JobForm
@@ -115,7 +116,7 @@ class JobAdmin(BoundedList):
         return (first, *drawn, *others)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Where there is only one connection to choose, it is chosen."""
+        """Select the connection if there is only one."""
         repositories = _chosen(request) or list(RepositoryConnection.objects.all()[:2])
         outputs = list(OutputConnection.objects.filter(connector="search")[:2])
         return {
@@ -125,20 +126,20 @@ class JobAdmin(BoundedList):
         }
 
     def get_inlines(self, request: HttpRequest, obj: Job | None) -> tuple[type[SeedInline], ...]:
-        """Of a job with very many seeds none can be changed in a form; they stay as they are."""
+        """Return no seeds for a job with too many for a form: they stay as they are."""
         return () if keeps_its_seeds(obj) else self.inlines
 
-    # --- What may be done ------------------------------------------------------------------------
+    # --- Permissions -------------------------------------------------------------------------------
 
     def has_change_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """A job that ends or is being deleted cannot be changed."""
+        """False for a job that ends or is being deleted: it cannot be changed."""
         allowed: bool = super().has_change_permission(request, obj)
         return allowed and (obj is None or obj.phase in {Phase.INACTIVE, *control.RUNNING_PHASES})
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponseBase:
-        """A job that cannot be changed is looked at on its own page."""
+        """Redirect to the job's own page if the job cannot be changed."""
         job = self.get_object(request, object_id)
         if request.method != "POST" and job is not None:
             if not self.has_change_permission(request, job):
@@ -151,7 +152,7 @@ class JobAdmin(BoundedList):
         return response
 
     def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """Never a bare DELETE of the row: what the job indexed has to leave the outputs first."""
+        """False: never delete only the row. The job's documents have to leave the outputs first."""
         return False
 
     def has_control_permission(self, request: HttpRequest) -> bool:
@@ -163,7 +164,7 @@ class JobAdmin(BoundedList):
     # --- Saving ----------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Job, form: JobForm, change: bool) -> None:  # noqa: FBT001 (Django's)
-        """Nothing yet: a job is stored with its seeds, in one piece (`save_related`)."""
+        """Do nothing yet: a job is stored together with its seeds (`save_related`)."""
 
     def save_related(
         self,
@@ -186,7 +187,7 @@ class JobAdmin(BoundedList):
         formsets: list[SeedFormSet],
         add: bool = False,  # noqa: FBT001, FBT002 (Django's)
     ) -> str:
-        """The job's own journal says what happened; the admin's log only that somebody was here."""
+        """Return a fixed word: the job's own journal has the changes, and the admin's log only the visit."""
         return "Added." if add else "Changed."
 
     # --- The list --------------------------------------------------------------------------------
@@ -201,13 +202,13 @@ class JobAdmin(BoundedList):
 
 
 def _chosen(request: HttpRequest) -> list[RepositoryConnection]:
-    """The connection that a form or an address names, if it does."""
+    """Return the connection that a form or an address names, if any."""
     named = request.POST.get("repository") or request.GET.get("repository") or ""
     return list(RepositoryConnection.objects.filter(pk=int(named))) if named.isdecimal() and len(named) < 19 else []
 
 
 def _kind(request: HttpRequest, job: Job | None) -> RepositoryKind | None:
-    """The connector of a job, or of the connection that was chosen for it; None where there is none, or it is missing."""
+    """Return the connector of a job, or of the selected connection; None without one, or if it is missing."""
     if job is not None:
         connections = [job.repository]
     else:

@@ -1,8 +1,8 @@
 """
 The form of a job and its seeds.
 
-The job's form knows what to crawl and where to put it; the formset of its seeds, which is checked
-after it, asks `control` about the whole.
+The job's form holds the specification and the outputs. The formset of its seeds, which is checked after it, lets
+`control` check the whole job.
 """
 
 from collections.abc import Iterable
@@ -27,14 +27,14 @@ from jobs.lifecycle.job import Phase
 from jobs.models import Job, Seed
 from jobs.queries.clock import read_clock
 
-# Seeds that a form has room for.
+# Limits of seeds and addresses in a form.
 _MOST_SEEDS: Final = 50
 _MOST_ADDRESSES: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class JobWanted:
-    """What a valid job form asks for; the seeds come from the formset."""
+    """The content of a valid job form. The seeds come from the formset."""
 
     name: str
     outputs: list[Any]
@@ -44,7 +44,7 @@ class JobWanted:
     terms: dict[str, Any]
 
     def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> control.JobSaved:
-        """Store the job, new or changed; without `seeds` it keeps those that it has."""
+        """Store the job, new or changed. Without `seeds` it keeps its own."""
         facts: dict[str, Any] = {
             "name": self.name,
             "outputs": self.outputs,
@@ -62,7 +62,7 @@ class JobWanted:
 
 
 class JobForm(DrawnForm, TermsForm):
-    """A job; what its specification may say has a field each."""
+    """A job, with a form field for each field of its specification."""
 
     section = "specification"
     chooser = "repository"
@@ -119,7 +119,7 @@ class JobForm(DrawnForm, TermsForm):
         return values
 
     def _offer_few(self, name: str, stored: Iterable[int]) -> None:
-        """Offer the newest of very many, what is stored, and what was chosen."""
+        """Offer the newest of very many, the stored ones, and the selected ones."""
         if isinstance(field := self.fields.get(name), ModelChoiceField):
             said = [*self.data.getlist(name)] if isinstance(self.data, QueryDict) else [str(self.initial.get(name, ""))]
             offer_few(field, chosen=[*map(str, stored), *said])
@@ -139,7 +139,7 @@ def _runs(job: Job) -> bool:
 
 
 def keeps_its_seeds(job: Job | None) -> bool:
-    """True if a job has more seeds, or addresses, than a form can show: those stay as they are."""
+    """True if a job has more seeds, or addresses, than a form can show: they stay as they are."""
     if job is None or not job.pk:
         return False
     lengths = job.seeds.filter(removed_at=None).values_list("urls__len", flat=True)[: _MOST_SEEDS + 1]
@@ -155,7 +155,7 @@ def _rehearse(job: Job, *, seeds: list[SeedWanted] | None) -> None:
 
 
 class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """The seeds of a job; checks the job as a whole."""
+    """The seeds of a job. It checks the job as a whole."""
 
     def clean(self) -> None:
         super().clean()
@@ -165,7 +165,7 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         _rehearse(self.instance, seeds=self.wanted_seeds())
 
     def wanted_seeds(self) -> list[SeedWanted]:
-        """Return the seeds that the filled forms name, in their order."""
+        """Return the seeds of the filled forms, in their order."""
         filled = [form.cleaned_data for form in self.forms if form not in self.deleted_forms]
         return [
             SeedWanted(tuple(values["urls"]), values.get("policy"), values.get("tag", ""))

@@ -13,7 +13,7 @@ _MOST: Final = 1_000
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]
-    """Pages of the first rows: neither are all counted, nor is any page far away."""
+    """Pages of the first rows: no count of all rows, and no page far away."""
 
     @cached_property
     def count(self) -> int:
@@ -23,18 +23,18 @@ class FirstPages(Paginator):  # type: ignore[type-arg]
 
 
 class BoundedList(ModelAdmin):  # type: ignore[misc]
-    """The first thousand rows in the order of their names; others are found by searching."""
+    """The first thousand rows in the order of their names. Others are found by searching."""
 
     paginator = FirstPages
     show_full_result_count = False
     list_per_page = 50
     list_max_show_all = 50
-    # In the order that an index has.
+    # Sortable only in the order of an index.
     sortable_by: tuple[str, ...] = ("name",)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:  # noqa: ANN401 (Django's)
         shown = super().get_changelist_instance(request)
-        # Beside how many were found stands how many there are, as far as they are counted.
+        # The page shows the number of results beside the number of all rows, up to the limit.
         shown.full_result_count = FirstPages(shown.root_queryset, self.list_per_page).count
         shown.show_full_result_count = True
         if shown.result_count >= _MOST and request.method == "GET":

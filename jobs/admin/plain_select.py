@@ -1,4 +1,4 @@
-"""A select of which a form may have many."""
+"""A select for forms with many of them."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 
 class PlainSelect(UnfoldAdminSelectWidget):  # type: ignore[misc]
-    """Looks as the others do, and draws its options itself: a template for each would take longer than all else of the form."""
+    """
+    Looks like the others, but renders its options itself: a template for each would take longer than the rest of the
+    form.
+    """
 
     def render(
         self, name: str, value: object, attrs: dict[str, Any] | None = None, renderer: object = None

@@ -1,4 +1,4 @@
-"""Throttle policies: to be made and changed, with a look at what that would touch."""
+"""Throttle policies: creating and changing them, with a preview of a change."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -21,12 +21,12 @@ from jobs.policies import EVERYWHERE, PolicyInUse, PolicyNotAllowed
 from jobs.queries.policy_preview import Preview
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits, gap_of
 
-# A preview tells of so many rules what they match.
+# Rules whose matches a preview lists.
 _RULES_SHOWN: Final = 50
 
 
 class RuleInline(StackedInline):  # type: ignore[misc]
-    """Rules are part of their policy: who may change that may change them."""
+    """Rules are part of their policy: a user who may change the policy may change them."""
 
     model = ThrottleRule
     form = RuleForm
@@ -61,11 +61,11 @@ class RuleInline(StackedInline):  # type: ignore[misc]
 
 
 class ThrottlePolicyAdmin(BoundedList):
-    """An edit is in force from the next turn of each host, at most 10 s later."""
+    """An edit applies from the next turn of each host, at most 10 s later."""
 
     form = PolicyForm
     inlines = (RuleInline,)
-    # Labels above their fields, so that what belongs together has room on one line.
+    # Labels above their fields, so that related fields fit on one line.
     compressed_fields = False
     list_display = ("name", "limits", "in_total", "rule_count", "reach")
     search_fields = ("name",)
@@ -79,12 +79,12 @@ class ThrottlePolicyAdmin(BoundedList):
     change_form_after_template = "admin/jobs/policy_look.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ThrottlePolicy]:
-        """Policies to choose from; one that a one-shot made for itself is shown with its job."""
+        """Return the policies to choose from. The page of a one-shot's job shows the job's own policy."""
         found: QuerySet[ThrottlePolicy] = super().get_queryset(request)
         return found.filter(private_to=None).prefetch_related("rules")
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> HttpResponseBase:
-        """With what a change would touch, where somebody asked for that."""
+        """Add the preview of a change, if it was requested."""
         formset = next((inline.formset for inline in context["inline_admin_formsets"]), None)
         preview = getattr(formset, "preview", None)
         shown = {"preview": preview and _shown(preview), "may_look": self.has_change_permission(request)}
@@ -94,7 +94,7 @@ class ThrottlePolicyAdmin(BoundedList):
     # --- Saving and deleting ---------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: ThrottlePolicy, form: PolicyForm, change: bool) -> None:  # noqa: FBT001 (Django's)
-        """Nothing yet: a policy is stored with its rules, in one piece (`save_related`)."""
+        """Do nothing yet: a policy is stored together with its rules (`save_related`)."""
 
     def save_related(
         self,
@@ -128,7 +128,7 @@ class ThrottlePolicyAdmin(BoundedList):
         objs: Iterable[ThrottlePolicy],
         request: HttpRequest,
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """What goes, and who keeps it from going: named, however many they are."""
+        """Return the policies to delete, and the names of all users that prevent it."""
         found = list(objs)
         in_use = [str(PolicyInUse(policy, users)) for policy in found if (users := policies.users_of(policy)).names]
         return [policy.name for policy in found], {str(_("throttle policies")): len(found)}, set(), in_use
@@ -173,7 +173,7 @@ def _gap(starts: int | None, period: str) -> float:
 
 
 def _shown(preview: Preview) -> dict[str, Any]:
-    """A preview as its template prints it."""
+    """Return a preview as its template prints it."""
     note = _("(the same now; other at other times)")
     if preview.per_address_before != preview.per_address_after:
         note = _("(from then on together with others at its address)")

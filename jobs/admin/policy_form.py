@@ -1,9 +1,9 @@
 """
 The form of a throttle policy and its rules.
 
-The policy's form looks at what is said of the policy itself; the formset of its rules, which is checked after it,
-asks `jobs.policies` about the whole. It also looks at what a change would touch where that is asked for: then nothing
-is stored, and the page comes back with what was found.
+The policy's form checks the fields of the policy itself. The formset of its rules, which is checked after it, lets
+`jobs.policies` check the whole. It can also preview the effect of a change: then nothing is stored, and the page
+returns with the result.
 """
 
 from dataclasses import fields
@@ -58,15 +58,15 @@ _LABELS: Final = {
 
 
 class _DecidedElsewhere(forms.ModelForm):  # type: ignore[type-arg]
-    """A form whose columns are looked at together by `jobs.policies`, which has a sentence for each problem."""
+    """A form whose columns `jobs.policies` checks together, with a sentence for each problem."""
 
     def _post_clean(self) -> None:
-        """In place of what a model checks by itself: ranges, names that are taken, constraints of its table."""
+        """Replace the checks of the model: ranges, unique names, constraints of its table."""
         self.instance = construct_instance(self, self.instance, self._meta.fields)
 
 
 def denied_first(policy: ThrottlePolicy) -> list[str]:
-    """The patterns of the rules that stand before all others and do nothing but deny: shown as a plain list."""
+    """Return the patterns of the leading rules that only deny: the form shows them as a plain list."""
     rules = policies.rules_of(policy)
     return [rule.pattern for rule in takewhile(lambda rule: rule == _denial(rule.pattern) and rule.pattern, rules)]
 
@@ -126,12 +126,12 @@ class PolicyForm(_DecidedElsewhere):
             for name, sentences in invalid.problems.items():
                 self.add_error("denied" if name.startswith("rules") else name, sentences)
         else:
-            # From here on its rules can be looked at, too.
+            # The formset checks the rules only if these are set.
             self.instance.wanted, self.instance.denied = wanted, denied
         return values
 
     def wanted(self) -> dict[str, Any]:
-        """What is said of the policy itself, as `jobs.policies` takes it."""
+        """Return the fields of the policy itself, as `jobs.policies` takes them."""
         return {name: self.cleaned_data[name] for name in ("unlimited", *self.Meta.fields)}
 
 
@@ -179,13 +179,13 @@ class RuleForm(_DecidedElsewhere):
             self.fields["place"].initial = self.instance.position + 1
 
     def wanted(self) -> RuleWanted:
-        """The rule that a valid form names."""
+        """Return the rule of a valid form."""
         said = {name: self.cleaned_data[name] for name in _RULE}
         return RuleWanted(**(said | {"days": tuple(said["days"])}))
 
 
 class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """The rules of a policy; checks the policy as a whole, and looks at what it would touch."""
+    """The rules of a policy. It checks the policy as a whole, and previews a change."""
 
     may_limit_everywhere: ClassVar[bool] = False
     preview: Preview | None = None
@@ -197,7 +197,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
 
     def is_valid(self) -> bool:
-        """What is only looked at is never stored."""
+        """False for a preview, so that it is never stored."""
         return super().is_valid() and self.preview is None
 
     def clean(self) -> None:
@@ -224,7 +224,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
             raise PermissionDenied(str(refused)) from None
 
     def wanted_rules(self) -> list[RuleWanted]:
-        """Return the rules that the lines of what is denied and the filled forms name, in their order."""
+        """Return the rules of the denied lines and of the filled forms, in their order."""
         return [*self.instance.denied, *(form.wanted() for form in self._filled())]
 
     def _filled(self) -> list[RuleForm]:
@@ -233,7 +233,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         return sorted(forms_, key=lambda form: form.cleaned_data["place"] or last)
 
     def _show(self, invalid: InvalidPolicy, filled: list[RuleForm]) -> None:
-        """Show sentences beside the fields that they are about, or above all rules."""
+        """Show sentences beside the fields that they concern, or above all rules."""
         above: list[str] = []
         for name, sentences in invalid.problems.items():
             part, _dot, rest = name.partition(".")

@@ -1,9 +1,9 @@
 """
-A form field for a list of things of which much may be said: a little form for each of them.
+A form field for a list of records: a small form for each record.
 
-Behind those that there are stands an empty one, so that something can be added without scripts; with scripts
-(static/js/records.js) as many as are wanted. What is left empty is not said, what is ticked goes. The fields of
-a thing may again be such a list.
+After the existing records there is an empty form, so that a record can be added without scripts. Scripts
+(static/js/records.js) add as many as are needed. Empty fields are not stored. A ticked record is removed. The fields of
+a record may again be such a list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanWidget
 
-# What somebody sends is not believed: a page has room for no more.
+# Largest number of records that is accepted from a request: more than a page has room for.
 _MOST: Final = 200
 _REMOVE: Final = "-remove"
 
 
 class RecordForm(forms.Form):
-    """One of the things. Its fields are drawn by a schema."""
+    """The form of one record. A schema generates its fields."""
 
     use_required_attribute = False
 
@@ -40,7 +40,7 @@ class RecordForm(forms.Form):
         return self.has_changed() and not self[_REMOVE].value()
 
     def said(self) -> dict[str, Any]:
-        """What a valid one says: what was left empty is not said."""
+        """Return the values of a valid form, without empty ones."""
         return {
             name: value
             for name, value in self.cleaned_data.items()
@@ -49,7 +49,7 @@ class RecordForm(forms.Form):
 
 
 class RecordsWidget(forms.Widget):
-    """What it hands to its field, and is shown again, is a bound form for each thing; at first, what is stored."""
+    """Passes a bound form for each record to its field, and renders these forms again; at first, the stored records."""
 
     class Media:
         js = (forms.Script("js/records.js", type="module"),)
@@ -76,7 +76,7 @@ class RecordsWidget(forms.Widget):
         return f"{name}-count" not in data
 
     def id_for_label(self, id_: str | None) -> str:
-        """None of its fields is the one."""
+        """Return "": no single field of the records stands for all."""
         return ""
 
     def _shown(self, name: str, value: Any) -> list[RecordForm]:  # noqa: ANN401 (what was sent, or what is stored)
@@ -97,7 +97,7 @@ class Records(forms.Field):
         wrong = []
         for place, given in enumerate(value or (), start=1):
             if not isinstance(given, RecordForm):
-                # As it is stored, in a field that cannot be changed now.
+                # The stored value, in a field that cannot be changed now.
                 found.append(given)
             elif given.is_said and given.is_valid():
                 found.append(given.said())

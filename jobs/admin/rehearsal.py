@@ -1,8 +1,8 @@
 """
-Asking the domain whether a form may be saved.
+The check of a form by the functions that would store it.
 
-What a job or a connection can be is decided by the function that stores it, and by nothing in a form.
-So a form is checked by doing what it asks for and taking it back: its errors are the domain's own.
+Only the function that stores a job or a connection decides what is valid. No form repeats its rules. So a form is
+checked by storing it and rolling that back: the errors are those of the function.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from django.db import transaction
 
 @contextmanager
 def rehearsal() -> Iterator[None]:
-    """What is written inside is taken back at the end; what is raised inside goes on."""
+    """Roll back all writes of the block. Exceptions are passed on."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

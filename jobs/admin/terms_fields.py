@@ -1,4 +1,4 @@
-"""Form fields of when and how far a job goes: its kind, intervals, schedule and hop limits."""
+"""Form fields of a job's kind, intervals, schedule and hop limits."""
 
 import datetime as dt
 from typing import Any, Final
@@ -13,12 +13,12 @@ from jobs.lifecycle.schedule_text import parse_span, parse_window, span_in_words
 from jobs.models import Job
 from jobs.terms import GUARD, INTERVALS
 
-# Columns of a job that its form asks for beside the windows.
+# Columns of a job in its form, in addition to the windows.
 TERMS: Final = ("kind", *INTERVALS, "hop_mode", "hop_limits", *GUARD, "start_method")
 
 
 class SpanField(forms.CharField):
-    """A span of time such as `1 d 12 h`; empty is None."""
+    """A duration such as `1 d 12 h`; empty is None."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(required=False, widget=UnfoldAdminTextInputWidget, **kwargs)
@@ -28,7 +28,7 @@ class SpanField(forms.CharField):
 
     def to_python(self, value: str | dt.timedelta | None) -> dt.timedelta | None:  # type: ignore[override]
         if isinstance(value, dt.timedelta):
-            # As it is stored, in a field that cannot be changed now.
+            # The stored value, in a field that cannot be changed now.
             return value
         try:
             return parse_span(value) if value and value.strip() else None
@@ -67,7 +67,7 @@ class WindowsField(_LinesField):
 
 
 class HopLimitsField(_LinesField):
-    """The most hops by type of link, one a line: `link 3`."""
+    """The hop limits by type of link, one a line: `link 3`."""
 
     def prepare_value(self, value: object) -> object:
         return "\n".join(f"{kind} {most}" for kind, most in value.items()) if isinstance(value, dict) else value
@@ -87,7 +87,7 @@ class HopLimitsField(_LinesField):
 
 
 class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The part of a job's form that says when it runs and how far it goes."""
+    """The part of a job's form with its times and limits."""
 
     recrawl_after = SpanField(
         label=_("Look at a document again after"),
@@ -122,10 +122,10 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["windows"].initial = [window.times for window in self.instance.windows.all()]
 
     def wanted_terms(self) -> dict[str, Any]:
-        """What a valid form says, as `control` takes it."""
+        """Return the values of a valid form, as `control` takes them."""
         values = self.cleaned_data
         said = {name: values[name] for name in ("windows", *TERMS)}
-        # A form of an older page does not ask for these: they stay as they are.
+        # A form of an older page lacks these fields: they keep their values.
         unsaid = [name for name in GUARD if self.fields[name].disabled or self._is_omitted(name)]
         return {name: value for name, value in said.items() if name not in unsaid}
 

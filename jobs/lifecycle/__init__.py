@@ -1,1 +1,1 @@
-"""What a job and a document may become, as data: no I/O, no Django."""
+"""The lifecycles of jobs and documents, as data: no I/O, no Django."""

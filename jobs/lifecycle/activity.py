@@ -1,11 +1,11 @@
-"""The words of the history: what the crawl itself does, beside what connectors say that they did."""
+"""Activities of the history: those of the crawl itself, beside the ones that connectors report."""
 
 import enum
 from typing import Final
 
 
 class ActivityName(enum.StrEnum):
-    """Activities by the names that ManifoldCF's users know. Those of outputs are shown with the output's name."""
+    """Activities by ManifoldCF's names. Those of outputs are shown with the output's name."""
 
     FETCH = "fetch"
     INGEST = "document ingest"
@@ -21,7 +21,7 @@ class ActivityName(enum.StrEnum):
 
 OF_OUTPUTS: Final = frozenset({ActivityName.INGEST, ActivityName.DELETION, ActivityName.NOTIFICATION})
 
-# Which transitions of a job the history hears of: those after which it runs, or no longer does.
+# Activities of transitions: only those after which a job runs or no longer runs.
 OF_TRANSITIONS: Final = {
     "start": ActivityName.JOB_START,
     "start minimal": ActivityName.JOB_START,

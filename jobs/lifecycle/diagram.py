@@ -1,7 +1,7 @@
 """
-docs/lifecycle.md, printed from the tables: `python -m jobs.lifecycle.diagram > docs/lifecycle.md`.
+docs/lifecycle.md, generated from the tables: `python -m jobs.lifecycle.diagram > docs/lifecycle.md`.
 
-A test holds the file against what this prints.
+A test compares the file with the output.
 """
 
 import sys
@@ -26,7 +26,7 @@ _OF_NODES = (
 
 
 def page() -> str:
-    """The whole page in Markdown."""
+    """Return the whole page in Markdown."""
     return "\n".join(
         (
             _HEAD,
@@ -52,7 +52,8 @@ def _section(title: str, transitions: Iterable[Transition], target: Callable[[Tr
     yield "stateDiagram-v2"
     for row in rows:
         for source in sorted(row.sources):
-            # What only changes a fact beside leads nowhere else, and would hide those that do.
+            # A transition that only changes another fact stays in its situation, and would hide the others in the
+            # diagram.
             if (leads_to := target(row, source)) != source:
                 yield f"    {_slug(source)} --> {_slug(leads_to)}: {row.name}"
     yield "```"
@@ -72,7 +73,7 @@ def _section(title: str, transitions: Iterable[Transition], target: Callable[[Tr
 def _plain_section(
     title: str, words: str, transitions: Sequence[items.ItemTransition] | Sequence[lifecycle.NodeTransition]
 ) -> Iterator[str]:
-    """The table of something that is in one state, and nothing more."""
+    """Yield the section of a lifecycle with a single state."""
     yield f"## {title}"
     yield ""
     yield words
@@ -94,7 +95,7 @@ def _plain_section(
 
 
 def _job_target(row: Transition, source: str) -> str:
-    """The situation that a transition leads to, from one of its sources."""
+    """Return the situation to which a transition leads, from one of its sources."""
     becomes: dict[str, Any] = dict(row.becomes_from(source))
     if becomes.get("phase", job.Phase) is None:
         return "gone"
@@ -102,7 +103,7 @@ def _job_target(row: Transition, source: str) -> str:
 
 
 def _example_of(situation: str) -> job.JobState:
-    """The plainest state of a situation."""
+    """Return the simplest state of a situation."""
     states = (replace(state, guard=guard) for state in job.states_by_name().values() for guard in job.Guard)
     return next(state for state in states if job.situation_of(state) == situation)
 

@@ -1,9 +1,9 @@
 """
 The lifecycle of a document.
 
-Four facts: `stage`, `indexed_before`, `rescan`, and `run_no` against the job's. ManifoldCF's thirteen
-names are derived. What an older `run_no` means is said by the run's scan: a full scan makes a done
-row PURGATORY (cleaned at the end unless something names it) and a pending row absent until named.
+It has four facts: `stage`, `indexed_before`, `rescan`, and `run_no` compared with the job's. ManifoldCF's thirteen
+names are derived. The run's scan decides the meaning of an older `run_no`. A full scan makes a done row PURGATORY
+(cleaned at the end unless a document references it) and a pending row absent until it is referenced.
 """
 
 import enum
@@ -14,7 +14,7 @@ from jobs.lifecycle.table import Owner, Transition, by_name
 
 
 class Stage(enum.IntEnum):
-    """Where a document stands. The numbers are what the table holds."""
+    """The stage of a document. The numbers are those in the table."""
 
     PENDING = 0
     ACTIVE = 1
@@ -25,15 +25,15 @@ class Stage(enum.IntEnum):
 
 
 class Action(enum.IntEnum):
-    """What is to be done with a document when its time has come."""
+    """The action when a document is due."""
 
     PROCESS = 0
     EXPIRE = 1
-    # Outside the hop limits of its job: it is taken out of the outputs, and its row stays.
+    # The document is outside the hop limits of its job: it is removed from the outputs, and its row stays.
     LEAVE = 2
 
 
-# Claimed by a batch: never in two jobs at once.
+# Stages with a claim by a batch: a document is never claimed in two jobs at once.
 CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED})
 
 
@@ -48,9 +48,9 @@ def manifoldcf_name(
     recurs: bool = False,
 ) -> str:
     """
-    The name that ManifoldCF's users know; '' for a row that is not there until something names it.
+    Return ManifoldCF's name of a document's state; '' for a row that counts as absent until it is referenced.
 
-    A document of a continuous job `recurs`: it is never complete, it waits for its next time.
+    A document of a continuous job `recurs`: it is never complete, but waits for its next time.
     """
     seen = "PURGATORY" if indexed_before else ""
     if deleting and stage in {Stage.PENDING, Stage.DONE}:

@@ -1,11 +1,11 @@
 """
 The lifecycle of a job.
 
-ManifoldCF has forty statuses because it multiplies independent facts into one column. Here each fact
-is a dimension of its own, and ManifoldCF's name is derived (`manifoldcf_name`). Pausing, waiting and
-aborting share one *drain* rule: no document of the job is claimed.
+ManifoldCF has forty statuses because it multiplies independent facts into one column. Here each fact is a dimension of
+its own, and ManifoldCF's name is derived (`manifoldcf_name`). Pausing, waiting and aborting share one *drain* rule:
+they end when no document of the job is claimed.
 
-Every status of ManifoldCF has its tuple here; the table holds the transitions that are performed.
+Every status of ManifoldCF has its tuple here. The table holds the transitions.
 """
 
 import enum
@@ -38,7 +38,7 @@ class Pause(enum.StrEnum):
 
 
 class Window(enum.StrEnum):
-    """Where the job stands to its schedule window: `waiting` drains, `outside` is at rest."""
+    """The job's relation to its schedule window: `waiting` drains, `outside` has drained."""
 
     INSIDE = "inside"
     WAITING = "waiting"
@@ -52,7 +52,7 @@ class StopRequest(enum.StrEnum):
 
 
 class Guard(enum.StrEnum):
-    """The delete guard's fact about a job: nothing, its removals wait for approval, or they are allowed."""
+    """The delete guard's fact about a job: none, removals wait for approval, or removals are allowed."""
 
     NO = "no"
     WAITING = "waiting"
@@ -60,7 +60,7 @@ class Guard(enum.StrEnum):
 
 
 class Scan(enum.StrEnum):
-    """What an older `run_no` of a document means in this run."""
+    """The meaning of an older `run_no` of a document in this run."""
 
     FULL = "full"
     RECHECK = "recheck"
@@ -68,14 +68,14 @@ class Scan(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """How a job ends: when all of a run is read, or never while there is something to look at again."""
+    """The end of a job: when all of a run is read, or never while any document recurs."""
 
     ONCE = "once"
     CONTINUOUS = "continuous"
 
 
 class StartMethod(enum.StrEnum):
-    """Whether the schedule starts a job: never, when a window begins, or at any moment inside of one."""
+    """The start of a job by its schedule: never, when a window begins, or at any moment inside of one."""
 
     MANUAL = "manual"
     WINDOW_BEGIN = "window_begin"
@@ -83,7 +83,7 @@ class StartMethod(enum.StrEnum):
 
 
 class HopMode(enum.StrEnum):
-    """What becomes of documents that come to stand farther away than a hop limit."""
+    """The treatment of documents beyond a hop limit."""
 
     ACCURATE = "accurate"
     NO_DELETE = "no_delete"
@@ -91,7 +91,10 @@ class HopMode(enum.StrEnum):
 
 
 class RunEnd(enum.StrEnum):
-    """Why a run ended. Only a `finished` run removed what it did not reach. A `held` run waits for approval to do so."""
+    """
+    The reason why a run ended. Only a `finished` run removed the documents that it did not reach. A `held` run waits
+    for approval to do so.
+    """
 
     FINISHED = "finished"
     HELD = "held"
@@ -102,7 +105,7 @@ class RunEnd(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The facts that make up where a job stands."""
+    """The facts of a job's state."""
 
     phase: Phase = Phase.INACTIVE
     pause: Pause = Pause.NO
@@ -116,19 +119,19 @@ class JobState:
 
     @property
     def is_draining(self) -> bool:
-        """Work in flight comes to rest: the next state is reached when no document is claimed."""
+        """True if the job drains: its next state is reached when no document is claimed."""
         return (
             self.pause == Pause.PAUSING or self.window == Window.WAITING or self.stop_request != StopRequest.NONE
         ) and self.phase not in {Phase.INACTIVE, Phase.READY_FOR_NOTIFY}
 
     @property
     def rests(self) -> bool:
-        """It is at rest, or comes to it: paused, waiting for its window, or being stopped."""
+        """True if the job is stopped or drains: paused, waiting for its window, or being stopped."""
         return self.is_draining or self.pause == Pause.PAUSED or self.window == Window.OUTSIDE
 
     @property
     def may_be_stuffed(self) -> bool:
-        """Documents of the job may be handed out to be processed."""
+        """True if documents of the job may be handed out for processing."""
         return (
             self.phase == Phase.ACTIVE
             and self.pause == Pause.NO
@@ -140,14 +143,14 @@ class JobState:
 
 
 def manifoldcf_name(state: JobState) -> str:
-    """The name that ManifoldCF's users know; '' for a tuple that is not legal."""
+    """Return ManifoldCF's name of a state; '' for a tuple that is not legal."""
     if state.guard not in _GUARDED.get(state.phase, {Guard.NO}):
         return ""
     return _NAMES.get(replace(state, guard=Guard.NO), "")
 
 
 def states_by_name() -> dict[str, JobState]:
-    """One state for each of ManifoldCF's names: the plainest that has it."""
+    """Return one state for each of ManifoldCF's names: the simplest that has it."""
     found: dict[str, JobState] = {}
     for state, name in _NAMES.items():
         found.setdefault(name, state)
@@ -155,7 +158,7 @@ def states_by_name() -> dict[str, JobState]:
 
 
 def plain_name(state: JobState) -> str:
-    """The status in plain words, as ManifoldCF's pages say it."""
+    """Return the status in plain words, as on ManifoldCF's pages."""
     if state.phase == Phase.ACTIVE or state.stop_request != StopRequest.NONE:
         if state.stop_request == StopRequest.ABORT:
             return "Aborting"
@@ -192,7 +195,7 @@ _PLAIN: Final = {
 
 
 def _all_names() -> dict[JobState, str]:
-    """Every legal tuple and its name in ManifoldCF."""
+    """Return every legal tuple and its name in ManifoldCF."""
     names: dict[JobState, str] = {}
     for minimal in (False, True):
         for ready in (False, True):
@@ -201,7 +204,7 @@ def _all_names() -> dict[JobState, str]:
 
 
 def _names_of_run(base: JobState) -> dict[JobState, str]:
-    """The names of all tuples that share `minimal` and `connectors_ready` with `base`."""
+    """Return the names of all tuples that share `minimal` and `connectors_ready` with `base`."""
     names = {replace(base, phase=phase): name for phase, name in _SIMPLE_NAMES.items()}
     small = "MINIMAL" if base.minimal else ""
     aborting = replace(base, stop_request=StopRequest.ABORT)
@@ -220,7 +223,7 @@ def _names_of_run(base: JobState) -> dict[JobState, str]:
 
 
 def _names_of_active(active: JobState) -> dict[JobState, str]:
-    """The names of the tuples of an active job that differ in pause, window, resuming and stop request."""
+    """Return the names of the tuples of an active job that differ in pause, window, resuming and stop request."""
     seeds, small = "SEEDING" if active.seeding else "", "MINIMAL" if active.minimal else ""
     names = {
         active: f"ACTIVE{seeds}" if active.connectors_ready else f"ACTIVE{seeds}_UNINSTALLED",
@@ -257,7 +260,7 @@ _PAUSED_OR_WAITING: Final = {
     (Pause.PAUSED, Window.INSIDE): "PAUSED",
     (Pause.PAUSED, Window.OUTSIDE): "PAUSEDWAIT",
 }
-# Values of the guard in each phase, if there are others than "nothing". ManifoldCF's names have no guard.
+# Values of the guard in each phase, where there are others than `NO`. ManifoldCF's names have no guard.
 _GUARDED: Final = {
     Phase.INACTIVE: {Guard.NO, Guard.WAITING},
     Phase.ACTIVE: {Guard.NO, Guard.ALLOWED},
@@ -265,12 +268,12 @@ _GUARDED: Final = {
     Phase.READY_FOR_NOTIFY: {Guard.NO, Guard.WAITING},
     Phase.NOTIFYING: {Guard.NO, Guard.WAITING},
 }
-# Who is at rest in one way has nothing left to drain in the other.
+# Impossible pairs: a job that has drained in one dimension has nothing left to drain in the other.
 _NOWHERE: Final = {(Pause.PAUSING, Window.OUTSIDE), (Pause.PAUSED, Window.WAITING)}
 _NAMES: Final = _all_names()
 
 
-# The states that the table's rows start from, each a predicate over the facts.
+# The source states of the table's rows, each a predicate over the facts.
 def _active(pause: Pause, window: Window, *, resuming: bool = False) -> Callable[[JobState], bool]:
     def holds(state: JobState) -> bool:
         return (
@@ -319,7 +322,7 @@ _ENDING: Final = {"ready to notify", "notifying"}
 
 
 def situation_of(state: JobState) -> str:
-    """The one situation that a state is in, '' for a state that is none."""
+    """Return the one situation of a state, '' for an impossible one."""
     for name, holds in SITUATIONS.items():
         if holds(state):
             return name
@@ -327,7 +330,7 @@ def situation_of(state: JobState) -> str:
 
 
 def is_possible(row: Transition, state: JobState) -> bool:
-    """Whether the row may be performed in this state, as far as the state tells."""
+    """True if the transition is possible in this state, as far as the state alone decides."""
     return situation_of(state) in row.sources and all(
         getattr(state, name) == value for name, value in row.requires.items()
     )
@@ -344,7 +347,7 @@ _AT_REST: Final[Mapping[str, object]] = {
 
 TRANSITIONS: Final = by_name(
     (
-        # --- What people ask for ---
+        # --- Requests of operators ---
         Transition(
             "start",
             frozenset(_NOT_RUNNING),
@@ -523,7 +526,7 @@ TRANSITIONS: Final = by_name(
             requires={"seeding": True},
             keeps_reason=True,
         ),
-        # --- Rest, and going on ---
+        # --- Stopping and continuing ---
         Transition(
             "come to rest",
             frozenset({"waiting", "pausing", "pausing and waiting"}),
@@ -720,5 +723,5 @@ TRANSITIONS: Final = by_name(
 
 
 def allowed_transitions(state: JobState, *, owner: Owner) -> list[Transition]:
-    """The rows that `owner` may perform from this state, in the table's order."""
+    """Return the transitions that `owner` may make from this state, in the table's order."""
     return [row for row in TRANSITIONS.values() if row.owner == owner and is_possible(row, state)]

@@ -1,4 +1,4 @@
-"""Periods of which a limit says how many starts there may be."""
+"""Periods of rate limits."""
 
 import enum
 from typing import Final

@@ -1,8 +1,8 @@
 """
-What a run does with the documents that earlier runs left: chosen from what its connector's seeding names.
+The scan of a run: its treatment of documents from earlier runs, chosen by the model of its connector's seeding.
 
-ManifoldCF's rules, with one exception: a minimal run is never full, so it never removes what it did not
-reach.
+The rules are ManifoldCF's, with one exception: a minimal run is never full, so it never removes documents that it did
+not reach.
 """
 
 import enum
@@ -12,12 +12,12 @@ from jobs.lifecycle.job import Kind, Scan
 
 class Model(enum.StrEnum):
     """
-    What seeding tells of a source: which documents it names when it was seeded before.
+    The model of a source's seeding: the documents that a repeated seeding names.
 
-    The chained ones name only roots anew; what changed below them is found by following references.
+    The chained models name only roots again. Changes below them are found by following references.
     """
 
-    # All documents there are, or all roots: whatever a run does not reach is gone.
+    # All documents, or all roots: documents that a run does not reach no longer exist.
     ALL = "all"
     ADD = "add"
     ADD_CHANGE = "add_change"
@@ -25,7 +25,7 @@ class Model(enum.StrEnum):
     CHAINED_ADD = "chained_add"
     CHAINED_ADD_CHANGE = "chained_add_change"
     CHAINED_ADD_CHANGE_DELETE = "chained_add_change_delete"
-    # Some documents; nothing may be concluded from what is not named.
+    # Some documents; nothing follows from missing ones.
     PARTIAL = "partial"
 
 
@@ -34,9 +34,9 @@ _NAMES_ALL_THAT_CHANGED = {Model.ADD_CHANGE_DELETE, Model.CHAINED_ADD_CHANGE_DEL
 
 def choose_scan(model: Model, *, kind: Kind, minimal: bool, from_the_beginning: bool) -> Scan:
     """
-    The scan of a run. `from_the_beginning`: seeding has named nothing yet that the run could rely on.
+    Return the scan of a run. `from_the_beginning`: no earlier seeding exists on which the run could rely.
 
-    Only a run of a job that ends (`Kind.ONCE`) may be full: what it does not reach is removed at its end.
+    Only a run of a job that ends (`Kind.ONCE`) may be full: documents that it does not reach are removed at its end.
     """
     if minimal or model in _NAMES_ALL_THAT_CHANGED:
         return Scan.RECHECK if from_the_beginning else Scan.CHANGES

@@ -1,10 +1,9 @@
 """
-When a job's schedule lets it run.
+The times in which a job's schedule lets it run.
 
-A *window* opens at each minute whose face of the clock, in the window's own time zone, matches what the
-window names; it stays open for its duration, `[opening, opening + duration)`, or for ever. Clocks that are
-set forward skip openings, clocks that are set back show some twice: what the clock shows is what counts.
-Openings are found from the calendar, not by trying every minute.
+A *window* opens at each minute that matches its fields on the clock of its own time zone. It stays open for its
+duration, `[opening, opening + duration)`, or permanently. Clocks that are set forward skip openings. Clocks that are
+set back repeat some. The displayed time decides. Openings are computed from the calendar, not by trying every minute.
 """
 
 import calendar
@@ -17,10 +16,10 @@ from zoneinfo import ZoneInfo
 
 from jobs.lifecycle.job import StartMethod
 
-# A 29th of February comes back on the same day of the week after at most 40 years.
+# Horizon of the search for an opening: a 29th of February has the same day of the week again after at most 40 years.
 _HORIZON: Final = dt.timedelta(days=41 * 366)
 _DAY: Final = dt.timedelta(days=1)
-# How far, and over how many openings of each window, windows are held against each other.
+# Horizon, and openings of each window, in the search for overlaps.
 _COMPARED: Final = dt.timedelta(days=5 * 366)
 _OPENINGS_COMPARED: Final = 5_000
 
@@ -28,11 +27,11 @@ _OPENINGS_COMPARED: Final = 5_000
 @dataclass(frozen=True)
 class Window:
     """
-    The times of one window, each a sorted tuple of numbers; an empty one is not named.
+    The times of one window, each a sorted tuple of numbers. An empty one is not given.
 
-    Days of the week are 1 (Monday) to 7, days of the month and months count from 1. A field that is not
-    named takes its least value below the first one that is, and any value above: only a month means its
-    first day at midnight, only minutes mean those of every hour.
+    Days of the week are 1 (Monday) to 7. Days of the month and months count from 1. Fields coarser than the finest one
+    given match any value. Finer fields default to their minimum. So a month alone means its first day at midnight, and
+    minutes alone mean those of every hour.
     """
 
     days_of_week: tuple[int, ...] = ()
@@ -50,20 +49,20 @@ class Window:
         return bool(self.days_of_week or self.days_of_month or self.months or self.years or self.hours or self.minutes)
 
     def openings(self, *, after: dt.datetime, until: dt.datetime) -> Iterator[dt.datetime]:
-        """The moments (UTC) in `(after, until]` at which it opens, in their order."""
+        """Yield the moments (UTC) in `(after, until]` at which it opens, in order."""
         held: list[dt.datetime] = []
         for date in self._dates(after, until):
             found = self._on(date, after, until)
             if not found:
                 continue
-            # A clock that is set back across midnight shows the end of a day once more when the next has begun.
+            # A clock that is set back across midnight shows the end of a day again after the next day has begun.
             held = sorted([*held, *found])
             while held and held[0] < found[0]:
                 yield held.pop(0)
         yield from held
 
     def last_opening(self, *, after: dt.datetime, until: dt.datetime) -> dt.datetime | None:
-        """The latest moment in `(after, until]` at which it opened."""
+        """Return the latest moment in `(after, until]` at which it opened, or None."""
         latest: list[dt.datetime] = []
         for date in self._dates(after, until, backwards=True):
             found = self._on(date, after, until)
@@ -75,7 +74,7 @@ class Window:
         return max(latest, default=None)
 
     def next_opening(self, *, after: dt.datetime) -> dt.datetime | None:
-        """The first moment after this one at which it opens; None if it never does again."""
+        """Return the first moment after this one at which it opens; None if it never does again."""
         return next(self.openings(after=after, until=after + _HORIZON), None)
 
     @cached_property
@@ -92,7 +91,7 @@ class Window:
         return bool(self.hours or self.minutes)
 
     def _dates(self, after: dt.datetime, until: dt.datetime, *, backwards: bool = False) -> Iterator[dt.date]:
-        """The days of its calendar on which it may open between these moments."""
+        """Yield the days of its calendar on which it may open between these moments."""
         first = after.astimezone(self._zone).date() - _DAY
         last = until.astimezone(self._zone).date() + _DAY
         step = -1 if backwards else 1
@@ -114,7 +113,7 @@ class Window:
                         yield date
 
     def _on(self, date: dt.date, after: dt.datetime, until: dt.datetime) -> list[dt.datetime]:
-        """The moments of one day at which it opens, within the limits, in their order."""
+        """Return the moments of one day at which it opens, within the limits, in order."""
         found = set()
         for time in self._minutes_of_day:
             for fold in (0, 1):
@@ -129,7 +128,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A window that is open: since when, until when (None: it does not close), and how it runs a job."""
+    """An open window: its beginning, its end (None: it does not close), and whether its run is minimal."""
 
     began_at: dt.datetime
     ends_at: dt.datetime | None
@@ -140,10 +139,10 @@ def opening_at(
     windows: Sequence[Window], *, method: StartMethod, checked_at: dt.datetime, now: dt.datetime
 ) -> Opening | None:
     """
-    The window that lets a job run now, None if there is none.
+    Return the open window that lets a job run now, or None.
 
-    By `WINDOW_BEGIN` that is one that has opened since `checked_at` and is still open; by `WINDOW_INSIDE`
-    also one that was open then. Of several, the one that closes last.
+    With `WINDOW_BEGIN` it is one that has opened since `checked_at` and is still open. With `WINDOW_INSIDE` it may
+    already have been open then. If several are open, it is the one that closes last.
     """
     if method == StartMethod.MANUAL:
         return None
@@ -152,7 +151,7 @@ def opening_at(
         since = checked_at
         if window.duration is not None:
             since = checked_at - window.duration if method == StartMethod.WINDOW_INSIDE else checked_at
-            # One that opened earlier is closed by now.
+            # A window that opened earlier is closed by now.
             since = max(since, now - window.duration)
         began_at = window.last_opening(after=since, until=now)
         if began_at is not None:
@@ -168,7 +167,9 @@ def _closes_last(opening: Opening) -> tuple[bool, dt.datetime]:
 def closed_opening_of(
     windows: Sequence[Window], *, after: dt.datetime, now: dt.datetime
 ) -> tuple[dt.datetime, Window] | None:
-    """Return the latest opening after a moment of a window that has closed by now, and that window; None if there is none."""
+    """
+    Return the latest opening after a moment of a window that has closed by now, with that window; None without one.
+    """
     found = []
     for window in windows:
         if window.duration is None:
@@ -180,19 +181,19 @@ def closed_opening_of(
 
 
 def next_opening_of(windows: Sequence[Window], *, after: dt.datetime) -> tuple[dt.datetime, Window] | None:
-    """The first opening of any of the windows after a moment, and whose it is."""
+    """Return the first opening of any of the windows after a moment, with its window; None without one."""
     coming = [(opening, window) for window in windows if (opening := window.next_opening(after=after)) is not None]
     return min(coming, key=lambda found: found[0], default=None)
 
 
 def opening_in_words(opening: dt.datetime, window: Window) -> str:
-    """A moment as the clock of the window shows it: `Mon 2 Dec 2030 22:00 Europe/Berlin`."""
+    """Return a moment as the clock of the window shows it: `Mon 2 Dec 2030 22:00 Europe/Berlin`."""
     shown = opening.astimezone(ZoneInfo(window.time_zone))
     return f"{shown:%a} {shown.day} {shown:%b %Y %H:%M} {window.time_zone}"
 
 
 def why_not_windows(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
-    """What is wrong with the windows of a job, by their place; empty if they can be."""
+    """Return the problems of a job's windows, by their index; empty if the windows are valid."""
     problems = {}
     for place, window in enumerate(windows):
         if not window.names_a_time:
@@ -203,7 +204,10 @@ def why_not_windows(windows: Sequence[Window], *, now: dt.datetime) -> dict[int,
 
 
 def _overlaps(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
-    """Windows that are open together with another or an earlier opening, or open at one moment: which would hold?"""
+    """
+    Return the problem of windows that overlap with another or with their own earlier opening, or open at the same
+    moment.
+    """
     coming = sorted(
         (opening, place) for place, window in enumerate(windows) for opening in _first_openings(window, after=now)
     )

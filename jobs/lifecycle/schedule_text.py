@@ -1,6 +1,6 @@
 """
-Spans of time and windows as people write them in a form: `1 d 12 h`, and
-`days of week 1-5; hours 22; open 8 h; zone Europe/Berlin; minimal`. What is printed can be read again.
+Durations and windows as text in a form: `1 d 12 h`, and `days of week 1-5; hours 22; open 8 h; zone Europe/Berlin;
+minimal`. The printed form can be parsed again.
 """
 
 import datetime as dt
@@ -18,8 +18,10 @@ _MOST_NUMBERS: Final = 1_000
 
 def parse_span(text: str) -> dt.timedelta:
     """
+    Parse a duration.
+
     Raises:
-        ValueError: it is no span of time; the sentence can be shown.
+        ValueError: the text is not a duration. The message can be shown.
     """
     if _SPAN.sub("", text).strip() or not text.strip():
         raise ValueError(f"{text!r} is no span of time; write one like 90 s, 15 min, 8 h or 1 d 12 h.")
@@ -42,8 +44,10 @@ def span_in_words(span: dt.timedelta) -> str:
 
 def parse_window(text: str) -> Window:
     """
+    Parse a window.
+
     Raises:
-        ValueError: it is no window; the sentence can be shown.
+        ValueError: the text is not a window. The message can be shown.
     """
     said: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):

@@ -1,4 +1,4 @@
-"""A lifecycle as a table: each row says what may happen, from where, to where, and who may do it."""
+"""A lifecycle as a table: each row is a transition with its sources, its effect and its owner."""
 
 import enum
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class Owner(enum.StrEnum):
-    """Who makes a transition."""
+    """The owner of a transition, which makes it."""
 
     OPERATOR = "operator"
     MAIN = "main"
@@ -17,11 +17,11 @@ class Owner(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Transition:
     """
-    One row: `name` happens in a state named in `sources` and sets `becomes`.
+    One row: `name` is possible in a situation named in `sources` and sets `becomes`.
 
-    `becomes` maps a dimension to its new value; from a source named in `unlike`, what that says instead.
-    `requires` are values of dimensions that must hold besides. `guard` is the condition in words; `says` is
-    what the journal and the button show. A row that `keeps_reason` leaves why the job stands where it stands.
+    `becomes` maps a dimension to its new value. For a source in `unlike`, the mapping there replaces it. `requires` are
+    further dimensions with their required values. `guard` is the condition in words. `says` is the text of the journal.
+    A row that `keeps_reason` does not clear the reason for the job's state.
     """
 
     name: str
@@ -37,16 +37,16 @@ class Transition:
 
     @property
     def verb(self) -> str:
-        """Its name as one word, for addresses and commands."""
+        """Return its name as one word, for addresses and commands."""
         return self.name.replace(" ", "-")
 
     def becomes_from(self, source: str) -> Mapping[str, object]:
-        """What it sets in a state of this name."""
+        """Return the new values for a source of this name."""
         return self.unlike.get(source, self.becomes)
 
 
 def by_name(transitions: Iterable[Transition]) -> dict[str, Transition]:
-    """The rows of a table by their name; two rows of one name are a mistake in the table."""
+    """Return the rows of a table by name. Raise ValueError if two rows have one name."""
     table: dict[str, Transition] = {}
     for transition in transitions:
         if transition.name in table:

@@ -1,1 +1,4 @@
-"""What the crawl counts (`crawl`), what the whole cluster looks like (`cluster`), all of it (`table`) and its page (`manual`)."""
+"""
+Metrics: figures of the crawl (`crawl`) and of the whole cluster (`cluster`), all figures (`table`), and their page in
+the docs (`manual`).
+"""

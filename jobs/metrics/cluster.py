@@ -1,7 +1,7 @@
 """
-What the web server says of the whole cluster: read from the database when somebody asks, as pages are.
+Figures of the whole cluster at the web server: read from the database at each request, as pages are.
 
-It is shown there and nowhere else, so that nothing is added up twice: with several web servers each says the same.
+Only web servers show them, so that no sum counts them twice: several web servers show the same values.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What managers and workers count of the crawl, each of what it does itself."""
+"""Figures of the crawl, which managers and workers each count about their own work."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md, printed from the figures: `python -m jobs.metrics.manual`."""
+"""docs/metrics.md, generated from the figures: `python -m jobs.metrics.manual`."""
 
 from pathlib import Path
 from typing import Final

@@ -21,7 +21,7 @@ FIGURES: Final[tuple[Level, ...]] = (BUILD, DISK_FREE)
 
 
 def show(*, version: str, directory: Path) -> None:
-    """Let the figures say this version, and how much space is free where this directory is."""
+    """Set the figures of this version, and of the free space on the disk of this directory."""
     BUILD.set(1, version)
     DISK_FREE.follow(lambda: _free_bytes(directory), str(directory))
 
@@ -30,5 +30,5 @@ def _free_bytes(directory: Path) -> float:
     try:
         return shutil.disk_usage(directory).free
     except OSError:
-        # The directory is made when it is needed first.
+        # The directory is created at its first use.
         return float("nan")

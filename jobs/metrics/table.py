@@ -1,4 +1,4 @@
-"""All figures, and which of them a process shows."""
+"""All figures, and the selection that a process shows."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from jobs.metrics import cluster, crawl, process
 from nodes.metrics import of_distributed_jobs, of_nodes
 from nodes.metrics.figures import Figure, Process
 
-# Under which heading of docs/metrics.md they stand.
+# The figures below each heading of docs/metrics.md.
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
     "Each process": process.FIGURES,
     "Nodes": of_nodes.FIGURES,
@@ -14,7 +14,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
     "The cluster, at the web server": cluster.FIGURES,
     "Distributed jobs": (*of_distributed_jobs.FIGURES, *of_distributed_jobs.JobFigures("<id>").all),
 }
-# Those of single jobs are there once there are jobs.
+# The figures of single jobs appear only once there are jobs.
 TABLE: Final[tuple[Figure, ...]] = (
     *process.FIGURES,
     *of_nodes.FIGURES,
@@ -25,5 +25,5 @@ TABLE: Final[tuple[Figure, ...]] = (
 
 
 def shown_by(process: Process) -> tuple[Figure, ...]:
-    """The figures that such a process shows."""
+    """Return the figures that this kind of process shows."""
     return tuple(figure for figure in TABLE if process in figure.shown_by)

@@ -1,4 +1,4 @@
-"""The tables of the crawl, one file per noun."""
+"""The tables of the crawl, one module for each noun."""
 
 from jobs.models.activity import Activity
 from jobs.models.batch import Batch, Turn

@@ -1,18 +1,16 @@
-"""The history: what was done, when, how long it took and how it ended."""
+"""The history: activities with their start, duration and result."""
 
 from django.db import models
 
 
 class Activity(models.Model):
     """
-    One thing that was done for a job: a request, a document given to an output or taken out of it, a
-    turn of the job itself.
+    One activity for a job: a request, a document written to or removed from an output, a transition of the job itself.
 
-    The table is partitioned by day of `started_at` (UTC; `jobs.duties.history` makes and drops the days)
-    and written by the flush, so nothing here is enforced: no foreign keys, no unique index. `id` only
-    tells rows of one instant apart. `entity` is what it was done to, in words of the source; `seconds` is
-    how long it took, null where nobody measured. `output` is set where `activity` is something that an
-    output did; its name is not stored with each row.
+    The table is partitioned by day of `started_at` (UTC). `jobs.duties.history` creates and drops the days. The flush
+    writes it, so it has no constraints: no foreign keys, no unique index. `id` only distinguishes rows of one instant.
+    `entity` names the object in terms of the source. `seconds` is the duration, null if it was not measured. `output`
+    is set for an activity of an output, whose name is not stored with each row.
     """
 
     started_at = models.DateTimeField()
@@ -43,7 +41,7 @@ class Activity(models.Model):
 
     class Meta:
         verbose_name_plural = "activities"
-        # One index, and its entries come in the order of the table: the reports read a stretch of time.
+        # One index, in the order of the table: the reports read an interval of time.
         indexes = (models.Index(fields=["repository", "started_at"], name="activity_of_repository"),)
 
     def __str__(self) -> str:

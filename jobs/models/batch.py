@@ -1,4 +1,4 @@
-"""Batches and turns: what a manager offers and a worker takes."""
+"""Batches and turns, which a manager offers and a worker takes."""
 
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
@@ -9,8 +9,8 @@ class Batch(models.Model):
     """
     Turns of one group that a manager offers and one worker takes. Its id is its documents' claim token.
 
-    A batch that follows another worker's open turn is kept for that worker (`worker` is set while it
-    is still available). A worker that is `preferred` for its bins has the first chance.
+    A batch that follows another worker's open turn is reserved for that worker (`worker` is set while it is still
+    available). A worker that is `preferred` for its bins has the first chance.
     """
 
     class State(models.TextChoices):
@@ -25,8 +25,8 @@ class Batch(models.Model):
         CLEAN = "clean"
         DELETE = "delete"
 
-    # Not enforced by the database, like those of turns: checks of rows that everybody locks, for rows that
-    # live for seconds. Who drops a group or a lane drops these first.
+    # Not enforced by the database, like those of turns: the checks would lock rows that all processes use, for rows
+    # that live for seconds. Code that deletes a group or a lane deletes these rows first.
     group = models.ForeignKey(
         "jobs.ThrottleGroup", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="batches"
     )
@@ -39,7 +39,7 @@ class Batch(models.Model):
     )
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
     preferred = models.UUIDField(null=True)
-    # Only a worker with this tag may take it; empty: any.
+    # Only a worker with this tag may take it; empty: any worker.
     tag = models.CharField(max_length=64, default="", db_default="")
     state = models.CharField(max_length=10, choices=State.choices, default=State.AVAILABLE)
     documents = models.IntegerField()
@@ -57,12 +57,13 @@ class Batch(models.Model):
 
 class Turn(models.Model):
     """
-    Consecutive documents of one lane handed out with a pace: at most 10 s of planned work.
+    Consecutive documents of one lane, handed out with a pace: at most 10 s of planned work.
 
-    `requests` of the bin's open requests are this turn's. A turn that follows another has none until
-    that one closes and leaves it its own. `gap` is seconds between two starts. `parents` are the bins above
-    that it takes its requests of, too: by id, each with its gap, its bytes a second and the requests that may be open. A `denied` turn's documents
-    are asked for nothing. A `trial` is the turn of a bin that was asked too much of: a good answer brings it back.
+    `requests` of the bin's open requests belong to this turn. A turn that follows another has none until that one
+    closes and passes on its own. `gap` is the time between two starts (seconds). `parents` are the bins above from
+    which it takes its requests, too: by id, each with its gap, its bytes a second and its limit of open requests.
+    Documents of a `denied` turn end without a request. A `trial` is the turn of a bin that backs off: a good answer
+    lowers its level.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")

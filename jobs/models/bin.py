@@ -6,46 +6,45 @@ from django.db.models.functions import Collate
 
 class Bin(models.Model):
     """
-    One host, as far as politeness goes; or a parent of many, whose limits hold for them together: an address, all
+    One host as a unit of politeness; or a parent of many bins, whose limits apply to them together: an address, all
     bins of a policy.
 
-    `back_off_until` is what the host itself asked for, and `back_off_level` how often in a row; `interval` its
-    robots.txt's crawl-delay (seconds). A stopped bin is asked for nothing, and its
-    documents wait, until an operator lets it go on.
-    What each turn changes is its state.
+    `back_off_until` is the end of the back-off that the host's answers demand, and `back_off_level` its level.
+    `interval` is the crawl-delay of its robots.txt (seconds). A stopped bin gets no request, and its documents wait,
+    until an operator lets it go on. Its BinState has the values that each turn changes.
     """
 
-    # What stands above bins of connectors: the address of a host, all bins of a policy together (by its id).
+    # Namespaces of parents: the address of a host, and all bins of a policy together (by its id).
     ADDRESS = "address"
     POLICY = "policy"
 
     namespace = models.CharField(max_length=20)
     name = models.TextField()
-    # Of its host, as far as that was asked: the least of several.
+    # Network address of the host, if it was looked up: the lowest of several.
     address = models.CharField(max_length=64, default="", db_default="")
     parent = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="children"
     )
     back_off_until = models.DateTimeField(null=True)
     back_off_level = models.SmallIntegerField(default=0, db_default=0)
-    # When it was at level 0 last.
+    # Last moment at level 0.
     backing_off_since = models.DateTimeField(null=True)
     interval = models.FloatField(default=0.0)
     is_known = models.BooleanField(default=False)
-    # What holds where no policy says anything: requests open at once, seconds between two starts.
+    # Defaults without a policy: open requests, and seconds between two starts.
     usual_requests = models.IntegerField(default=2, db_default=2)
     usual_gap = models.FloatField(default=1.0, db_default=1.0)
     stopped_at = models.DateTimeField(null=True)
     stopped_by = models.CharField(max_length=150, default="", db_default="")
     stopped_why = models.TextField(default="", db_default="")
-    # The stop holds for all ports of this host, also for ports that no crawl has come to yet.
+    # The stop applies to all ports of this host, even to ports that no crawl has reached yet.
     stops_every_port = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         permissions = (("stop_bin", "Can stop and deny hosts, and let them go on"),)
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
         indexes = (
-            # Of connectors: of what stands above their bins there may be as many, and all addresses come before.
+            # Only bins of connectors: their parents may be as numerous, and all addresses sort before.
             models.Index(
                 Collate("name", "C"), "id", name="bin_by_name", condition=~models.Q(namespace__in=["address", "policy"])
             ),
@@ -59,14 +58,17 @@ class Bin(models.Model):
 
 class BinState(models.Model):
     """
-    What each turn changes of a bin, in the one row that it has; made with the bin, and locked for it.
+    The values of a bin that each turn changes, in its one row, which is created with the bin and locked in its place.
 
-    `last_start_at` is when a request started last, as far as turns have closed, and `not_before` until when what was read is
-    paid for at `paid_rate` bytes a second, where bytes are limited: when the next one may start, follows with the limits in force (`jobs/queue/opening.py`). `open_turns` and `open_requests` are what is handed
-    out. `closed_at` is when a place last became free. `starts` and `bytes_read` count requests and what they read, as
-    of then: they grow when a turn closes, so they show a rate and are no audit: what a worker did that was lost with it
-    is not in them. `answer_seconds` is the recent time of a document of the bin, from its start to its end.
-    `version` grows with each turn (`jobs/queue/newest.py`).
+    - `last_start_at`: the last start of a request, as far as turns have closed.
+    - `not_before`: until when the read bytes are paid for at `paid_rate` bytes a second, if bytes are limited. The
+    earliest next start follows from the limits in force (`jobs/queue/opening.py`).
+    - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
+    - `closed_at`: when a place last became free.
+    - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are no audit: they lack the requests
+    of lost workers.
+    - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
+    - `version`: grows with each turn (`jobs/queue/newest.py`).
     """
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, db_index=False, related_name="states")
@@ -81,12 +83,12 @@ class BinState(models.Model):
     bytes_read = models.BigIntegerField(default=0, db_default=0)
     answer_seconds = models.FloatField(null=True)
 
-    # Its number alone would be the key of a row of many versions.
+    # The bin's number alone would be the key of a row with many versions.
     pk = models.CompositePrimaryKey("bin_id", "version")
 
 
 class BinLimit(models.Model):
-    """A policy that a job brought to a bin; made with the lane. The strictest of running jobs holds."""
+    """A policy that a job applies to a bin, created with the lane. The strictest of running jobs applies."""
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="limits")
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")
@@ -97,7 +99,7 @@ class BinLimit(models.Model):
 
 
 class Robots(models.Model):
-    """What an origin answered for its robots.txt: fetched once, shared by all workers until it expires."""
+    """The robots.txt answer of an origin: fetched once, shared by all workers until it expires."""
 
     origin = models.TextField(primary_key=True)
     answer = models.JSONField()
@@ -107,7 +109,8 @@ class Robots(models.Model):
 
 class Lane(models.Model):
     """
-    The documents of one seed in one bin: the queue that stuffing looks at. What each turn changes is its state.
+    The documents of one seed in one bin: the queue from which stuffing takes them. Its LaneState has the values that
+    each turn changes.
     """
 
     # The index of the constraint begins with the seed.
@@ -120,12 +123,12 @@ class Lane(models.Model):
 
 class LaneState(models.Model):
     """
-    What each turn changes of a lane, in the one row that it has; made with the lane, and locked for it.
+    The values of a lane that each turn changes, in its one row, which is created with the lane and locked in its place.
 
-    `ready_at` is the earliest moment it may hand something out; null means dormant. `head` is a hint:
-    no due document has a lower `seq`, unless a stuff finds too few and reads from the start.
-    One that `is_ahead` has come to the front of the line and has more to give, so it does not queue again.
-    `version` grows with each turn (`jobs/queue/newest.py`). `seed` and `bin` are the lane's.
+    `ready_at` is the earliest moment at which it may hand out a document; null means dormant. `head` is a hint: no due
+    document has a lower `seq`, unless stuffing finds too few and reads from the start. A lane that `is_ahead` has come
+    to the front of the line and has more to give, so it does not queue again. `version` grows with each turn
+    (`jobs/queue/newest.py`). `seed` and `bin` are the lane's.
     """
 
     lane = models.ForeignKey(Lane, on_delete=models.CASCADE, db_index=False, related_name="states")
@@ -139,7 +142,7 @@ class LaneState(models.Model):
     head = models.BigIntegerField(default=0, db_default=0)
     is_ahead = models.BooleanField(default=False, db_default=False)
 
-    # Its number alone would be the key of a row of many versions.
+    # The lane's number alone would be the key of a row with many versions.
     pk = models.CompositePrimaryKey("lane_id", "version")
 
     class Meta:

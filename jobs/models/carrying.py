@@ -1,10 +1,10 @@
-"""What documents pass to those that they name: kept only for jobs whose connector carries something."""
+"""Values that documents carry to the documents that they reference: only for jobs whose connector carries any."""
 
 from django.db import models
 
 
 class CarryDown(models.Model):
-    """What one parent passes to one child: values by name. The child reads what all its parents pass."""
+    """The values that one parent carries to one child, by name. The child reads those of all its parents."""
 
     pk = models.CompositePrimaryKey("job_id", "child", "parent")
     job = models.ForeignKey(

@@ -8,9 +8,9 @@ from nodes.models.words import Words
 
 class RepositoryConnection(models.Model):
     """
-    A kind of source and how to reach it. `configuration` is checked by its connector.
+    A source: its connector and its configuration, which the connector checks.
 
-    What was done before `clear_history_before` is being forgotten; null where nobody asked for that.
+    The history before `clear_history_before` is being deleted; null if that was not requested.
     """
 
     name = models.CharField(max_length=200, unique=True)
@@ -33,10 +33,10 @@ class RepositoryConnection(models.Model):
 
 class OutputConnection(models.Model):
     """
-    A place that holds what was crawled. `configuration` is checked by its connector.
+    A destination of documents: its connector and its configuration, which the connector checks.
 
-    What was written before `trusted_from` is written anew when its document is next looked at; what was
-    written before `clear_before` is being taken out again. Both null where nobody asked for that.
+    Documents written before `trusted_from` are written again at their next fetch. Documents written before
+    `clear_before` are being removed. Both are null if that was not requested.
     """
 
     name = models.CharField(max_length=400, unique=True)
@@ -46,9 +46,9 @@ class OutputConnection(models.Model):
     is_confined = models.BooleanField(default=False, db_default=False, editable=False)
     trusted_from = models.DateTimeField(null=True, blank=True, editable=False)
     clear_before = models.DateTimeField(null=True, blank=True, editable=False)
-    # How far it has been searched for what no job keeps in it, since it was taken from one; null: nothing is searched.
+    # Position of the search for documents that no job keeps in it, after a job stopped using it; null: no search.
     orphans_after = models.UUIDField(null=True, blank=True, editable=False)
-    # Why it could not be cleared at the last attempt, in words.
+    # Why the last attempt to clear it failed, in words.
     clearing_refused = models.TextField(blank=True, editable=False)
 
     class Meta:

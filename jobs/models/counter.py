@@ -1,14 +1,14 @@
-"""Counts of documents: appended as deltas by who moves them, folded by the main."""
+"""Counts of documents: each change appends a delta, and the main manager folds the deltas."""
 
 from django.db import models
 
 
 class Counted(models.Model):
     """
-    So many documents of a job are (or came to be) thus.
+    A number of documents of a job.
 
-    `measure` is 'stage' for documents that stand at (`stage`, `outcome`, `code`) in a run; 'deleted'
-    and 'bytes' count events of a run, and 'offered' those of no lane (0).
+    `measure` is 'stage' for documents that are at (`stage`, `outcome`, `code`) in a run. 'deleted' and 'bytes' count
+    events of a run, and 'offered' those of no lane (0).
     """
 
     job_id = models.BigIntegerField()
@@ -24,7 +24,7 @@ class Counted(models.Model):
 
 
 class CountedOfLane(Counted):
-    """The same of one of its lanes."""
+    """A number of documents of one lane of a job."""
 
     lane_id = models.BigIntegerField()
 
@@ -33,14 +33,14 @@ class CountedOfLane(Counted):
 
 
 class CounterDelta(CountedOfLane):
-    """What one transaction changed. Insert-only, so that no row is hot."""
+    """The changes of one transaction. Insert-only, so that no row is hot."""
 
     class Meta:
         indexes = (models.Index(fields=["job_id", "id"], name="counter_delta_job"),)
 
 
 class Counter(CountedOfLane):
-    """What the folded deltas add up to; exact together with the deltas that are not folded yet."""
+    """The sum of the folded deltas; exact together with the deltas that are not folded yet."""
 
     class Meta:
         constraints = (
@@ -52,8 +52,8 @@ class Counter(CountedOfLane):
 
 class JobCounter(Counted):
     """
-    What the counters of all lanes of a job add up to, so that who wants to know of a job reads a few rows, however many
-    lanes it has. Written with them.
+    The sum of the counters of all lanes of a job, written with them. So the counts of a job are a few rows, however
+    many lanes it has.
     """
 
     class Meta:

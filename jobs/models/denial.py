@@ -1,10 +1,10 @@
-"""Why hosts are denied: the rules themselves are those of a policy."""
+"""The reasons of denials. The rules themselves are those of a policy."""
 
 from django.db import models
 
 
 class DenialReason(models.Model):
-    """The reason for which a pattern stands on the deny list, and who gave it when."""
+    """The reason for a pattern on the deny list, with its author and time."""
 
     policy = models.ForeignKey("jobs.ThrottlePolicy", on_delete=models.CASCADE, db_index=False, related_name="+")
     pattern = models.CharField(max_length=300)

@@ -1,4 +1,4 @@
-"""Documents: one row per job and identifier, and what each links to."""
+"""Documents: one row per job and identifier, and their links."""
 
 import uuid
 
@@ -11,7 +11,7 @@ from jobs.lifecycle.job import Kind, Phase, Scan
 
 
 class Outcome(models.IntegerChoices):
-    """The class in which a document ended in its run; the words of a job's counts."""
+    """The result class of a document in its run. A job's counts use these classes."""
 
     NONE = 0, "not ended"
     INDEXED = 1, "indexed"
@@ -24,12 +24,11 @@ class QueueItem(models.Model):
     """
     A document of a job, found under the 128-bit hash of its identifier.
 
-    `seq` is set only when the document is due: class, then number (`jobs.queue.order`). `batch` is its
-    claim. `version` and `validators` describe what the outputs hold. `admitted_run` is the run in
-    which it got its place in the job's budget. `check_time` is when it is due again: it waits to be tried
-    again while it is pending, or, of a continuous job, to be looked at again when it is done; `changed_at`
-    is kept for such jobs. Foreign keys of this table are not enforced by the
-    database: the hot path would pay for a look-up and a lock on each row that it writes.
+    `seq` is set only when the document is due: class, then number (`jobs.queue.order`). `batch` is its claim. `version`
+    and `validators` describe the content of the outputs. `admitted_run` is the run in which it got its place in the
+    job's budget. `check_time` is when it is due again: a pending document for a retry, a done document of a continuous
+    job for its recrawl. `changed_at` is kept for such jobs. Foreign keys of this table are not enforced by the
+    database: the hot path would pay for a look-up and a lock for each row that it writes.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id")
@@ -59,7 +58,7 @@ class QueueItem(models.Model):
     result_code = models.CharField(max_length=30, default="", db_default="")
     failures = models.SmallIntegerField(default=0, db_default=0)
     failing_since = models.DateTimeField(null=True)
-    # When trying again will have been enough, if its connector said so; they count while it fails.
+    # Limits of the retries, if its connector gave any. They count while the document fails.
     most_failures = models.IntegerField(null=True)
     failing_until = models.DateTimeField(null=True)
     losses = models.SmallIntegerField(default=0, db_default=0)
@@ -87,7 +86,7 @@ class QueueItem(models.Model):
                 condition=Q(stage=Stage.HOPCOUNT_REMOVED, indexed_before=True),
             ),
             models.Index(fields=["batch"], name="document_claimed", condition=Q(batch__isnull=False)),
-            # What people look for, and of most crawls the smallest part: listed in the order of keys.
+            # The documents that operators search for, and mostly the smallest part: listed in the order of keys.
             models.Index(
                 fields=["hash", "job"],
                 name="document_amiss",
@@ -107,7 +106,7 @@ class QueueItem(models.Model):
 
     @property
     def manifoldcf_status(self) -> str:
-        """ManifoldCF's name of where the document stands, '' while nothing names it in this run."""
+        """Return ManifoldCF's name of the document's state, '' while no document references it in this run."""
         job = self.job
         return manifoldcf_name(
             stage=Stage(self.stage),
@@ -121,7 +120,7 @@ class QueueItem(models.Model):
 
 
 class OutLinks(models.Model):
-    """What a document links to, by hash: an outcome without a body references these again."""
+    """The links of a document, by hash: an outcome without a body references these again."""
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()
@@ -129,9 +128,9 @@ class OutLinks(models.Model):
         "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
     targets: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
-    # A redirect's only target keeps the depth of its source.
+    # The only target of a redirect keeps the depth of its source.
     is_redirect = models.BooleanField(default=False)
-    # Targets that were removed when the links changed last; null: none. They show why documents are not reached.
+    # Targets that the last change of the links removed; null: none. They explain why documents are not reached.
     lost: "ArrayField[list[uuid.UUID] | None, list[uuid.UUID] | None]" = ArrayField(models.UUIDField(), null=True)
     # It names no earlier target, or redirects since then. `lost` keeps the earlier targets until they are removed.
     is_replaced = models.BooleanField(default=False, db_default=False)
@@ -141,7 +140,7 @@ class OutLinks(models.Model):
 
 
 class IndexedDocument(models.Model):
-    """What an output holds, and in which version."""
+    """A document in an output, and its version there."""
 
     pk = models.CompositePrimaryKey("output_id", "hash")
     output = models.ForeignKey(

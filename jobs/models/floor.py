@@ -1,15 +1,15 @@
-"""Below which numbers nothing is in work any more."""
+"""Low-water marks: scans of active work start at these numbers."""
 
 from django.db import models
 
 
 class Floor(models.Model):
     """
-    No batch below `batch` is available or sent, no turn below `turn` is open, no delta below `delta` is there, and none
-    ever will be. The newest row counts.
+    No batch below `batch` is available or sent, no turn below `turn` is open, no delta below `delta` exists, and none
+    ever will. The newest row applies.
 
-    `next_batch` and so on were the last numbers drawn when the row was written, by the transaction `next_since`: once
-    all that were at work then are over, nothing new can come up to there.
+    `next_batch` and so on were the last numbers drawn when the row was written, by the transaction `next_since`. Once
+    all transactions that were running then have ended, no new row can have a number up to these.
     """
 
     batch = models.BigIntegerField()

@@ -1,13 +1,13 @@
-"""Gates: while one is shut, the documents that wait behind it are not handed out (`jobs.queue.gates`)."""
+"""Gates: while one is closed, the documents that wait for it are not handed out (`jobs.queue.gates`)."""
 
 from django.db import models
 
 
 class Gate(models.Model):
     """
-    A gate that is shut; an open one has no row. `key` is known to who shut it, and only he may open it.
+    A closed gate; an open one has no row. Only the process that closed it knows the `key`, and may open it.
 
-    The main opens the gates of nodes that are no more.
+    The main manager opens the gates of nodes that have ended.
     """
 
     name = models.TextField(primary_key=True)
@@ -20,7 +20,7 @@ class Gate(models.Model):
 
 
 class GatedDocument(models.Model):
-    """A document that waits behind a shut gate: pending, without a number and without a moment of its own."""
+    """A document that waits for a closed gate: pending, without a `seq` and without a `check_time`."""
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()

@@ -4,7 +4,7 @@ from django.db import models
 
 from nodes.decisions.items import ItemState
 
-# Plain strings, so that a migration keeps what they were and needs none of today's code.
+# Plain strings, so that a migration keeps its values and imports none of today's code.
 _FREE, _OWNED, _RELEASING = (state.value for state in (ItemState.FREE, ItemState.OWNED, ItemState.RELEASING))
 
 
@@ -12,9 +12,9 @@ class ThrottleGroup(models.Model):
     """
     All running seeds of one policy in one scope; a seed without a policy is a group of its own.
 
-    A group is there while one of its seeds runs. A move is a change of this one row: `epoch` grows with
-    every change of owner, and who stuffs holds the row with the epoch that he was given. Its states are
-    those of `nodes.decisions.items`.
+    A group exists while one of its seeds runs. A move is a change of this one row: `epoch` grows with every change of
+    owner, and a stuffing manager locks the row with the epoch that it was given. The states are those of
+    `nodes.decisions.items`.
     """
 
     policy = models.ForeignKey("jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
@@ -23,12 +23,12 @@ class ThrottleGroup(models.Model):
     owner = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     epoch = models.BigIntegerField(default=0)
     state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in ItemState], default=_FREE)
-    # What it counts in the balance, as it was weighed last.
+    # Its weight in the balance, at the last weighing.
     weight = models.FloatField(default=1.0)
-    # While it is releasing: where to, and since when.
+    # While it is releasing: its destination, and the start of the move.
     destination = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     releasing_since = models.DateTimeField(null=True, blank=True)
-    # Since when its owner has failed to stuff it, each time; null while that works. The error in short.
+    # Since when every attempt of its owner to stuff it has failed; null while that works. The error in short.
     failing_since = models.DateTimeField(null=True, blank=True)
     failing_why = models.CharField(max_length=300, default="", db_default="", blank=True)
 
@@ -47,7 +47,7 @@ class ThrottleGroup(models.Model):
                 | models.Q(~models.Q(state=_RELEASING), destination__isnull=True, releasing_since__isnull=True),
             ),
         )
-        # The few that the main has to look at.
+        # The few groups that the main manager has to check.
         indexes = (
             models.Index(fields=["node_scope"], name="group_under_way", condition=~models.Q(state=_OWNED)),
             models.Index(fields=["id"], name="group_failing", condition=models.Q(failing_since__isnull=False)),

@@ -1,11 +1,11 @@
-"""How far documents are from the seeds: kept only for jobs that limit it (`jobs.queue.hops`)."""
+"""The distance of documents from the seeds: kept only for jobs that limit it (`jobs.queue.hops`)."""
 
 from django.db import models
 
 
 class Link(models.Model):
     """
-    One document names another by a link of a type, as it was last read.
+    A link of one type from one document to another, as last read.
 
     The seeds of run n are linked from a source that is no document, the number n, by a link without a type.
     """
@@ -24,10 +24,10 @@ class Link(models.Model):
 
 class HopCount(models.Model):
     """
-    The least number of links of one type on a way from a seed to a document; other types count nothing.
+    The fewest links of one type on a path from a seed to a document. Links of other types count zero.
 
-    `via` is the source of the last link of such a way: together they make a tree, so what hangs on a
-    link that is gone is found by walking it. A document that is farther than its job allows has no row.
+    `via` is the source of the last link of such a path. Together they form a tree, so walking it finds all documents
+    behind a removed link. A document that is farther than its job allows has no row.
     """
 
     pk = models.CompositePrimaryKey("job_id", "hash", "link_type")

@@ -1,4 +1,4 @@
-"""What the main found when it last looked whether the cluster's invariants hold."""
+"""The results of the main manager's last checks of the cluster's invariants."""
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -6,10 +6,10 @@ from django.utils.translation import gettext_lazy as _
 
 class InvariantCheck(models.Model):
     """
-    The last look at one invariant.
+    The last check of one invariant.
 
-    `found` is how much was astray (counted up to a bound), 0 where it holds, and null where the look took too
-    long; `example` names one of them.
+    `found` is the number of violations (counted up to a limit), 0 if the invariant holds, and null if the check took
+    too long. `example` names one violation.
     """
 
     class Name(models.TextChoices):

@@ -36,7 +36,7 @@ def _choices(values: type[enum.StrEnum]) -> list[tuple[str, str]]:
 # Intervals that only a continuous job has.
 _INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_after")
 
-# What holds of a job whose seeds may be read anew.
+# The condition under which a job's seeds may be read again.
 _MAY_RESEED: Final = models.Q(
     phase=Phase.ACTIVE,
     pause=Pause.NO,
@@ -49,15 +49,15 @@ _MAY_RESEED: Final = models.Q(
 
 
 class Job(models.Model):
-    """One row a job. The state's dimensions are those of `jobs.lifecycle.job.JobState`."""
+    """One row for each job. The state's dimensions are those of `jobs.lifecycle.job.JobState`."""
 
     name = models.CharField(max_length=200, unique=True)
     repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.PROTECT, related_name="jobs")
     outputs = models.ManyToManyField("jobs.OutputConnection", related_name="jobs")
     specification = models.JSONField(default=dict, blank=True)
-    # Grows with each change of what is crawled or where it goes: versions of older ones are not trusted.
+    # Grows with each change of the specification or the outputs: document versions of older ones are not trusted.
     specification_version = models.PositiveIntegerField(default=1)
-    # Grows with each change of an address in its seeds: workers must not judge a document by the scope around older ones.
+    # Grows with each change of a seed's address: workers must not check a document by the scope around older seeds.
     seeds_version = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     max_documents = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     priority = models.PositiveSmallIntegerField(
@@ -66,17 +66,17 @@ class Job(models.Model):
         help_text="1 is served first, 10 last, where jobs compete for one bin.",
     )
     kind = models.CharField(max_length=10, choices=_choices(Kind), default=Kind.ONCE)
-    # Of a continuous job; null means never. A document is looked at again after the first, or later where it
-    # changes seldom, but not later than the second; it leaves the outputs after the third; seeds are read
-    # anew after the fourth.
+    # For a continuous job; null means never. A document is fetched again after the first, or later if it rarely
+    # changes, but not later than the second. It leaves the outputs after the third. Seeds are read again after the
+    # fourth.
     recrawl_after = models.DurationField(null=True, blank=True)
     recrawl_at_most = models.DurationField(null=True, blank=True)
     expire_after = models.DurationField(null=True, blank=True)
     reseed_after = models.DurationField(null=True, blank=True)
     hop_mode = models.CharField(max_length=15, choices=_choices(HopMode), default=HopMode.ACCURATE)
-    # The most hops from a seed, by type of link.
+    # Largest number of hops from a seed, by type of link.
     hop_limits = models.JSONField(default=dict, blank=True)
-    # Whether a document of it ever passed anything to one that it names (`jobs.queue.carrying`).
+    # True if a document of the job ever carried a value to a referenced one (`jobs.queue.carrying`).
     carries = models.BooleanField(default=False, editable=False)
     # Limits above which the clean-up of a run asks first: a share of the job in percent (null: it never asks), or a
     # share of one host (null: hosts do not count). Both need a number of documents. It also asks if a seed is lost.
@@ -89,7 +89,7 @@ class Job(models.Model):
     guard_documents = models.PositiveIntegerField(default=20, db_default=20)
     guard_seeds = models.BooleanField(default=True, db_default=True)
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
-    # The cluster's own circle that works on it: the shared one, or that of a one-shot `crawl`.
+    # Scope of the nodes that work on it: the shared one, or that of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)
 
     phase = models.CharField(max_length=30, choices=_choices(Phase), default=Phase.INACTIVE)
@@ -104,37 +104,38 @@ class Job(models.Model):
 
     run_no = models.PositiveIntegerField(default=0)
     scan = models.CharField(max_length=10, choices=_choices(Scan), default=Scan.FULL)
-    # The next run asks its source as if it had never been asked: what seeds remember of it does not count.
+    # The next run asks its source as if for the first time: the stored state of its seeds is ignored.
     from_the_beginning = models.BooleanField(default=True)
-    # When seeds are read anew next, while the job is active; null: never.
+    # Next time at which an active job reads its seeds again; null: never.
     reseed_at = models.DateTimeField(null=True, blank=True)
-    # By triggers they grow with each change after which a seed may not be in the group of its policy, or has yet to be read; the main
-    # has looked since where they are 0.
+    # Triggers increment these with each change after which a seed may not be in the group of its policy, or is not yet
+    # read. 0 means that the main manager has checked since.
     strays = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     unread = models.PositiveIntegerField(default=1, db_default=1, editable=False)
-    # The end of the window that it runs in; null: it was started by hand, or the window has no end.
+    # The end of the window in which it runs; null: it was started by hand, or the window has no end.
     window_ends_at = models.DateTimeField(null=True, blank=True)
-    # Windows that began before this are over and done with.
+    # Windows that began before this moment no longer count.
     schedule_checked_at = models.DateTimeField(db_default=Now())
-    # When its schedule is looked at next, while it waits for a window; null: at once, since something has changed.
+    # The next check of its schedule, while it waits for a window; null: at once, because something has changed.
     schedule_due_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Opening of the last window that was open while the job waited for it and did not run; null: there is none since the last run.
+    # Opening of the last window that was open while the job waited for it and did not run; null: none since the last
+    # run.
     missed_window_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Attempts in a row to start, or to tell an output of the end, that came to nothing; the next one.
+    # Failed attempts in a row to start, or to notify an output of the end, and the time of the next attempt.
     failures = models.PositiveSmallIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)
     retry_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     run_end = models.CharField(max_length=20, choices=_choices(RunEnd), blank=True)
-    # Why it stands where it stands, in words: shown beside the status.
+    # The reason for its state, in words: shown beside the status.
     reason = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ("name",)
         permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
-        # Those that run, of very many that do not; and of these the ones that ran last.
+        # Running jobs, among very many that do not run; and the last finished ones of the others.
         indexes = (
             GinIndex(Words("name"), name="job_words"),
             models.Index(fields=["id"], name="job_running", condition=~models.Q(phase=Phase.INACTIVE)),
@@ -144,7 +145,7 @@ class Job(models.Model):
                 name="job_latest",
                 condition=models.Q(phase=Phase.INACTIVE),
             ),
-            # What duties look for in each of their turns.
+            # Indexes for the searches that duties repeat.
             models.Index(
                 fields=["schedule_due_at"],
                 name="job_schedule_due",
@@ -220,7 +221,7 @@ class Job(models.Model):
 
     @property
     def state(self) -> JobState:
-        """The facts of where the job stands, as a value."""
+        """Return the facts of the job's state, as a value."""
         return JobState(
             phase=Phase(self.phase),
             pause=Pause(self.pause),
@@ -235,7 +236,7 @@ class Job(models.Model):
 
     @property
     def waits_since(self) -> dt.datetime:
-        """The time since which windows open for the job, if it waits for one."""
+        """Return the time since which windows open for the job, if it waits for one."""
         if self.phase == Phase.INACTIVE and self.ended_at is not None:
             return max(self.schedule_checked_at, self.ended_at)
         return self.schedule_checked_at
@@ -246,7 +247,7 @@ class Job(models.Model):
 
     @property
     def status(self) -> str:
-        """The status in plain words."""
+        """Return the status in plain words."""
         return plain_name(self.state)
 
 
@@ -261,9 +262,9 @@ class Seed(models.Model):
     group = models.ForeignKey(
         "jobs.ThrottleGroup", null=True, blank=True, on_delete=models.SET_NULL, related_name="seeds"
     )
-    # The run whose seeding is done.
+    # The last run for which it was read.
     seeded_run = models.PositiveIntegerField(default=0)
-    # What the connector said of that seeding, which it is given at the next.
+    # The connector's result of that seeding, which is its input for the next.
     seeding_version = models.TextField(default="", db_default="", blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
     # Its documents go only to workers that have this tag; empty: to any.
@@ -285,7 +286,7 @@ class Seed(models.Model):
 
 
 class Budget(models.Model):
-    """How many documents a run may still ask for: admitted in stuffing, under this row's lock."""
+    """The number of documents that a run may still request. Stuffing admits them under this row's lock."""
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="budget")
     run_no = models.PositiveIntegerField()

@@ -1,10 +1,10 @@
-"""The journal of jobs: rows that say what happened."""
+"""The journal of jobs."""
 
 from django.db import models
 
 
 class JobEvent(models.Model):
-    """One thing that happened to a job. Outlives the job, so its name is kept and nothing checks that it is there."""
+    """One event of a job. It outlives the job, so it stores the job's name and has no constraint."""
 
     job = models.ForeignKey(
         "jobs.Job", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="events"

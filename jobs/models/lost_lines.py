@@ -5,9 +5,9 @@ from django.db import models
 
 class LostLines(models.Model):
     """
-    The file of an output on one machine was deleted or became shorter: it had `was_bytes`, and had `is_bytes` when that was noticed.
+    The file of an output on one machine was deleted or became shorter: from `was_bytes` to `is_bytes`.
 
-    A worker of the machine inserts it. It goes when all documents are to be written again.
+    A worker of the machine inserts the row. It is deleted when all documents are to be written again.
     """
 
     output = models.ForeignKey(

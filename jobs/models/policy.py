@@ -1,4 +1,4 @@
-"""Throttle policies: what bins may be asked for, each and together."""
+"""Throttle policies: limits of bins, for each one and for all together."""
 
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ def _gap(**options: Any) -> "models.FloatField[Any, Any]":
 
 
 def _maybe(most: int) -> "models.PositiveIntegerField[Any, Any]":
-    """A limit that is not there where it is null."""
+    """Return a field for a limit; null is no limit."""
     return _requests(most, null=True, blank=True)
 
 
@@ -37,7 +37,7 @@ def _period() -> "models.CharField[Any, Any]":
 
 
 def _is_whole(starts: str, period: str) -> models.Q:
-    """A rate is a number of starts and their period, or neither."""
+    """Return the condition of a complete rate: a number of starts and their period, or neither."""
     return models.Q(**{f"{starts}__isnull": True, period: ""}) | (
         models.Q(**{f"{starts}__isnull": False, f"{starts}__gte": 1}) & ~models.Q(**{period: ""})
     )
@@ -45,16 +45,16 @@ def _is_whole(starts: str, period: str) -> models.Q:
 
 class ThrottlePolicy(models.Model):
     """
-    Limits that hold for each bin that a seed of this policy reaches, and for all these bins together.
+    Limits for each bin that a seed of this policy reaches, and for all these bins together.
 
-    They are global: where several policies reach one bin, the strictest limit of the running jobs holds. A rate is a
-    gap between starts (docs/decisions/0015); the longer of it and `min_gap` is in force.
+    They are global: if several policies reach one bin, the strictest limit of the running jobs applies. A rate is a gap
+    between starts (docs/decisions/0015). The longer of it and `min_gap` applies.
     """
 
     name = models.CharField(max_length=200, unique=True)
-    # Grows with every change of this row and of its rules (by a trigger), so that what was read of it can be kept by it.
+    # Grows with every change of this row and of its rules (by a trigger), so that results may be cached by it.
     version = models.PositiveBigIntegerField(default=1, db_default=1, editable=False)
-    # By the same trigger.
+    # Set by the same trigger.
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
     open_requests = _requests(
         MOST_REQUESTS, default=2, help_text="Requests that may be open to one bin at the same time."
@@ -67,16 +67,16 @@ class ThrottlePolicy(models.Model):
     total_starts = _maybe(MOST_STARTS)
     total_period = _period()
     total_bytes_per_second = _maybe(MOST_BYTES)
-    # It limits every bin of the cluster, whatever its seeds say; its totals are the cluster's own.
+    # It limits every bin of the cluster, whatever its seeds' policies are. Its totals are those of the cluster.
     holds_everywhere = models.BooleanField(default=False, db_default=False)
-    # Its limits of one bin hold for all bins at one address together, too.
+    # Its limits for one bin also apply to all bins at one address together.
     per_address = models.BooleanField(default=False, db_default=False)
     spares_loopback = models.BooleanField(
         default=False, help_text="Bins of loopback addresses need no gap: nobody else is there to be spared."
     )
-    # Of the times and days of its rules.
+    # Time zone of its rules' times and days.
     time_zone = models.CharField(max_length=60, default="UTC", db_default="UTC")
-    # A policy that a one-shot made for itself is shown with its job, not in lists to choose from.
+    # A policy that a one-shot created for itself is shown with its job, not in lists of choices.
     private_to = models.ForeignKey("jobs.Job", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
@@ -96,7 +96,7 @@ class ThrottlePolicy(models.Model):
             ),
         )
         indexes = (
-            # The few that each pass of stuffing looks for.
+            # The few that each pass of stuffing searches for.
             models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(holds_everywhere=True)),
             GinIndex(Words("name"), name="policy_words"),
         )
@@ -107,9 +107,9 @@ class ThrottlePolicy(models.Model):
 
 class BinPlacing(models.Model):
     """
-    Bins that a policy may want below their addresses have still to be looked at: those with numbers above `after`.
+    Bins with numbers above `after` have still to be checked whether the policy needs them below their addresses.
 
-    Made when the policy is stored, or a seed gets it; gone when the main has come to the last of them.
+    Inserted when the policy is stored, or a seed gets it. Deleted when the main manager has checked the last bin.
     """
 
     policy = models.OneToOneField(ThrottlePolicy, on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -118,16 +118,16 @@ class BinPlacing(models.Model):
 
 class ThrottleRule(models.Model):
     """
-    Other limits for the bins of a pattern, on some days, at some times; or a refusal to fetch them at all.
+    Other limits for the bins of a pattern, on some days, at some times; or a denial of these bins.
 
-    The first rule of a policy that matches place and moment holds; what it leaves null is as the policy says. Totals
-    are said only by rules of every bin (an empty pattern).
+    The first rule of a policy that matches name and moment applies. Null values come from the policy. Only rules for
+    every bin (an empty pattern) have totals.
     """
 
     policy = models.ForeignKey(ThrottlePolicy, on_delete=models.CASCADE, related_name="rules")
     position = models.PositiveSmallIntegerField()
     pattern = models.CharField(max_length=300, default="", blank=True)
-    # ISO's, 1 is Monday. Of a window past midnight: those on which it opens.
+    # ISO days, 1 is Monday. For a window past midnight: the days on which it opens.
     days = ArrayField(models.PositiveSmallIntegerField())
     from_time = models.TimeField(null=True, blank=True)
     to_time = models.TimeField(null=True, blank=True)

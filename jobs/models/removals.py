@@ -48,7 +48,7 @@ class Restoration(models.Model):
 
 
 class DeletedJob(models.Model):
-    """A job that was deleted: `rows` are its row, its seeds, windows and private policies, as Django serializes them."""
+    """A deleted job. `rows` are its row, its seeds, windows and private policies, as Django serializes them."""
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""When a job may run."""
+"""The schedule windows of jobs."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from django.db import models
 
 from jobs.lifecycle import schedule
 
-# Each a set of numbers, from least to most; years of which our clocks know the rules.
+# Smallest and largest number of each field. The range of years is that of known clock rules.
 FIELDS: Final[Mapping[str, tuple[int, int]]] = {
     "days_of_week": (1, 7),
     "days_of_month": (1, 31),
@@ -20,16 +20,16 @@ FIELDS: Final[Mapping[str, tuple[int, int]]] = {
 
 
 def _any_of() -> "ArrayField[list[int], list[int]]":
-    """Numbers of which one has to match; empty: all do."""
+    """Return a field of numbers, one of which has to match; empty: any value matches."""
     return ArrayField(models.PositiveSmallIntegerField(), default=list, blank=True)
 
 
 class ScheduleWindow(models.Model):
     """
-    A window in time, that opens wherever the clock of `time_zone` shows what is said here.
+    A schedule window, which opens whenever the clock of `time_zone` matches these fields.
 
-    Days of the week are ISO's, 1 is Monday; days of the month and months count from 1. `duration` is null
-    for a window that does not close: a run that began in it is never made to wait.
+    Days of the week are ISO's, 1 is Monday. Days of the month and months count from 1. `duration` is null for a window
+    that does not close: a run that began in it never has to wait.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="windows")
@@ -42,7 +42,7 @@ class ScheduleWindow(models.Model):
     minutes = _any_of()
     time_zone = models.CharField(max_length=60, default="UTC")
     duration = models.DurationField(null=True, blank=True)
-    # Runs that it starts are minimal: only what the source says has changed.
+    # Runs that it starts are minimal: they read only the changes that the source reports.
     minimal = models.BooleanField(default=False)
 
     class Meta:
@@ -54,7 +54,7 @@ class ScheduleWindow(models.Model):
 
     @property
     def times(self) -> schedule.Window:
-        """When it opens, as a value."""
+        """Return its times as a value."""
         return schedule.Window(
             **{name: tuple(sorted(getattr(self, name))) for name in FIELDS},
             time_zone=self.time_zone,

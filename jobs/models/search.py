@@ -1,4 +1,4 @@
-"""The search index in PostgreSQL: written in the flush, made searchable behind the crawl."""
+"""The search index in PostgreSQL: written in the flush, made searchable later."""
 
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
@@ -10,8 +10,7 @@ class SearchDocument(models.Model):
     """
     The text of one document of one output.
 
-    `vector` is null until a worker has computed it: the lag of the search index is the age of the
-    oldest such row.
+    `vector` is null until a worker has computed it. The lag of the search index is the age of the oldest such row.
     """
 
     pk = models.CompositePrimaryKey("output_id", "hash")

@@ -1,14 +1,14 @@
-"""What a connection's documents share over all workers (`jobs.connectors.repository.shared`)."""
+"""Login sessions that a connection's documents share over all workers (`jobs.connectors.repository.shared`)."""
 
 from django.db import models
 
 
 class Session(models.Model):
-    """What a login gave, sealed. It goes when its connection says something else."""
+    """The result of a login, sealed. It is deleted when its connection is changed."""
 
     repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.CASCADE, related_name="sessions")
     name = models.CharField(max_length=200)
-    # Grows with each that takes its place, so that who was refused knows whether there is another.
+    # Grows with each replacement, so that a worker whose session was refused sees a newer one.
     number = models.PositiveIntegerField(default=1)
     sealed = models.TextField()
     made_at = models.DateTimeField()

@@ -1,1 +1,1 @@
-"""The settings of crawlctl: what there is to be set (`table`), and what this process runs with (`running`)."""
+"""The settings of crawlctl: their table (`table`), and the effective values of this process (`running`)."""

@@ -1,4 +1,4 @@
-"""The list of settings in docs/operating.md, printed from their table: `python -m jobs.settings.manual`."""
+"""The list of settings in docs/operating.md, generated from their table: `python -m jobs.settings.manual`."""
 
 from pathlib import Path
 from typing import Any, Final

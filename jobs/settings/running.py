@@ -1,4 +1,4 @@
-"""What this process runs with: what it was told when it started, and stored settings that it has taken up."""
+"""The effective settings of this process: from its command line and environment, and the stored settings in use."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from nodes.settings.effective import Effective
 
 
 class _Process:
-    """Replaced as a whole: threads see the settings of before or of after."""
+    """The settings in use. The object is replaced as a whole, so threads see the old settings or the new ones."""
 
     taken_up: Effective | None = None
 
@@ -22,23 +22,23 @@ _process = _Process()
 
 
 def current() -> Effective:
-    """The settings of this process. One that is no node has taken up no stored ones."""
+    """Return the settings of this process. Without `start_with`, stored settings are not included."""
     return _process.taken_up or Effective(table=TABLE, environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
 def told(options: Iterable[str]) -> Effective:
     """
-    What a process knows of its settings before it has asked the database: what its command line and environment say.
+    Return the settings of a process before it reads the database: those of its command line and environment.
 
     Raises:
-        InvalidSettings, SettingError: an option names no setting, or a value that it cannot have.
+        InvalidSettings, SettingError: an option names an unknown setting or has an invalid value.
     """
     return Effective(table=TABLE, command_line=read_options(TABLE, options), environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
 def together(given: Effective, connection: psycopg.Connection[Any]) -> Effective:
     """
-    What a process would start with that was told this, beside what is stored.
+    Return the settings with which a process would start: the given ones together with the stored ones.
 
     Raises:
         InvalidSettings: the two contradict each other.
@@ -51,7 +51,7 @@ def together(given: Effective, connection: psycopg.Connection[Any]) -> Effective
 
 def start_with(given: Effective, connection: psycopg.Connection[Any]) -> Effective:
     """
-    Let this process run with what it was told and what is stored.
+    Start to use the given and the stored settings in this process. Return them.
 
     Raises:
         InvalidSettings: the two contradict each other.
@@ -61,12 +61,12 @@ def start_with(given: Effective, connection: psycopg.Connection[Any]) -> Effecti
 
 
 def take_up_newest(connection: psycopg.Connection[Any]) -> Effective:
-    """Go on with the newest stored settings, as far as a running process can."""
+    """Use the newest stored settings, as far as a running process can. Return the effective settings."""
     return _take_up(versions.read_newest(connection, table=TABLE))
 
 
 def follow_newest() -> None:
-    """Go on with the newest stored settings in a process that is no node; asks over Django's connection."""
+    """Use the newest stored settings in a process that is no node, read over Django's connection."""
     stored = versions.newest(TABLE)
     if stored.version != current().version:
         _take_up(stored)

@@ -1,9 +1,8 @@
 """
-Everything that can be set, each with its range, its default and its reason.
+All settings, each with its range, its default and its reason.
 
-From here come the reading of the environment, the validation of the settings JSON, the list in
-docs/operating.md and the page of settings. A number that nobody should tune is not here: it is a constant
-beside its only use.
+The table is used to read the environment, to validate the settings JSON, and to generate the list in docs/operating.md
+and the page of settings. A number that operators need not tune is not here: it is a constant beside its only use.
 """
 
 import datetime as dt
@@ -15,7 +14,7 @@ from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
 
 _A_DAY: Final = 24 * 3600
 _DOCUMENTS: Final = "documents"
-# More than a worker could hold in memory, and than anybody would read again after it died.
+# More than a worker could hold in memory, and more than is sensible to fetch again after its death.
 _MOST_DOCUMENTS: Final = 100_000
 
 # --- The cluster -------------------------------------------------------------------------------

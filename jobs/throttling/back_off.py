@@ -1,12 +1,12 @@
 """
-How long a bin is left alone whose host says that it is asked too much of, and how it comes back. No I/O.
+The back-off of a host that answers 429 or 503, and its recovery. No I/O.
 
-Each 429 or 503 that comes when the time of the last one is over is one level up. What the host names
-(`Retry-After`) holds; where it names nothing, the time doubles with each level. After it the bin is served one
-document at a time: each answer that is none of these is one level down, and at level 0 it has its pace again.
+Each 429 or 503 after the end of the last back-off raises the level by one. The host's own `Retry-After` takes
+precedence. Without one, the time doubles with each level. After the back-off the bin is served one document at a time.
+Each other answer lowers the level by one, and at level 0 the bin has its pace again.
 """
 
 from typing import Final
 
-# Seconds by level, from the first on; the last one holds for all that follow.
+# Back-off by level, from the first on (seconds). The last value applies to all higher levels.
 CURVE: Final = [2.0**level for level in range(9)]

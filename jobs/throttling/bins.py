@@ -1,15 +1,15 @@
 """
-Which turns a bin can give now: arithmetic over what stuffing has locked and read. No I/O.
+The turns that a bin can give now: arithmetic over the rows that stuffing has locked and read. No I/O.
 
-A *limited* bin (it has a gap, or a limit of bytes) has one open turn and at most one successor, which the
-same worker takes ahead and starts when the first ends. A bin with only a limit of open requests may have
-several turns, whose requests sum to the limit, each with at most one successor of its own. A successor has
-no requests until the turn that it follows closes and leaves it its own.
+A *limited* bin (it has a gap, or a limit of bytes) has one open turn and at most one successor. The same worker takes
+the successor ahead and starts it when the first turn ends. A bin with only a limit of open requests may have several
+turns, whose requests sum to the limit, each with at most one successor of its own. A successor has no requests until
+the turn before it closes and passes on its own.
 
-A bin may have *parents*, whose limits hold too: the address of its host, all bins of a policy together, all
-bins of the cluster. What a turn takes of its own bin it takes of each parent. Turns of a limited parent are
-all at one worker, who keeps its pace and counts its open requests over all of them. They have no successors: when a
-turn ends, its place goes to whoever waits longest under the parent.
+A bin may have *parents*, whose limits apply too: the address of its host, all bins of a policy together, all bins of
+the cluster. Requests that a turn takes of its own bin it also takes of each parent. All turns of a limited parent are
+at one worker, which keeps its pace and counts its open requests over all of them. They have no successors: when a turn
+ends, its place goes to the lane that has waited longest under the parent.
 """
 
 import datetime as dt
@@ -23,10 +23,10 @@ from typing import Final
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import EXPECTED_BYTES
 
-# A turn and its successor are at most so much planned work: no older pace lasts longer after an edit or a failure.
+# Longest planned work of a turn and its successor together: no older pace lasts longer after an edit or a failure.
 LONGEST_PLAN: Final = dt.timedelta(seconds=10)
 _LONGEST_TURN: Final = LONGEST_PLAN.total_seconds() / 2
-# Seconds of work in one turn: enough to bridge the way to its successor, and no more, so that claims go to many bins.
+# Seconds of work in one turn: enough to last until its successor arrives, and no more, so that claims go to many bins.
 TURN_SECONDS: Final = 2.0
 # Documents of a turn of a bin whose answers were never timed.
 DOCUMENTS_A_TURN: Final = 64
@@ -37,16 +37,16 @@ MOST_A_TURN: Final = 1024
 _LEAST_SHARE: Final = 2
 # Turns of the largest size that fit into the claims of one worker.
 _LARGEST_A_WORKER: Final = 8
-# How long before its first start a turn may be handed out.
+# Time before its first start at which a turn may be handed out.
 _LEAD: Final = dt.timedelta(seconds=1)
-# Who finds the lane of another owner first in line leaves the place to it for so long.
+# Time for which an owner leaves a free place to another owner's lane that is first in line.
 COURTESY: Final = dt.timedelta(seconds=2)
-# A lane whose bin has no place is woken by the turn that closes; this long it waits if that is lost.
+# Longest sleep of a lane whose bin has no place. The closing turn wakes it earlier, unless that wake-up is lost.
 LOST_PLACE: Final = dt.timedelta(seconds=2)
-# Lanes that wait for one parent come back one after the other in such a distance, so that they are not all looked at
-# for each place that it gives.
+# Distance between the wake-ups of lanes that wait for one parent, so that not all of them are checked for each free
+# place.
 _IN_LINE: Final = dt.timedelta(milliseconds=20)
-# Requests of a turn of a bin that nothing may be asked of: its documents end without any.
+# Requests of a turn of a denied bin: its documents end without a request.
 _DENIED_REQUESTS: Final = 8
 
 
@@ -62,11 +62,11 @@ class OpenTurn:
 @dataclass(frozen=True, slots=True)
 class BinSeen:
     """
-    A bin under its lock. `limits` are the strictest of the running jobs' policies, and what its source asks for.
+    A bin under its lock. `limits` are the strictest of the running jobs' policies and of the source's own demands.
 
-    `back_off_level` counts the answers that it was asked too much of. `rival_served_at` is when a lane of another
-    group, ready for this bin too, was last served; None when there is no such lane. `answer_seconds` is how long one
-    of its documents takes, and `page_bytes` what one reads; None if none was measured.
+    `back_off_level` counts its 429 and 503 answers. `rival_served_at` is when a lane of another group that is ready for
+    this bin too was last served; None without such a lane. `answer_seconds` is the time of one document, and
+    `page_bytes` its size; None if not measured.
     """
 
     id: int
@@ -89,10 +89,10 @@ class BinSeen:
 @dataclass(frozen=True, slots=True)
 class ParentSeen:
     """
-    A parent under its lock: what is open of it over all its bins.
+    A parent under its lock: its open requests and documents over all its bins.
 
-    `workers` are those of its open turns, None for what is only offered. One that is of the `whole_group` limits
-    every lane that is looked at.
+    `workers` are those of its open turns; None stands for offered turns. A parent of the `whole_group` limits every
+    lane of this pass.
     """
 
     id: int
@@ -108,8 +108,8 @@ class ParentSeen:
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
     """
-    A lane under its lock. One that needs a `tag` goes only to these `workers`; None is any. One that `is_ahead` has been
-    at the front of the line before.
+    A lane under its lock. One that needs a `tag` goes only to these `workers`; None is any. One that `is_ahead` was at
+    the front of the line before.
     """
 
     id: int
@@ -122,17 +122,17 @@ class LaneSeen:
     is_ahead: bool = False
 
     def may_go_to(self, worker: uuid.UUID | None) -> bool:
-        """Whether that worker may have this lane's documents; None is whoever comes."""
+        """True if this worker may get the lane's documents. None stands for any worker."""
         return worker is None or self.workers is None or worker in self.workers
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
     """
-    What may be handed out from a lane: at most `documents`, at the pace of `limits`, and of its parents.
+    A turn that may be handed out from a lane: at most `documents`, at the pace of `limits`, and of its parents.
 
-    It is for `worker` if one is named; plans with one key in `together` are for one worker, whoever that is, and one
-    that is `preferred` has the first chance.
+    It is for `worker` if one is named. Plans with the same `together` are for the same worker. A `preferred` worker has
+    the first chance.
     """
 
     lane: LaneSeen
@@ -144,7 +144,7 @@ class TurnPlan:
     worker: uuid.UUID | None = None
     together: int | None = None
     preferred: uuid.UUID | None = None
-    # Its bin was asked too much of: a good answer brings it a step back.
+    # Its bin backs off: a good answer lowers the level.
     is_trial: bool = False
 
 
@@ -158,7 +158,7 @@ class NoPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Room for a turn in its bin; one that follows another has no requests of its own."""
+    """Room for a turn in its bin. A turn that follows another has no requests of its own."""
 
     documents: int
     requests: int
@@ -171,18 +171,20 @@ class _Place:
 
 @dataclass(slots=True)
 class _Room:
-    """What a parent still has to give in this pass: requests to each turn if it is limited, and else to all together."""
+    """
+    The rest that a parent can give in this pass: requests for each turn if it is limited, else for all turns together.
+    """
 
     seen: ParentSeen
     requests: int
     documents: int
     waiting: int = 0
-    # As many documents as each of the bins that want some gets of a limited parent.
+    # Largest number of documents that each bin may take from a limited parent.
     share: int = DOCUMENTS_A_TURN
-    # The worker that keeps a limited parent's pace; `is_taken` when that is one who has not come yet.
+    # The worker that keeps a limited parent's pace. `is_taken` if that worker has not taken its batch yet.
     holder: uuid.UUID | None = None
     is_taken: bool = False
-    # Of what one worker will get together: what that one must have.
+    # The tag that the one worker of this pass must have; None before a lane was chosen.
     tag: str | None = None
 
     @classmethod
@@ -194,12 +196,12 @@ class _Room:
             room.holder = next(iter(seen.workers), None)
             room.is_taken = None in seen.workers or len(seen.workers) > 1
             if not seen.workers:
-                # All of it goes into one batch.
+                # All of them go into one batch.
                 room.documents = min(room.documents, DOCUMENTS_A_TURN)
         return room
 
     def has_place(self, lane: LaneSeen, *, now: dt.datetime) -> bool:
-        """Whether this parent allows a turn of that lane now."""
+        """True if this parent allows a turn of the lane now."""
         opens_at = _opens_at(self.seen)
         is_open = opens_at is None or opens_at <= now
         if not is_open or min(self.requests, self.documents) < 1:
@@ -209,14 +211,14 @@ class _Room:
         return not self.is_taken and lane.may_go_to(self.holder) and self.tag in {None, lane.tag}
 
     def next_look(self, *, now: dt.datetime) -> dt.datetime:
-        """When the next of the lanes that wait for this parent is to be looked at again."""
+        """Return when to check the next of the lanes that wait for this parent."""
         self.waiting += 1
         return max(now + LOST_PLACE, _opens_at(self.seen) or now) + self.waiting * _IN_LINE
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Turns that can be given, lanes for which there is no place, and what is left of the parents."""
+    """Turns that can be given, lanes without a place, and the rest of the parents."""
 
     now: dt.datetime
     workers: int
@@ -227,12 +229,12 @@ class _Plan:
 
 
 def is_limited(limits: Limits) -> bool:
-    """Whether a bin with these limits has one turn at a time."""
+    """True if a bin with these limits has one turn at a time."""
     return not limits.denied and (limits.gap > 0 or limits.bytes_per_second is not None)
 
 
 def largest_turn(claims: int) -> int:
-    """Return how many documents a turn may hold where the smallest worker claims at most `claims` documents."""
+    """Return the largest number of documents in a turn if the smallest worker claims at most `claims` documents."""
     return max(1, min(MOST_A_TURN, claims // _LARGEST_A_WORKER))
 
 
@@ -246,11 +248,11 @@ def plan_turns(
     now: dt.datetime,
 ) -> tuple[list[TurnPlan], list[NoPlace]]:
     """
-    Return the turns that can be given now, and the lanes for which there is no place.
+    Return the turns that can be given now, and the lanes without a place.
 
-    No turn has more than `largest` documents. The place goes by job priority, then to the lane that was served longest ago; turns come in this order, since
-    there may not be room for all of them, and of one priority those of lanes that are ahead and of others take turns.
-    Lanes that wait for what their whole group waits for are in neither.
+    No turn has more than `largest` documents. Places go by job priority, then to the lane that was served longest ago.
+    Turns are returned in this order, because not all of them may find room. Within a priority, lanes that are ahead
+    alternate with others. Lanes that wait for a parent of their whole group are in neither result.
     """
     by_bin: dict[int, list[LaneSeen]] = {}
     for lane in sorted(lanes, key=_rank):
@@ -270,9 +272,9 @@ def plan_turns(
 
 def _alternating(turns: Iterable[TurnPlan]) -> list[TurnPlan]:
     """
-    By priority; of each, lanes that are ahead and others in turns.
+    Return the turns by priority. Within each, lanes that are ahead alternate with others.
 
-    Who is ahead and waits loses its pace, and others who never come to be served starve.
+    A lane that is ahead and waits would lose its pace. Without turns in between, the others would starve.
     """
     places: Counter[tuple[int, bool]] = Counter()
     ranked: list[tuple[int, int, bool, TurnPlan]] = []
@@ -296,7 +298,7 @@ def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Ro
     if above:
         _plan_under_parents(plan, seen, queue, [place for place in places if place.follows is None], above)
         return
-    # Where the worker of a turn may not have what is next in line, that turn ends: the place is free then.
+    # If the worker of an open turn may not have the next lane, that turn gets no successor. Its place becomes free.
     served = [
         TurnPlan(
             lane,
@@ -318,7 +320,7 @@ def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Ro
 def _plan_under_parents(
     plan: _Plan, seen: BinSeen, queue: list[LaneSeen], places: Sequence[_Place], above: list[_Room]
 ) -> None:
-    """As many of a bin's places as its parents have room for, each with what they have."""
+    """Plan as many of a bin's places as its parents have room for, each with the room that they have."""
     blocked: _Room | None = None
     given: set[int] = set()
     for index, place in enumerate(places):
@@ -363,9 +365,9 @@ def _rank(lane: LaneSeen) -> tuple[int, float, int]:
 
 def _opens_at(seen: BinSeen | ParentSeen) -> dt.datetime | None:
     """
-    The earliest moment of a next turn; None when at once.
+    Return the earliest moment of the next turn; None for at once.
 
-    The turn's worker keeps `not_before` to the millisecond, so a turn may leave a little ahead of it.
+    The turn's worker keeps `not_before` to the millisecond, so a turn may leave a little earlier.
     """
     ahead = seen.not_before and seen.not_before - _LEAD
     return max((moment for moment in (seen.back_off_until, ahead, seen.limits.closed_until) if moment), default=None)
@@ -412,10 +414,10 @@ def _places(seen: BinSeen, *, workers: int, largest: int) -> list[_Place]:
     limits = seen.limits
     most = _DENIED_REQUESTS if limits.denied else limits.requests
     if not limits.denied and (not seen.is_known or seen.back_off_level > 0):
-        # The first turn of an unknown host is one document, behind its robots.txt; so is each that shows whether a
-        # host that was asked too much of can be asked again.
+        # The first turn of an unknown host has one document, which waits for its robots.txt. So does each turn that
+        # tests whether a host has recovered from its back-off.
         return [] if seen.turns else [_Place(1, 1)]
-    # A follower inherits what was given under an older limit: where that is too much now, turns have to end.
+    # A successor inherits requests that an older limit allowed. If they are too many now, turns have to end.
     may_be_followed = seen.open_requests <= most
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
     share = max(min(most, _LEAST_SHARE), most // max(1, workers))
@@ -423,7 +425,7 @@ def _places(seen: BinSeen, *, workers: int, largest: int) -> list[_Place]:
         documents = _documents_a_turn(seen, requests=most, largest=largest)
         if not seen.turns:
             return [_Place(documents, most)]
-        # One that begins after the end of what may be planned ahead is planned later.
+        # A turn that would begin after the longest plan is planned later.
         fits = 2 * documents * limits.gap <= LONGEST_PLAN.total_seconds()
         return [_Place(documents, 0, followed[0])] if len(seen.turns) == 1 and followed and fits else []
     free = most - seen.open_requests

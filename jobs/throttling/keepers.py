@@ -1,8 +1,8 @@
 """
-Which worker keeps a bin: so that its connections stay warm and names need not be asked for again. No I/O.
+The worker that keeps a bin, so that its connections stay open and names stay resolved. No I/O.
 
-By rendezvous (highest random weight: Thaler and Ravishankar 1998): who asks comes to the same answer without
-remembering any, and when a worker goes only its bins move.
+It uses rendezvous hashing (highest random weight: Thaler and Ravishankar 1998). All managers get the same answer
+without storing any, and when a worker ends only its bins move.
 """
 
 import uuid
@@ -15,7 +15,7 @@ from jobs.throttling.bins import BinSeen, TurnPlan
 
 
 def keepers_of(bin_id: int, workers: Collection[uuid.UUID]) -> list[uuid.UUID]:
-    """These workers, the one that keeps the bin first, then who would if that one was gone, and so on."""
+    """Return these workers: the one that keeps the bin first, then the one that would without it, and so on."""
     return sorted(workers, key=lambda worker: (-mmh3.hash64(worker.bytes + bin_id.to_bytes(8))[0], worker))
 
 
@@ -23,10 +23,10 @@ def prefer_keepers(
     plans: Iterable[TurnPlan], *, bins: Iterable[BinSeen], workers: Collection[uuid.UUID]
 ) -> list[TurnPlan]:
     """
-    Return the plans, each with the worker that had best have it, where that is not decided already.
+    Return the plans, each with its preferred worker, unless the worker is already decided.
 
-    Several turns of one bin go to several workers, in the order in which they keep it; what one worker must have
-    together goes to the keeper of the parent.
+    Several turns of one bin go to several workers, in the order in which they keep it. Turns that must go to one worker
+    together go to the keeper of the parent.
     """
     busy = {seen.id: {turn.worker for turn in seen.turns} for seen in bins}
     kept: list[TurnPlan] = []

@@ -1,8 +1,8 @@
 """
-What a bin may be asked for at one moment, and the strictest of several answers. No I/O.
+The limits of a bin at one moment, and the strictest of several limits. No I/O.
 
-A rate is a gap (docs/decisions/0015): of `starts` in a `period` each keeps `period / starts` from the one before it,
-so no window of any length and place holds more than the rate allows.
+A rate is a gap (docs/decisions/0015): each of `starts` in a `period` keeps `period / starts` from the one before it. So
+no window of any length and position holds more than the rate allows.
 """
 
 import datetime as dt
@@ -14,17 +14,17 @@ from jobs.lifecycle.period import Period
 
 # Opening time of a stopped host: it stays closed until an operator lets it go on.
 UNTIL_GO_ON: Final = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
-# As many requests as nobody has: where only something else is limited.
+# A number of requests that no crawl reaches: for limits that restrict something else only.
 UNLIMITED_REQUESTS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    At most so many open `requests`, `gap` seconds between two starts, and bytes a second (None: any number).
+    At most `requests` open requests, `gap` seconds between two starts, and bytes a second (None: any number).
 
-    What is `denied` is not asked for at all, whatever else stands here; nor is anything until it is no longer
-    `closed_until`, where it is denied at times.
+    A `denied` bin gets no request at all, whatever the other limits are. With `closed_until` it gets none before that
+    moment, at which a denial ends.
     """
 
     requests: int
@@ -35,7 +35,7 @@ class Limits:
 
 
 def strictest(limits: Iterable[Limits]) -> Limits | None:
-    """Return what satisfies all of these, and no less; None where there are none."""
+    """Return the loosest limits that satisfy all of these; None without any."""
     found = list(limits)
     if not found:
         return None
@@ -50,5 +50,5 @@ def strictest(limits: Iterable[Limits]) -> Limits | None:
 
 
 def gap_of(starts: int | None, period: Period | None) -> float:
-    """The seconds from one start to the next that a rate comes to; 0 where there is no rate."""
+    """Return the gap between two starts that a rate gives (seconds); 0 without a rate."""
     return period.seconds / starts if starts and period else 0.0

@@ -1,8 +1,8 @@
 """
-What a throttle policy allows: of one bin at one moment, and of all its bins together. No I/O.
+The limits of a throttle policy: for one bin at one moment, and for all its bins together. No I/O.
 
-The first rule that matches a bin's name and is open at the moment holds for it; what that rule leaves open is as the
-policy says. The longer of a least gap and of the gap that a rate comes to is the one in force.
+The first rule that matches a bin's name and is open at the moment applies. Values that the rule leaves open come from
+the policy. The longer one of minimum gap and gap of a rate applies.
 """
 
 import datetime as dt
@@ -14,7 +14,8 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.windows import ALWAYS, Window
 
-# A denial that lasts for so long lasts for ever; clocks may be set meanwhile.
+# Horizon of the search for the end of a denial. A denial that lasts beyond it counts as permanent. It is more than a
+# week, because clocks may be set meanwhile.
 _LOOKED_AHEAD: Final = dt.timedelta(days=15)
 _ENDS_KEPT: Final = 1_000
 _LOOPBACK: Final = ("localhost", "127.", "[::1]")
@@ -22,9 +23,7 @@ _LOOPBACK: Final = ("localhost", "127.", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """
-    The limits that a policy or a rule names; None is left open. `rate_gap` is what its rate comes to, in seconds.
-    """
+    """The limits of a policy or a rule; None is left open. `rate_gap` is the gap of its rate (seconds)."""
 
     requests: int | None = None
     min_gap: float | None = None
@@ -36,7 +35,7 @@ class Numbers:
         return self == _NOTHING
 
     def over(self, others: "Numbers") -> "Numbers":
-        """These, and where they leave something open the others."""
+        """Return these limits, with the others where these leave something open."""
         return Numbers(
             requests=others.requests if self.requests is None else self.requests,
             min_gap=others.min_gap if self.min_gap is None else self.min_gap,
@@ -58,10 +57,9 @@ _NOTHING: Final = Numbers()
 @dataclass(frozen=True, slots=True)
 class RuleTerms:
     """
-    Other numbers for the bins of a pattern while a window is open; or nothing at all is fetched of them: until it
-    closes, or ever.
+    Other limits for the bins of a pattern while a window is open; or a denial: until the window closes, or permanent.
 
-    `total` is for all bins of the policy together, and said only by rules whose pattern is every bin.
+    `total` is for all bins of the policy together. Only rules for every bin have one.
     """
 
     pattern: str = ""
@@ -74,10 +72,10 @@ class RuleTerms:
 @dataclass(frozen=True, slots=True)
 class PolicyTerms:
     """
-    A policy as a value. `version` grows with each change of it, so what is worked out from it can be kept by that.
+    A policy as a value. `version` grows with each change of it, so results may be cached by version.
 
-    One that `holds_everywhere` limits every bin, whatever its seeds say. Under `per_address` its limits for one bin
-    hold for all bins at one address together, too.
+    A policy that `holds_everywhere` limits every bin, whatever its seeds' policies are. With `per_address` its limits
+    for one bin also apply to all bins at one address together.
     """
 
     id: int
@@ -89,7 +87,7 @@ class PolicyTerms:
     per_address: bool = False
     spares_loopback: bool = False
     _patterns: Patterns = field(init=False, repr=False, compare=False)
-    # By the places of the rules that match a name: since when it is known, and until when they deny.
+    # By the indices of the rules that match a name: since when the end of their denial is known, and that end.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -98,7 +96,7 @@ class PolicyTerms:
         object.__setattr__(self, "_patterns", Patterns(rule.pattern for rule in self.rules))
 
     def for_bin(self, name: str, at: dt.datetime) -> Limits:
-        """What the bin of this name may be asked for at a moment."""
+        """Return the limits of the bin of this name at a moment."""
         places = self._patterns.places_of(name)
         place = self._first_open(places, at)
         rule = None if place is None else self.rules[place]
@@ -109,18 +107,18 @@ class PolicyTerms:
         return replace(limits, gap=0.0) if self.spares(name) else limits
 
     def spares(self, name: str) -> bool:
-        """Whether it lets this bin go without a gap."""
+        """True if the policy requires no gap for this bin."""
         return self.spares_loopback and name.startswith(_LOOPBACK)
 
     def place_for(self, name: str, at: dt.datetime) -> int | None:
-        """Which of the rules, from 0, holds for a name at a moment; None if the policy's own numbers do."""
+        """Return the index of the rule for a name at a moment; None if the policy's own limits apply."""
         return self._first_open(self._patterns.places_of(name), at)
 
     def _first_open(self, places: Iterable[int], at: dt.datetime) -> int | None:
         return next((place for place in places if self.rules[place].window.is_open(at)), None)
 
     def _end_of_denial(self, places: tuple[int, ...], at: dt.datetime) -> dt.datetime | None:
-        """When, of the rules at these places, it is no longer one that denies that holds; None if that never comes."""
+        """Return when a rule that denies no longer applies, of the rules with these indices; None if it never ends."""
         known = self._ends.get(places)
         if known is not None and known[0] <= at and (known[1] is None or at < known[1]):
             return known[1]
@@ -129,7 +127,7 @@ class PolicyTerms:
         while end is not None and self._denies(places, end):
             end = min((moment for window in windows if (moment := window.next_change(end)) is not None), default=None)
             if end is not None and end > at + _LOOKED_AHEAD:
-                # Windows are those of a week.
+                # Windows repeat weekly.
                 end = None
         if len(self._ends) > _ENDS_KEPT:
             self._ends.clear()
@@ -141,18 +139,20 @@ class PolicyTerms:
         return place is not None and self.rules[place].denies
 
     def in_total(self, at: dt.datetime) -> Limits | None:
-        """What all bins of the policy together may be asked for at a moment; None where that is not limited."""
+        """Return the limits of all bins of the policy together at a moment; None without such limits."""
         place = self.place_in_total(at)
         total = self.total if place is None else self.rules[place].total.over(self.total)
         return None if total.are_open else total.as_limits()
 
     def place_in_total(self, at: dt.datetime) -> int | None:
-        """Which of the rules holds for all its bins together at a moment; None if the policy's own numbers do."""
+        """Return the index of the rule for all bins together at a moment; None if the policy's own limits apply."""
         rules = enumerate(self.rules)
         return next((place for place, rule in rules if rule.pattern == "" and rule.window.is_open(at)), None)
 
     def next_change(self, at: dt.datetime) -> dt.datetime | None:
-        """When a window of its rules opens or closes next: until then all its limits stay; None: for ever."""
+        """
+        Return when a window of its rules next opens or closes. Until then all limits stay. None: they never change.
+        """
         windows = {rule.window for rule in self.rules}
         moments = [moment for window in windows if (moment := window.next_change(at)) is not None]
         return min(moments, default=None)

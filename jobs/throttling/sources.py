@@ -1,8 +1,8 @@
 """
-Where the limits of a bin come from, so that it can be said which of them holds. No I/O.
+The sources of a bin's limits, which tell the source of each limit in force. No I/O.
 
-A bin has as many sources as there are policies, and what its connector and its host say. Each gives limits that are
-whole; of each kind of limit the strictest is in force, and its source is the one to look at who wants it otherwise.
+The sources of a bin are all policies that apply to it, its connector and its host. Each gives a complete set of limits.
+The strictest limit of each kind is in force, and its source is the place to change it.
 """
 
 import datetime as dt
@@ -16,9 +16,9 @@ from jobs.throttling.policies import PolicyTerms
 
 
 class Origin(enum.StrEnum):
-    """Who says a limit."""
+    """The origin of a limit."""
 
-    # What its connector keeps to where no policy says anything.
+    # The connector's default without any policy.
     USUAL = "usual"
     POLICY = "policy"
     ROBOTS = "robots"
@@ -28,9 +28,9 @@ class Origin(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Source:
     """
-    One that limits a bin. Of a policy also which, and which of its rules, from 1 (None: what it says itself).
+    A source of a bin's limits. For a policy, also its id and the number of its rule, from 1 (None: its own limits).
 
-    `since` is when it began to, as far as that is known, and `until` when it next may say something else.
+    `since` is the beginning, as far as that is known, and `until` the next possible change.
     """
 
     origin: Origin
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Decisive:
-    """The source of each limit that is in force; None where nothing limits that."""
+    """The source of each limit in force; None where there is no limit."""
 
     requests: Source | None
     gap: Source | None
@@ -55,27 +55,27 @@ _NOTHING: Final = Limits(UNLIMITED_REQUESTS, 0.0)
 
 
 def of_policy(terms: PolicyTerms, name: str, at: dt.datetime) -> Source:
-    """What a policy says of the bin of this name at a moment."""
+    """Return the source of a policy for the bin of this name at a moment."""
     return _said(terms, terms.for_bin(name, at), terms.place_for(name, at), at)
 
 
 def of_total(terms: PolicyTerms, at: dt.datetime) -> Source:
-    """What a policy says of all its bins together at a moment."""
+    """Return the source of a policy for all its bins together at a moment."""
     return _said(terms, terms.in_total(at) or _NOTHING, terms.place_in_total(at), at)
 
 
 def of_robots(interval: float) -> Source:
-    """The crawl-delay that a host asks for, in seconds."""
+    """Return the source of a host's crawl-delay (seconds)."""
     return Source(Origin.ROBOTS, Limits(UNLIMITED_REQUESTS, interval))
 
 
 def of_stop(since: dt.datetime) -> Source:
-    """That somebody stopped the bin."""
+    """Return the source of an operator's stop of the bin."""
     return Source(Origin.STOP, Limits(UNLIMITED_REQUESTS, 0.0, closed_until=UNTIL_GO_ON), since=since)
 
 
 def decisive(sources: Sequence[Source]) -> Decisive:
-    """Of each kind of limit the source that says the strictest one; the first of those that say the same."""
+    """Return the source of the strictest limit of each kind; of equal ones the first."""
     requests = min(sources, key=lambda source: source.limits.requests, default=None)
     gap = max(sources, key=lambda source: source.limits.gap, default=None)
     return Decisive(
@@ -87,7 +87,7 @@ def decisive(sources: Sequence[Source]) -> Decisive:
 
 
 def _longest_closed(sources: Iterable[Source]) -> Source | None:
-    """The one that denies its bin for longest, of those that do so at times."""
+    """Return the source that denies the bin for the longest time, among the sources that deny it at times."""
     moments = [(source.limits.closed_until, source) for source in sources]
     said = [(moment, source) for moment, source in moments if moment is not None]
     return max(said, key=lambda pair: pair[0])[1] if said else None

@@ -1,8 +1,8 @@
 """
-The times of the week in which a rule of a policy holds. No I/O.
+The times of the week in which a rule of a policy applies. No I/O.
 
-What the clock of the window's time zone shows is what counts: where clocks go forward, a window in the hour that
-they skip does not open that day, and where they go back, one in the hour that they show twice is open twice.
+The clock of the window's time zone decides. If clocks skip an hour, a window within that hour does not open that day.
+If clocks repeat an hour, a window within that hour opens twice.
 """
 
 import datetime as dt
@@ -16,17 +16,17 @@ _UTC: Final = ZoneInfo("UTC")
 _DAY: Final = dt.timedelta(days=1)
 _MIDNIGHT: Final = dt.time()
 _WEEK: Final = 7 * _DAY
-# A clock may skip the only opening of a week, where a country leaves out a day. It does not twice in a row.
+# Days searched for a change. A clock may skip the only opening of a week, when a country omits a day. It does not
+# happen twice in a row.
 _LOOKED_AHEAD: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """
-    Open on these days (1 is Monday) from `opens` until just before `closes`, or all day where both are None.
+    Open on these days (1 is Monday) from `opens` until just before `closes`, or all day if both are None.
 
-    One that closes at or before the time of day at which it opens is open past midnight: its days are those on which
-    it opens.
+    A window whose `closes` is not after its `opens` is open past midnight. Its days are those on which it opens.
     """
 
     days: tuple[int, ...] = EVERY_DAY
@@ -45,14 +45,14 @@ class Window:
         return (today in self.days and time >= self.opens) or (yesterday in self.days and time < self.closes)
 
     def next_change(self, after: dt.datetime) -> dt.datetime | None:
-        """The first moment (UTC) after this one at which it opens or closes; None for one that never does."""
+        """Return the first moment (UTC) after this one at which it opens or closes; None if it never does."""
         if self.opens is None and set(self.days) == set(EVERY_DAY):
             return None
         was_open = self.is_open(after)
         return next((moment for moment in self._edges(after) if self.is_open(moment) != was_open), None)
 
     def last_change(self, until: dt.datetime) -> dt.datetime | None:
-        """The last moment (UTC) up to this one at which it opened or closed; None for one that never does."""
+        """Return the last moment (UTC) up to this one at which it opened or closed; None if it never did."""
         if self.opens is None and set(self.days) == set(EVERY_DAY):
             return None
         last, was_open = None, None
@@ -66,7 +66,7 @@ class Window:
         return last
 
     def _edges(self, after: dt.datetime) -> Iterator[dt.datetime]:
-        """Every moment at which it could open or close, in their order: between two of them nothing changes."""
+        """Yield every moment at which it could open or close, in order. Between two of them nothing changes."""
         begin = after.astimezone(dt.UTC)
         for _ in range(_LOOKED_AHEAD):
             end = begin + _DAY
@@ -75,7 +75,7 @@ class Window:
             begin = end
 
     def _shown_within(self, begin: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
-        """The moments in `(begin, end]` at which the clock shows a time at which it opens or closes."""
+        """Yield the moments in `(begin, end]` at which the clock shows an opening or closing time."""
         times = (_MIDNIGHT,) if self.opens is None or self.closes is None else (self.opens, self.closes)
         date = begin.astimezone(self.zone).date() - _DAY
         last = end.astimezone(self.zone).date() + _DAY
@@ -93,9 +93,9 @@ ALWAYS: Final = Window()
 
 def parts_of_the_week(windows: Sequence[Window]) -> list[int]:
     """
-    Each window as a set of the parts of a week in which it is open, a bit for each: no window opens or closes within one.
+    Return each window as a bit set of the parts of a week in which it is open. No window changes within a part.
 
-    All are of one time zone, so that what its clock shows decides.
+    All windows have one time zone, so the time that its clock shows is enough.
     """
     stretches = [_stretches(window) for window in windows]
     edges = sorted({edge for some in stretches for stretch in some for edge in stretch})
@@ -105,9 +105,9 @@ def parts_of_the_week(windows: Sequence[Window]) -> list[int]:
 
 def covering(window: int, others: Sequence[int]) -> list[int] | None:
     """
-    The places of others, as few as may be, of which one is open whenever this one is; None if they leave some of it.
+    Return the indices of a few `others` that together are open whenever this window is; None if they leave a gap.
 
-    All are what `parts_of_the_week` made of windows, together.
+    All values are from one call of `parts_of_the_week`. The result has one index if a single window is enough.
     """
     alone = next((place for place, other in enumerate(others) if not window & ~other), None)
     if alone is not None:
@@ -121,7 +121,10 @@ def covering(window: int, others: Sequence[int]) -> list[int] | None:
 
 
 def _stretches(window: Window) -> list[tuple[dt.timedelta, dt.timedelta]]:
-    """When it is open, from Monday's midnight on; none is within another, and what goes on behind the week's end begins it."""
+    """
+    Return the intervals in which a window is open, from Monday's midnight on, without overlaps. One that crosses the
+    end of the week continues at its beginning.
+    """
     opens, closes = dt.timedelta(), _DAY
     if window.opens is not None and window.closes is not None:
         opens, closes = _since_midnight(window.opens), _since_midnight(window.closes)
@@ -140,11 +143,11 @@ def _since_midnight(time: dt.time) -> dt.timedelta:
 
 
 def _changes_of_clock(zone: ZoneInfo, begin: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
-    """The moment in `(begin, end]`, a day at most, at which the clock is set to another offset, if there is one."""
+    """Yield the moment in `(begin, end]`, at most a day, at which the clock changes its offset, if there is one."""
     before = begin.astimezone(zone).utcoffset()
     if end.astimezone(zone).utcoffset() == before:
         return
-    # Clocks are set at a full second.
+    # Clocks change at a full second.
     low, high = int(begin.timestamp()), int(end.timestamp())
     while low + 1 < high:
         middle = (low + high) // 2

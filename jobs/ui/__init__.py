@@ -1,7 +1,6 @@
 """
-The pages that people watch a crawl on.
+The pages for watching a crawl.
 
-A page is read by one module of `jobs.queries`, put into words by `screens`, and shown twice from the
-same words: printed by a template, and sent to open pages by `crawlctl.live`. So what a page says
-after a change is what it would say if it were loaded again.
+One module of `jobs.queries` reads a page, and `screens` puts it into words. A template prints these words, and
+`crawlctl.live` sends them to open pages. So after a change an open page shows the same as a reloaded one.
 """

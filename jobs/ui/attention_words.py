@@ -1,4 +1,4 @@
-"""The attention list, as the overview shows it."""
+"""The attention list on the overview."""
 
 import datetime as dt
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The pages of hosts in words; how a screen is made up is said in `jobs.ui.screens`."""
+"""The pages of hosts in words; see `jobs.ui.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from jobs.queries.meter import STEP, STEPS
 from jobs.throttling.sources import Origin
 from jobs.ui.screens import Record, documents_address
 
-# The little picture of a row, and the large one of a page: coordinates of their own, which the style stretches.
+# Coordinates of a row's small picture, and of a page's large one. The style stretches them.
 _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
@@ -76,7 +76,7 @@ def _back_off(line: BinLine, *, now: dt.datetime) -> str:
 
 
 def _points(history: Sequence[float | None], width: int, height: int, *, least_top: float = 0.0) -> tuple[str, float]:
-    """A line through the known rates, and the rate that is at the top."""
+    """Return a line through the known rates, and the rate at its top."""
     known = [(step, rate) for step, rate in enumerate(history) if rate is not None]
     top = max([least_top, *(rate for _step, rate in known)])
     scale = (height - 2) / top if top else 0.0
@@ -85,9 +85,9 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
 
 
 def _picture(line: BinLine) -> Record:
-    """The rate of the last minutes, and below which line it is to stay."""
+    """Return the picture of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
-    # What was asked of it while a job ran was allowed by that job's policy, which no longer limits it.
+    # Past requests were allowed by the policy of a job that has ended, which no longer limits the host.
     allowed = line.allowed_starts_per_second if line.waiting or line.in_work else None
     points, top = _points(line.history, width, height, least_top=1.1 * allowed if allowed else 0.0)
     at = height - 1 - allowed * (height - 2) / top if allowed and top else None
@@ -111,7 +111,7 @@ def _read(rate: float | None) -> str:
     return words.UNKNOWN if rate is None else words.size(int(rate))
 
 
-# --- What limits it ------------------------------------------------------------------------------
+# --- Limits --------------------------------------------------------------------------------------
 
 
 def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:

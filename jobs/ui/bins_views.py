@@ -1,4 +1,4 @@
-"""The pages of hosts, and the verbs of operators about them: each page says first what a verb does."""
+"""The pages of hosts, and the actions of operators on them: each page first describes the effect of an action."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from jobs.ui.topics import host_topic
 @page
 @require_safe
 def hosts(request: HttpRequest) -> HttpResponse:
-    """The busiest hosts, live; or those of a name or a state, a page at a time."""
+    """Show the busiest hosts, live; or the hosts of a name or a state, page by page."""
     now = read_clock()
     form = HostFilterForm(request.GET)
     wanted = form.as_filter() if form.is_valid() else None
@@ -61,7 +61,7 @@ def host(request: HttpRequest, bin_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
-    """Say what comes of it; posted with a reason, ask nothing more of a host."""
+    """Describe the effect of a stop; on POST with a reason, stop the host."""
     name = name_of_who_may(request, MAY_STOP)
     found = _find(bin_id)
     asked = {"reason": request.POST.get("reason", "")}
@@ -83,7 +83,7 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
 @page
 @require_POST
 def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
-    """Let a host that was stopped be asked again."""
+    """Let a stopped host go on."""
     name = name_of_who_may(request, MAY_STOP)
     try:
         found = bins.go_on(bin_id, made_by=name, now=read_clock())
@@ -99,7 +99,7 @@ def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
-    """Say what comes of it; posted, ask a host again at once that was asked too much."""
+    """Describe the effect; on POST, end the back-off of a host, so that it gets requests again at once."""
     name = name_of_who_may(request, EVERYWHERE)
     found = _find(bin_id)
     now = read_clock()
@@ -120,7 +120,9 @@ def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def denied(request: HttpRequest) -> HttpResponse:
-    """Stopped and denied hosts. Posted: show which hosts a pattern means; or with `stop`, `deny`, `allow` do it."""
+    """
+    Show stopped and denied hosts. On POST: show the hosts that a pattern matches; or execute `stop`, `deny` or `allow`.
+    """
     now = read_clock()
     context: dict[str, Any] = {"may_stop": request.user.has_perm(MAY_STOP)}
     if request.method == "POST":

@@ -1,4 +1,4 @@
-"""The page of the cluster in words; how a screen is made up is said in `jobs.ui.screens`."""
+"""The page of the cluster in words; see `jobs.ui.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from jobs.queries.nodes_page import NodeLine
 from jobs.ui import failing_words
 from jobs.ui.screens import Record, node_row
 
-# Tiles come in so many sizes, the largest for the heaviest group of all.
+# Sizes of tiles. The heaviest group of all has the largest.
 _SIZES: Final = 8
 _TONES: Final = {
     "registered": "unchanged",
@@ -82,7 +82,7 @@ def _what_makes_a_main(page: ClusterPage) -> str:
 
 
 def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:
-    """The age of the last heartbeat against the silence after which the node is failed."""
+    """Return the age of the last heartbeat, and the silence after which the node is failed."""
     silence = max(0.0, (now - node.heartbeat_at).total_seconds())
     return {
         "silence": _("%(age).1f s of %(timeout)g s") % {"age": silence, "timeout": node.timeout},

@@ -1,4 +1,4 @@
-"""The page of the cluster, and what an administrator asks of it: each wish shows its plan before it is made."""
+"""The page of the cluster, and the requests of administrators: each shows its plan before it is made."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
 @page
 @require_POST
 def rebalance(request: HttpRequest) -> HttpResponse:
-    """Show how the main would make the balance even; or, with `go`, let it."""
+    """Show the main manager's plan to even the balance; or, with `go`, execute it."""
     name = name_of_who_may(request, "nodes.control_cluster")
     dry_run = "go" not in request.POST
     answer = _ask(request, lambda: control.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
@@ -45,7 +45,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Show one group with who could have it; posted, let it be moved there."""
+    """Show one group and the managers that could have it; on POST, move it."""
     seen = read_group(group_id)
     if seen is None:
         raise Http404(_("There is no group %(id)d: its seeds have ended.") % {"id": group_id})
@@ -66,7 +66,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
-    """Show what a node holds, and posted with `plan` who gets it; posted, let it finish and stop."""
+    """Show what a node holds; on POST with `plan`, show the receivers; on POST, let it finish and stop."""
     node = read_node_of_the_cluster(node_id)
     if node is None:
         raise Http404(_("There is no live node of this id."))
@@ -82,7 +82,7 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterRequest | None:
-    """Ask the cluster, and say what came of it; None where it was refused."""
+    """Make a request to the cluster, and report its result to the visitor. Return None if it was refused."""
     try:
         asked = wish()
     except (NoMain, RequestRefused, GroupUnknown, NodeUnknown) as refused:
@@ -98,7 +98,7 @@ def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterReq
 
 
 def _plan(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The main's plan with names: who carries what before and after, and what moves."""
+    """Return the main manager's plan with names: the load of each manager before and after, and the moves."""
     names = {load["manager"]: load["name"] for load in answer["before"]}
     after = {load["manager"]: load for load in answer["after"]}
     most = max((load["weight"] for load in (*answer["before"], *answer["after"])), default=0) or 1

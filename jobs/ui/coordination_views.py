@@ -1,4 +1,4 @@
-"""The pages of the store of coordination, for administrators: a cluster in words, and ZooKeeper's tree as it is."""
+"""The pages of the store of coordination, for administrators: a cluster in words, and the raw tree of ZooKeeper."""
 
 import datetime as dt
 import uuid
@@ -61,7 +61,7 @@ def tree(request: HttpRequest) -> HttpResponse:
 
 
 def _names(seen: CoordinationPage) -> Mapping[str, str]:
-    """What the nodes of this cluster are called whose ids the database knows: those of daemons."""
+    """Return the names of the cluster's nodes that the database knows by id: those of daemons."""
     assert seen.sight is not None
     ids = [node for node in (line.node for line in seen.sight.members) if _is_id(node)]
     return {str(node.id): f"{node.kind} {node.name}" for node in Node.objects.filter(id__in=ids)}

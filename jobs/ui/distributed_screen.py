@@ -1,4 +1,4 @@
-"""The pages of distributed jobs in words; how a screen is made up is said in `jobs.ui.screens`."""
+"""The pages of distributed jobs in words; see `jobs.ui.screens` for the structure of a screen."""
 
 import datetime as dt
 
@@ -146,7 +146,7 @@ def _switch(switch: Switch, *, job: str, name: str, now: dt.datetime) -> Record:
 
 
 def _wishes(*, is_disabled: bool, has_switch: bool) -> list[Record]:
-    """The buttons of a switch: what may be wished, and what that is called."""
+    """Return the buttons of a switch."""
     turn: Record = (
         {"key": "enable", "label": _("Enable"), "tone": "plain"}
         if is_disabled

@@ -1,4 +1,4 @@
-"""The pages of distributed jobs: how they do and who does what; switches, and what another plan would move."""
+"""The pages of distributed jobs: their status and assignment, their switches, and the moves of another plan."""
 
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
 from nodes.job_book import DEFAULT_CLUSTER
 
-# What a form says a job is to be; None takes its switch away.
+# Requests of a form: to disable a job, to enable it, or to remove its switch (None).
 _WISHES: Final = {"disable": True, "enable": False, "follow": None}
 
 
@@ -65,7 +65,7 @@ def distributed_job(request: HttpRequest, job: str) -> HttpResponse:
 @page
 @require_POST
 def switch(request: HttpRequest) -> HttpResponse:
-    """Disable or enable a job, all of them, or those without a switch of their own."""
+    """Disable or enable a job, all jobs, or jobs without a switch of their own."""
     name = name_of_who_may(request, "nodes.control_cluster")
     cluster, job, wish = (request.POST.get(field, "") for field in ("cluster", "job", "wish"))
     if wish not in _WISHES:
@@ -83,7 +83,7 @@ def switch(request: HttpRequest) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def rebalance(request: HttpRequest) -> HttpResponse:
-    """What a strategy would come to now; posted, let the main share out anew by its own."""
+    """Show the present plan of a strategy; on POST, let the main node redistribute by its own."""
     name = name_of_who_may(request, "nodes.control_cluster")
     if request.method == "POST":
         return _wish(request.POST.get("cluster", ""), made_by=name, request=request)

@@ -1,4 +1,4 @@
-"""Documents in words: a line of the list, and the story of one."""
+"""Documents in words: a row of the list, and the story of one document."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ def story_screen(story: DocumentStory, *, now: dt.datetime) -> Mapping[str, obje
     verdict, *sentences = tell_story(story, now=now)
     return {
         "identifier": item.identifier,
-        # What was crawled may say anything; only an address of the web becomes a link.
+        # A crawled identifier is untrusted: only a web address becomes a link.
         "link": item.identifier if item.identifier.startswith(("http://", "https://")) else "",
         "state": state,
         "tone": tone,
@@ -123,7 +123,9 @@ def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
 
 
 def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
-    """A found document. Its title and snippet stay segments: the template escapes each and marks matches."""
+    """
+    Return the row of a found document. Title and snippet stay segments: the template escapes each and marks matches.
+    """
     return {
         "title": hit.title,
         "snippet": hit.snippet,
@@ -136,7 +138,7 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
 
 
 def found_in_words(page: SearchPage) -> str:
-    """How much was found."""
+    """Return the number of results, in words."""
     if page.has_more:
         return _("More than %(n)s documents") % {"n": words.number(page.total)}
     return ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": words.number(page.total)}

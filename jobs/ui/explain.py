@@ -1,4 +1,4 @@
-"""Why things are as they are, in sentences: result codes, ends of runs, the story of a document."""
+"""Explanations in sentences: result codes, ends of runs, the story of a document."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def explain_end(run_end: str) -> str:
 
 
 def tell_story(story: DocumentStory, *, now: dt.datetime) -> list[str]:
-    """Return sentences that say why the document is, or is not, in the index; the answer comes first."""
+    """Return sentences about why the document is, or is not, in the index. The answer comes first."""
     return [_verdict(story), *_what_happened(story, now=now), *_what_comes_next(story, now=now)]
 
 
@@ -65,7 +65,7 @@ def _what_happened(story: DocumentStory, *, now: dt.datetime) -> list[str]:
 def _outcome_sentence(story: DocumentStory) -> str:
     code = story.item.result_code
     explained = explain_code(code).rstrip(".")
-    # A connector of others may have codes that nobody explained here.
+    # A plugin's connector may have codes without an explanation here.
     facts = {"code": f"{code}: {explained}" if explained else code}
     match story.item.outcome:
         case Outcome.INDEXED:

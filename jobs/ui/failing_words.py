@@ -1,4 +1,4 @@
-"""That a group cannot be stuffed, in a sentence: on the pages of the cluster and of its jobs."""
+"""The sentence about a group that cannot be stuffed: on the pages of the cluster and of its jobs."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ from jobs.queries.failing_groups import FailingGroup
 
 
 def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:
-    """As a list of the page has it."""
+    """Return the sentence as a row of a page's list."""
     return {"key": str(group.id), "says": sentence(group, now=now)}
 
 

@@ -1,4 +1,4 @@
-"""What a visitor may ask of the lists, checked."""
+"""The filter forms of the lists."""
 
 import uuid
 from typing import Any, Final
@@ -28,7 +28,7 @@ _HOST_STATE_WORDS = {"backing_off": _("backing off, or coming back"), "stopped":
 
 
 class DocumentFilterForm(forms.Form):
-    """The filters of the list of documents, as they stand in its address."""
+    """The filters of the list of documents, as parameters of its address."""
 
     use_required_attribute = False
 
@@ -58,7 +58,7 @@ class DocumentFilterForm(forms.Form):
             raise forms.ValidationError(_("This is not where a page of the list begins.")) from None
 
     def as_filter(self) -> DocumentFilter:
-        """Return what a valid form asks for."""
+        """Return the filter of a valid form."""
         wanted: dict[str, Any] = self.cleaned_data
         return DocumentFilter(
             job_id=wanted["job"].pk if wanted["job"] else None,
@@ -83,7 +83,7 @@ class DocumentFilterForm(forms.Form):
 
 
 class HostFilterForm(forms.Form):
-    """The filters of the list of hosts, as they stand in its address; without any, the busiest are meant."""
+    """The filters of the list of hosts, as parameters of its address; without any, the busiest hosts."""
 
     use_required_attribute = False
 
@@ -100,7 +100,7 @@ class HostFilterForm(forms.Form):
     after = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
 
     def as_filter(self) -> BinFilter:
-        """Return what a valid form asks for."""
+        """Return the filter of a valid form."""
         wanted = self.cleaned_data
         state = "" if wanted["state"] == _ALL else wanted["state"]
         return BinFilter(name=wanted["name"], state=state, after=wanted["after"])

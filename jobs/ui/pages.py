@@ -1,4 +1,4 @@
-"""What makes a view a page: who may see it, and who may do what it offers."""
+"""The conditions of every page: the login, and the permissions to see it and to use its actions."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,12 +11,14 @@ from django.utils.translation import gettext as _
 
 from jobs.queries.moment import Moment
 
-# Requests that change nothing, so that what was read stays true until their answer.
+# Requests that change nothing, so that everything read stays valid until their answer.
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
 
 def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
-    """A view for users who have a role; others are led to the login, or refused. One page reads each thing once."""
+    """
+    Return the view for users with a role. Others are led to the login, or refused. A page reads each fact only once.
+    """
 
     @wraps(view)
     def at_one_moment(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -30,10 +32,10 @@ def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponseBase]:
 
 def name_of_who_may(request: HttpRequest, permission: str) -> str:
     """
-    The name of who asks for something that not everybody may do who sees the page.
+    Return the user's name, for an action that needs this permission beyond that of seeing the page.
 
     Raises:
-        PermissionDenied: he may not.
+        PermissionDenied: the user lacks the permission.
     """
     user: Any = request.user
     if not user.has_perm(permission):

@@ -55,7 +55,7 @@ def removals(request: HttpRequest, job_id: int) -> HttpResponse:
 @page
 @require_POST
 def restore(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Bring back what a run removed."""
+    """Restore the removals of a run."""
     name = name_of_who_may(request, "jobs.control_job")
     run = request.POST.get("run", "")
     try:
@@ -83,7 +83,7 @@ def deleted_jobs(request: HttpRequest) -> HttpResponse:
 @page
 @require_POST
 def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Bring back a job that was deleted."""
+    """Restore a deleted job."""
     name = name_of_who_may(request, "jobs.delete_job")
     try:
         restoring.restore_deleted(job_id, made_by=name, now=read_clock())
@@ -121,7 +121,7 @@ def _restoration_in_words(one: Restoration) -> str:
 
 
 def _asked(question: Question) -> dict[str, object]:
-    """The question in words."""
+    """Return the question in words."""
     now = read_clock()
     return {
         "at": words.moment(question.asked_at, now=now),

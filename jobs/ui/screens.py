@@ -1,10 +1,10 @@
 """
-Pages in words: what a template prints, and what an open page is sent.
+Pages in words: the text that a template prints, and that an open page receives.
 
-A screen is a record: names with a text, or with a list of records that have a `key`. A template
-shows a text in an element with that name in `data-cell` (or binds it to an attribute), a list in one
-with `data-list`; `static/js/screen.js` puts a newer screen in its place. Screens say nothing of who
-looks: which buttons a visitor may press is decided by the template and, again, by the view.
+A screen is a record: names with a text, or with a list of records that have a `key`. A template shows a text in an
+element with that name in `data-cell` (or binds it to an attribute), a list in one with `data-list`.
+`static/js/screen.js` puts a newer screen in its place. Screens do not depend on the visitor: the template decides which
+buttons to show, and the view checks the permission again.
 """
 
 import datetime as dt
@@ -36,12 +36,12 @@ from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 Record = Mapping[str, object]
 
-# The picture of rates: its own coordinates, which the style stretches.
+# Coordinates of the picture of rates. The style stretches them.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
-# The bar of states: so many units are all documents.
+# Width of the bar of states, for all documents.
 _BAR: Final = 1000
-# What a list of jobs offers; a job's own page offers everything.
+# Actions in a list of jobs. A job's own page offers all.
 _OFTEN: Final = {"start", "pause", "resume", "abort"}
 _SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
 
@@ -64,7 +64,7 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
     }
 
 
-# Verbs that the page shows apart, beside a text about their effect.
+# Actions that the page shows apart, beside a text about their effect.
 _ELSEWHERE: Final = {"delete", "allow-removals", "refuse-removals"}
 
 
@@ -105,7 +105,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
 
 
 def _example(page: JobPage) -> BinLine | None:
-    """A host of the job that the verdict on the job is about."""
+    """Return a host of the job to which the verdict on the job refers, or None."""
     return next((host.bin for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
 
 
@@ -123,13 +123,13 @@ def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
 
 
 def search_lag(behind_since: dt.datetime | None, *, now: dt.datetime) -> str:
-    """How far the search index is behind the crawl."""
+    """Return the lag of the search index behind the crawl."""
     if behind_since is None:
         return _("up to date")
     return _("%(duration)s behind") % {"duration": words.duration(now - behind_since)}
 
 
-# --- What several pages show ---------------------------------------------------------------------
+# --- Parts of several pages ----------------------------------------------------------------------
 
 
 def _counts(counts: RunCounts) -> Record:
@@ -138,7 +138,7 @@ def _counts(counts: RunCounts) -> Record:
     at = 0.0
     for name in _SHARES:
         width = _BAR * getattr(counts, name) / whole if whole else 0.0
-        # A few documents of very many must still be seen.
+        # A few documents of very many must still be visible.
         bar[f"{name}_at"], bar[f"{name}_width"] = f"{at:.1f}", f"{max(width, 4.0) if width else 0:.1f}"
         at += width
     return {
@@ -317,7 +317,7 @@ def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     line = host.bin
     # A hold of the job holds its documents at every host.
     verdict = job.hold or host.verdict
-    # The verdict on a host says nothing of a job with no document there.
+    # The verdict on a host does not apply to a job with no document there.
     is_asked = job.runs and (host.pending or host.active)
     return {
         "key": str(line.id),
@@ -359,7 +359,7 @@ def _event_row(event: EventLine, *, now: dt.datetime) -> Record:
 
 
 def documents_address(**filters: str | int) -> str:
-    """Where the list of documents with these filters is."""
+    """Return the address of the list of documents with these filters."""
     return f"{reverse('documents')}?{urlencode(filters)}"
 
 

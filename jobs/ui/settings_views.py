@@ -1,4 +1,4 @@
-"""The page of settings: what counts for whom, what was stored when, and for administrators to store others."""
+"""The page of settings: the effective values, the stored versions, and the form for administrators."""
 
 import datetime as dt
 import json
@@ -26,13 +26,13 @@ from nodes.settings.declaration import InvalidSettings, as_document, known_part
 from nodes.settings.effective import Source
 from nodes.settings.versions import Change, SettingsChanged
 
-# More than all settings at their longest.
+# Longest settings JSON (characters), more than all settings at their longest.
 _LONGEST_DOCUMENT = 64 * 1024
 _SAID_BY_ITSELF = {Source.COMMAND_LINE, Source.ENVIRONMENT}
 
 
 class SettingsForm(forms.Form):
-    """A settings JSON, typed or as a file, made from the version that was shown."""
+    """A settings JSON, typed or as a file, based on the version that was shown."""
 
     use_required_attribute = False
 
@@ -46,7 +46,7 @@ class SettingsForm(forms.Form):
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def clean_file(self) -> str:
-        """The text of the file, '' without one."""
+        """Return the text of the file, '' without one."""
         file = self.cleaned_data["file"]
         if file is None:
             return ""
@@ -81,7 +81,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 
 def _change(request: HttpRequest) -> HttpResponse:
-    """Store what was said, or say what that would change."""
+    """Store the settings JSON, or show what it would change."""
     user: Any = request.user
     if not user.has_perm("nodes.add_settingsversion"):
         raise PermissionDenied(_("Your role may not do this."))
@@ -104,7 +104,7 @@ def _change(request: HttpRequest) -> HttpResponse:
         problems = error.problems
     except SettingsChanged as error:
         problems = {"": [str(error)]}
-    # A file was read once; what is stored next is what was looked at.
+    # The file was read once. The next POST stores exactly the text that was shown.
     shown = SettingsForm(initial={"document": text, "based_on": based_on})
     return _show(request, read_settings_page(), shown, problems=problems, changes=None if problems else changed)
 
@@ -204,5 +204,5 @@ def _value(value: object) -> str:
 
 
 def _pretty(document: Mapping[str, Any]) -> str:
-    """The settings JSON in the order of the table; the database keeps none."""
+    """Return the settings JSON in the order of the table; the database keeps no order."""
     return json.dumps(as_document(TABLE, known_part(TABLE, document)), indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What a job crawls, as lines of a list: the settings that differ from doing everything."""
+"""The specification of a job as lines of a list: only settings that restrict the crawl."""
 
 from django.utils.translation import gettext as _
 
@@ -10,7 +10,7 @@ from jobs.queries.job_page import JobSetUp, JobTimes
 
 
 def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
-    """Return (name, value) of what the job is set to, in the order in which it is decided."""
+    """Return (name, value) of the job's settings, in the order in which they are decided."""
     kind = registry.installed().get(set_up.connector)
     labels = {field.name: str(field.label) for field in kind.specification.fields} if kind else {}
     lines = [

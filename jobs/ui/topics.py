@@ -1,4 +1,4 @@
-"""What an open page can follow: a topic's name, and how its screen is read."""
+"""The topics that an open page can follow, and the readers of their screens."""
 
 import datetime as dt
 import re
@@ -41,21 +41,21 @@ def host_topic(bin_id: int) -> str:
 
 
 def distributed_topic(cluster: str, job: str = "") -> str:
-    """That of the jobs of a cluster, or of one of them."""
+    """Return the topic of a cluster's distributed jobs, or of one of them."""
     return f"distributed-{cluster}/{job}" if job else f"distributed-{cluster}"
 
 
 def is_topic(name: str) -> bool:
-    """Whether the name is one that a page could follow; says nothing about what is there."""
+    """True if a page could follow a topic of this name, whether or not its object exists."""
     return name in {"overview", "nodes", "cluster", "hosts"} or any(kind.fullmatch(name) for kind in (_ONE, _SHARED))
 
 
 def read_screen(name: str) -> Record:
     """
-    Read what a page of this topic shows at this moment.
+    Return the present screen of this topic.
 
     Raises:
-        TopicUnknown: there is no such topic, or its job or host is gone.
+        TopicUnknown: the topic is unknown, or its job or host no longer exists.
     """
     at = read_clock()
     if name == "overview":
@@ -77,7 +77,7 @@ def read_screen(name: str) -> Record:
 
 
 def _read_distributed(cluster: str, job: str | None, *, now: dt.datetime) -> Record | None:
-    """The screen of a cluster's jobs, or of one; None if there is no such job, or cluster."""
+    """Return the screen of a cluster's distributed jobs, or of one; None if the job or cluster does not exist."""
     try:
         if job is None:
             return distributed_screen(read_distributed_jobs(cluster, dsn=database_dsn()), now=now)
@@ -88,7 +88,7 @@ def _read_distributed(cluster: str, job: str | None, *, now: dt.datetime) -> Rec
 
 
 def _read_one(kind: str, number: int, *, now: dt.datetime) -> Record | None:
-    """The screen of one job or host; None if it is not there (any more)."""
+    """Return the screen of one job or host; None if it does not exist (any more)."""
     if kind == "job":
         job = read_job_page(number, now=now)
         return job_screen(job, now=now) if job else None

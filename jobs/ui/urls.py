@@ -1,4 +1,4 @@
-"""Where the pages are."""
+"""The addresses of the pages."""
 
 import uuid
 

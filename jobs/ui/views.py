@@ -1,7 +1,7 @@
 """
-The pages. Each reads one module of `jobs.queries`; the only one that changes anything calls `control`.
+The pages. Each reads one module of `jobs.queries`. The only view that changes anything calls `control`.
 
-Every page asks for a login and for the right to see jobs, which every role has.
+Every page requires a login and the permission to see jobs, which every role has.
 """
 
 import uuid
@@ -63,7 +63,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 @page
 @require_POST
 def transition(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Make the transition that a button names, and lead back to where it was pressed."""
+    """Make the transition of a button, and redirect to the page of the button."""
     name = request.POST.get("transition", "")
     if name not in control.VERBS:
         raise Http404(_("There is no such action."))
@@ -88,7 +88,7 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
 @page
 @require_POST
 def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Let documents that failed be read again: those of one result code, or all."""
+    """Send failed documents back to the queue: those of one result code, or all."""
     user: Any = request.user
     if not user.has_perm("jobs.control_job"):
         raise PermissionDenied(_("Your role may not do this."))
@@ -150,7 +150,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def node_pages(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
-    """Lead to the pages that a manager serves itself: live pages hold addresses of this site only."""
+    """Redirect to the pages that a manager serves itself: live pages contain only addresses of this site."""
     address = read_address_of_pages(node_id)
     if not address:
         raise Http404(_("This node serves no pages."))

@@ -1,4 +1,4 @@
-"""What a visitor may ask of a report, checked."""
+"""The forms of reports."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _some = partial(forms.MultipleChoiceField, required=False)
 
 
 class MomentInput(forms.DateTimeInput):
-    """A moment with its date, to the second."""
+    """An input for a moment with its date, to the second."""
 
     input_type = "datetime-local"
 
@@ -51,7 +51,7 @@ _moment = partial(forms.DateTimeField, required=False, widget=MomentInput)
 
 
 class ReportForm(forms.Form):
-    """A report's form, filled from its address; what is not given there has its usual value."""
+    """A report's form, filled from its address. Missing parameters have their usual values."""
 
     use_required_attribute = False
     usual: ClassVar[Mapping[str, str]] = {}
@@ -68,7 +68,7 @@ class ReportForm(forms.Form):
                 offer_few(field, chosen=given.getlist(name))
 
     def as_query(self, **more: str) -> str:
-        """The address of the same report; `more` replaces what is given."""
+        """Return the address of the same report. `more` replaces its parameters."""
         query = QueryDict(mutable=True)
         for name in self.fields:
             values = [value for value in self.data.getlist(name) if value] if isinstance(self.data, QueryDict) else []
@@ -79,7 +79,7 @@ class ReportForm(forms.Form):
 
 
 class HistoryForm(ReportForm):
-    """A stretch of the history. Moments are UTC."""
+    """An interval of the history. Moments are UTC."""
 
     usual = {"last": "1"}
 
@@ -96,13 +96,13 @@ class HistoryForm(ReportForm):
 
     def __init__(self, given: QueryDict) -> None:
         super().__init__(given)
-        # Connectors have activities of their own, so whatever is asked for is one.
+        # Connectors have activities of their own, so every requested activity is offered.
         named = dict.fromkeys([*list_activities(), *given.getlist("activity")])
         activity: Any = self.fields["activity"]
         activity.choices = [(name, name) for name in named]
 
     def as_filter(self, *, now: dt.datetime) -> HistoryFilter:
-        """What a valid form asks for."""
+        """Return the filter of a valid form."""
         asked = self.cleaned_data
         until = asked["until"] or now
         return HistoryFilter(
@@ -150,7 +150,7 @@ class HistogramForm(HistoryForm):
 
 
 class DocumentsForm(ReportForm):
-    """Documents by how they stand. Moments are UTC."""
+    """Documents by their state. Moments are UTC."""
 
     repository = forms.ModelChoiceField(
         RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")
@@ -162,7 +162,7 @@ class DocumentsForm(ReportForm):
     status = _some(label=_("Statuses"), choices=list(STATUSES.items()), widget=FewLines)
 
     def as_filter(self, *, now: dt.datetime) -> DocumentsAsked:
-        """What a valid form asks for."""
+        """Return the filter of a valid form."""
         asked = self.cleaned_data
         return DocumentsAsked(
             now=asked["now"] or now,

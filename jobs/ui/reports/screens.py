@@ -1,9 +1,9 @@
 """
 Reports as tables and pictures.
 
-A table is columns and rows of cells; a chart is what `static/js/chart.js` draws: series of numbers over
-labels. Both are made of the same lines, so a picture never says more than its table, but for the
-timeline of the simple history, which is about all rows and not those of one page.
+A table is columns and rows of cells. A chart is the input of `static/js/chart.js`: series of numbers over labels. Both
+are made of the same lines, so a picture never shows more than its table. The exception is the timeline of the simple
+history, which covers all rows and not only those of one page.
 """
 
 import datetime as dt
@@ -28,7 +28,7 @@ from jobs.verdicts.results import class_of
 Cell = Mapping[str, str]
 Chart = Mapping[str, Any]
 
-# A picture of more classes than this is none.
+# Largest number of classes in a picture.
 _CLASSES_DRAWN: Final = 20
 
 

@@ -1,4 +1,4 @@
-"""Each report as a page. All of them are read through `_show`, which knows what may go wrong with any."""
+"""Each report as a page. `_show` reads all of them, and handles their common errors."""
 
 import datetime as dt
 import json
@@ -50,7 +50,7 @@ _REPORTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of a column; a sortable one has an `address`, and the one that is sorted by says how."""
+    """The head of a column. A sortable one has an `address`, and the sorted one has its direction."""
 
     label: str
     kind: str = ""
@@ -60,13 +60,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a report came to; `next` is the position behind its last row."""
+    """The result of a report. `next` is the position after its last row."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]] = ()
     chart: Chart | None = None
     next: str | None = None
-    # What the next page must be told, so that it is about the same time.
+    # Parameters of the next page, so that it covers the same time.
     pinned: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -200,7 +200,7 @@ def _show_busiest(request: HttpRequest, measure: Measure, *labels: str) -> HttpR
 
 
 def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *, files: str = "") -> HttpResponse:
-    """Read the report that the form asks for; say what was wrong with it where that is known."""
+    """Show the report of the form, or its known problem."""
     form = kind(request.GET)
     table, problem = None, ""
     if form.is_valid():
@@ -229,7 +229,7 @@ def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *
 
 
 def _labelled(columns: Sequence[Column], row: Sequence[Cell]) -> list[tuple[str, Cell]]:
-    """Each cell with the head of its column, which it stands under on a phone."""
+    """Return each cell with the head of its column, which stands above it on a phone."""
     return [(column.label, cell) for column, cell in zip(columns, row, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""States, statuses and activities of reports as a person reads them, and the tones that go with them."""
+"""States, statuses and activities of reports in words, and their colours."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -42,7 +42,7 @@ STATUS_TONES: Final[Mapping[Status, str]] = {
 }
 
 
-# Activities of the history have colours that no result has a claim on; others are waiting's grey.
+# Colours of the history's activities, apart from those of results. All others have the grey of waiting.
 ACTIVITY_TONES: Final[Mapping[str, str]] = {
     ActivityName.FETCH: "working",
     ActivityName.INGEST: "indexed",
@@ -52,10 +52,10 @@ ACTIVITY_TONES: Final[Mapping[str, str]] = {
 
 
 def activity_tone(name: str) -> str:
-    """Return the colour of an activity; those of outputs are shown with the output's name behind theirs."""
+    """Return the colour of an activity. An activity of an output has the output's name after its own."""
     return next((tone for known, tone in ACTIVITY_TONES.items() if name.startswith(known)), "waiting")
 
 
 def status_tone(status: Status, code: str) -> str:
-    """Return the colour of a document's status: that of its result where it has ended."""
+    """Return the colour of a document's status: that of its result if it has ended."""
     return class_of(code) if status == Status.INACTIVE and code else STATUS_TONES[status]
