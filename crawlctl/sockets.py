@@ -8,7 +8,7 @@ from typing import Final
 _BACKLOG: Final = 128
 _LAST_PORT: Final = 65_535
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
-_ALL_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - asked about, not listened at
+_ALL_ADDRESSES: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - only compared
 _WHY: Final = {
     errno.EADDRINUSE: "this address is taken by another process",
     errno.EADDRNOTAVAIL: "this is not an address of this machine",

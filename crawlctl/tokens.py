@@ -56,7 +56,7 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         given = Credentials(data=request.data)
         given.is_valid(raise_exception=True)
-        user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF has no other way to it)
+        user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF offers no other access)
         if user is None:
             if wait := logins.seconds_to_wait(request._request):  # noqa: SLF001
                 raise exceptions.Throttled(wait, "Too many wrong passwords.")

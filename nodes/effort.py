@@ -77,7 +77,7 @@ class Waiting:
     def __enter__(self) -> Self:
         self._effort: Effort | None = getattr(_of_thread, "effort", None)
         if self._effort is not None:
-            self._effort._wait(waits=True)  # noqa: SLF001 (the two are one thing)
+            self._effort._wait(waits=True)  # noqa: SLF001 (both classes belong together)
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -19,7 +19,7 @@ _TRAP_STATUSES = {Trap.REDIRECT: (301,), Trap.MISSING: (404,), Trap.PRIVATE: ()}
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """The statuses that each reachable URL is answered with, in order, and the URLs to be indexed."""
+    """The expected statuses of each reachable URL, in order, and the URLs to be indexed."""
 
     statuses: Mapping[str, tuple[int, ...]]
     documents: frozenset[str]

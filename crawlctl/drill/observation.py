@@ -63,7 +63,7 @@ class Report:
     - `regrouped`: the node owns none of its `groups` any more.
     - `returned`: the node claims none of its `documents` any more.
     - `restored`: after a cut, all nodes have beaten again. `failed` is the number of nodes marked failed during the
-    cut.
+      cut.
     - `fetched`: the first request after all that.
     - `pause`: the longest time without any request.
     - `refetched`: pages that were requested again although they had been answered before; known in a sandbox only.

@@ -102,7 +102,7 @@ def _read_passwords(ids: Iterable[int], *, may_read_jobs: bool) -> dict[int, str
 def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...]]:
     users = User.objects.with_perm(_READ_JOBS) if may_read_jobs else User.objects.filter(is_active=True)
     statement, facts = users.values_list("pk", "password").query.sql_with_params()
-    question = f"SELECT * FROM ({statement}) AS one(id, password) WHERE id = ANY(%s)"  # noqa: S608 (Django's words)
+    question = f"SELECT * FROM ({statement}) AS one(id, password) WHERE id = ANY(%s)"  # noqa: S608 (the statement is Django's)
     return question, tuple(facts)
 
 

@@ -127,7 +127,7 @@ def remove_sockets(directory: Path) -> None:
 
 def _short_temporary_directory() -> Path:
     """Return the system's temporary directory, or /tmp if its path is too long for a socket."""
-    for candidate in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp makes an unpredictable, closed one below it
+    for candidate in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp creates an unpredictable, private directory in it
         # mkdtemp adds eight characters to the prefix.
         longest = f"{candidate}/{_SOCKET_PREFIX}{'x' * 8}{_LONGEST_SOCKET_NAME}"
         if len(os.fsencode(longest)) <= _LONGEST_SOCKET_PATH and os.access(candidate, os.W_OK | os.X_OK):

@@ -160,7 +160,7 @@ def _hold_for_ourselves() -> None:
     In this order, because the parent may be killed at any moment. Closing does not release the parent's lock. If the
     guardian was faster, the next `ensure_running` starts the server again.
     """
-    global _one_at_a_time  # noqa: PLW0603 - another thread of the parent may have held it, and is not here
+    global _one_at_a_time  # noqa: PLW0603 - a thread of the parent, which this process lacks, may hold it
     _one_at_a_time = threading.Lock()
     inherited = dict(_holds)
     _holds.clear()

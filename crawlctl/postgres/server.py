@@ -98,7 +98,7 @@ class Server:
         Create the cluster and our empty database in it, all or nothing.
 
         Raises:
-            EmbeddedPostgresError: PostgreSQL could not create it. The message ends with PostgreSQL's own.
+            EmbeddedPostgresError: PostgreSQL could not create it. The message ends with that of PostgreSQL.
         """
         unfinished = self.home.unfinished_data
         if unfinished.exists():

@@ -104,7 +104,7 @@ class ConnectionAdmin(BoundedList):
     list_display: tuple[str, ...] = ("name", "connector", "used_by")
     search_fields = ("name",)
 
-    def get_form(self, request: HttpRequest, obj: connections.Connection | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+    def get_form(self, request: HttpRequest, obj: connections.Connection | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
         return super().get_form(request, obj, form=form_for(self.form, self._kind(request, obj)), **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: connections.Connection | None = None) -> Any:  # noqa: ANN401 (Django's)
@@ -118,7 +118,7 @@ class ConnectionAdmin(BoundedList):
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str]:
         return {"connector": request.GET.get("connector", self.proposed), "name": request.GET.get("name", "")}
 
-    def _kind(self, request: HttpRequest, connection: connections.Connection | None) -> Any:  # noqa: ANN401 (of sources or outputs)
+    def _kind(self, request: HttpRequest, connection: connections.Connection | None) -> Any:  # noqa: ANN401 (a kind of source or output)
         """Return the connector of a connection, or the selected one; None if it is missing."""
         if connection is not None:
             return self.form.kinds().get(connection.connector)
@@ -171,7 +171,7 @@ class ConnectionAdmin(BoundedList):
         messages.success(request, said % {"name": connection})
         return redirect(back, key)
 
-    def used_by(self, connection: Any) -> str:  # noqa: ANN401 (a connection with what the list reads besides)
+    def used_by(self, connection: Any) -> str:  # noqa: ANN401 (a connection with annotations)
         names = connection.some_jobs
         more = [str(_("others"))] if len(names) > _JOBS_SHOWN else []
         return ", ".join([*names[:_JOBS_SHOWN], *more]) or "—"

@@ -42,7 +42,7 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         seeds: QuerySet[Seed] = super().get_queryset(request)
         return seeds.filter(removed_at=None)
 
-    def get_formset(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+    def get_formset(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
         """Return the formset. Its policies are read once for all seeds, with the seeds' own policies."""
         formset = super().get_formset(request, obj, **kwargs)
         chosen = obj.seeds.filter(removed_at=None).values_list("policy", flat=True).distinct() if obj else ()
@@ -107,7 +107,7 @@ class JobAdmin(BoundedList):
     def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> tuple[str, ...]:
         return ("repository",) if obj else ()
 
-    def get_form(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a type that is made)
+    def get_form(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
         return super().get_form(request, obj, form=form_for(JobForm, _kind(request, obj)), **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ANN401 (Django's)

@@ -149,7 +149,7 @@ def keeps_its_seeds(job: Job | None) -> bool:
 def _rehearse(job: Job, *, seeds: list[SeedWanted] | None) -> None:
     try:
         with rehearsal():
-            job.wanted.store(job, seeds=seeds, made_by="")  # type: ignore[attr-defined]  # what the form asks for
+            job.wanted.store(job, seeds=seeds, made_by="")  # type: ignore[attr-defined]  # the content of the form
     except InvalidJob as invalid:
         raise ValidationError([sentence for sentences in invalid.problems.values() for sentence in sentences]) from None
 

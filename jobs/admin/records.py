@@ -79,7 +79,7 @@ class RecordsWidget(forms.Widget):
         """Return "": no single field of the records stands for all."""
         return ""
 
-    def _shown(self, name: str, value: Any) -> list[RecordForm]:  # noqa: ANN401 (what was sent, or what is stored)
+    def _shown(self, name: str, value: Any) -> list[RecordForm]:  # noqa: ANN401 (sent or stored values)
         return [
             given if isinstance(given, RecordForm) else self._form(prefix=f"{name}-{number}", initial=given)
             for number, given in enumerate(value or ())
@@ -87,7 +87,7 @@ class RecordsWidget(forms.Widget):
 
 
 class Records(forms.Field):
-    """Comes to a list of what is said of each thing, by name."""
+    """A field with a list of records as its value, each a dict by field name."""
 
     def __init__(self, form: type[RecordForm], **kwargs: Any) -> None:
         super().__init__(widget=RecordsWidget(form), **kwargs)

@@ -59,7 +59,7 @@ class Field:
     is_required: bool = False
     records: "Schema | None" = None
 
-    def read(self, value: object) -> Any:  # noqa: ANN401 (as many types as kinds)
+    def read(self, value: object) -> Any:  # noqa: ANN401 (each kind has its type)
         """
         Return the value in the type that the connector expects.
 
@@ -125,7 +125,7 @@ class Field:
                 except ValueError:
                     return text
 
-    def sealed(self, value: Any) -> Any:  # noqa: ANN401 (as many types as kinds)
+    def sealed(self, value: Any) -> Any:  # noqa: ANN401 (each kind has its type)
         """Return a valid value in its stored form."""
         if self.kind is FieldKind.SECRET:
             return seal(value)

@@ -11,7 +11,7 @@ class Bin(models.Model):
 
     `back_off_until` is the end of the back-off that the host's answers demand, and `back_off_level` its level.
     `interval` is the crawl-delay of its robots.txt (seconds). A stopped bin gets no request, and its documents wait,
-    until an operator lets it go on. Its BinState has the values that each turn changes.
+    until an operator releases it. Its BinState has the values that each turn changes.
     """
 
     # Namespaces of parents: the address of a host, and all bins of a policy together (by its id).
@@ -62,11 +62,11 @@ class BinState(models.Model):
 
     - `last_start_at`: the last start of a request, as far as turns have closed.
     - `not_before`: until when the read bytes are paid for at `paid_rate` bytes a second, if bytes are limited. The
-    earliest next start follows from the limits in force (`jobs/queue/opening.py`).
+      earliest next start follows from the limits in force (`jobs/queue/opening.py`).
     - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
     - `closed_at`: when a place last became free.
     - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are no audit: they lack the requests
-    of lost workers.
+      of lost workers.
     - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
     - `version`: grows with each turn (`jobs/queue/newest.py`).
     """

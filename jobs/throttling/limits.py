@@ -12,7 +12,7 @@ from typing import Final
 
 from jobs.lifecycle.period import Period
 
-# Opening time of a stopped host: it stays closed until an operator lets it go on.
+# Opening time of a stopped host: it stays closed until an operator releases it.
 UNTIL_GO_ON: Final = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
 # A number of requests that no crawl reaches: for limits that restrict something else only.
 UNLIMITED_REQUESTS: Final = 1_000_000

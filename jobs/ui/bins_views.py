@@ -83,7 +83,7 @@ def stop(request: HttpRequest, bin_id: int) -> HttpResponse:
 @page
 @require_POST
 def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
-    """Let a stopped host go on."""
+    """Release a stopped host."""
     name = name_of_who_may(request, MAY_STOP)
     try:
         found = bins.go_on(bin_id, made_by=name, now=read_clock())

@@ -94,6 +94,6 @@ def _fingerprint(request: Request) -> str:
 
 
 def _body(request: Request) -> bytes:
-    django_request: Any = request._request  # noqa: SLF001 (DRF has no other way to it)
+    django_request: Any = request._request  # noqa: SLF001 (DRF offers no other access)
     body: bytes = django_request.body
     return body

@@ -130,7 +130,7 @@ def _behind(names: Sequence[str], last: Sequence[Any], *, downwards: bool) -> Q:
 
 
 def _salt(model: type[Model], keyset: Sequence[str]) -> str:
-    return f"cursor of {model._meta.label} by {','.join(keyset)}"  # noqa: SLF001 (Django's own word for it)
+    return f"cursor of {model._meta.label} by {','.join(keyset)}"  # noqa: SLF001 (Django has no public name)
 
 
 def _write_cursor(row: Model, *, keyset: Sequence[str]) -> str:

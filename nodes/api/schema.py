@@ -33,7 +33,7 @@ class Schema(AutoSchema):
             return [self.view.query_class]
         return super().get_override_parameters()
 
-    def _map_serializer_field(self, field: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (as its base has it)
+    def _map_serializer_field(self, field: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (as in its base)
         described = super()._map_serializer_field(field, *args, **kwargs)  # type: ignore[no-untyped-call]
         if described and described.get("oneOf", [None])[-1] == {"type": "string", "maxLength": 0}:
             # The base puts the empty text beside a pattern that may match it as well.

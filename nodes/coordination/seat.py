@@ -175,7 +175,7 @@ class KeptSeat(Seat):
         if self._thread.is_alive():
             self._thread.join(timeout=self._pause)
         elif self._thread.ident is None:
-            # The node's life has not begun.
+            # The thread was never started, because the node's life has not begun.
             self._store.close()
 
     # --- In the seat's thread --------------------------------------------------------------------

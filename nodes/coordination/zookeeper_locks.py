@@ -107,7 +107,7 @@ def _paced_from(data: bytes, stat: Stat) -> float | None:
     """
     if (ago := _paced_ago(data)) is not None:
         return stat.changed_at / 1000 - ago
-    # A dead holder had begun a run.
+    # The lock still has a lease, so its holder died during a run.
     lease = _Lease.parse(data)
     return None if lease is None else (stat.changed_at if lease.since is None else lease.since) / 1000
 

@@ -276,7 +276,7 @@ class _Group:
             schedule, initial_delay = self._owner.job.schedule(), self._owner.job.initial_delay()
             due = next_start(schedule, self.past, initial_delay=initial_delay)
             self._schedule = schedule
-        except Exception as error:  # noqa: BLE001  # whatever a user's job raises is said in its status
+        except Exception as error:  # noqa: BLE001  # the status shows any exception of a user's job
             # Even if the schedule is invalid: otherwise the thread would end, and the job would never run again.
             self.due_at = None
             self._owner.note_no_time(error)

@@ -125,7 +125,7 @@ class WorkerPart:
             except Unreachable as error:
                 logger.warning("node %s does not reach its cluster: %s", self._coordination.node, error)
             except CoordinationError as error:
-                logger.error("node %s cannot work: %s", self._coordination.node, error)  # noqa: TRY400  # the sentence says it all
+                logger.error("node %s cannot work: %s", self._coordination.node, error)  # noqa: TRY400  # the message is complete
             except Exception:
                 logger.exception("the worker's part of node %s failed", self._coordination.node)
 
@@ -216,7 +216,7 @@ class WorkerPart:
         now = seconds_since_boot()
         try:
             items = checked_pools({job: _several(self._jobs[job].job.work_pool())})[job]
-        except Exception as error:  # noqa: BLE001  # whatever a user's job raises is said in its status
+        except Exception as error:  # noqa: BLE001  # the status shows any exception of a user's job
             problem = f"{type(error).__name__}: {error}"
             return before.after_failure(problem, keep=self._tuning().keep_failed_pool, now=now)
         return before.after_success(items, now=now)

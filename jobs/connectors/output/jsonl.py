@@ -91,7 +91,7 @@ class JsonLinesOutput:
     is_transactional: Final = False
     guarantee: Final = "A log: the last line of a URL is what is true of it. Whole lines only."
 
-    def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the row's word)
+    def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id
         self._path = Path(configuration.path)
         self._why_not_written: Callable[[str], str] = _anywhere

@@ -51,7 +51,7 @@ _last: _Lines | None = None
 
 def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     """Return the last text of each of these URLs (by hash) that the open file has."""
-    global _last  # noqa: PLW0603 (one file at a time: what was read of it serves the next chunk)
+    global _last  # noqa: PLW0603 (the lines read so far serve the next chunk)
     status = os.fstat(descriptor)
     identity = (str(path), status.st_dev, status.st_ino)
     if _last is None or _last.identity != identity:

@@ -19,7 +19,7 @@ class NullOutput:
     is_transactional: Final = True
     guarantee: Final = "Keeps nothing."
 
-    def __init__(self, *, id: int, configuration: NullConfiguration) -> None:  # noqa: A002 (the row's word)
+    def __init__(self, *, id: int, configuration: NullConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id
 
     def check(self) -> None:

@@ -49,7 +49,7 @@ class SearchOutput:
     is_transactional: Final = True
     guarantee: Final = "Transactional: holds exactly what the queue says that it holds."
 
-    def __init__(self, *, id: int, configuration: SearchConfiguration) -> None:  # noqa: A002 (the row's word)
+    def __init__(self, *, id: int, configuration: SearchConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id
 
     def check(self) -> None:

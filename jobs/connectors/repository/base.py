@@ -165,7 +165,7 @@ class Outcome:
     - `removes`: the source no longer has a text here, so the outputs must not have one either.
     - `retry_after`: seconds from now.
     - `back_off`: the source is overloaded, so its whole bin waits for this number of seconds; 0 if the source named
-    none.
+      none.
     - A hash may occur twice among the references if links of two types reference it.
     - `carries`: one of the references carries a value.
     - `gate`: the gate for which a waiting document waits.
@@ -261,7 +261,7 @@ class Activity:
         *,
         began: float,
         seconds: float,
-        bytes: int = 0,  # noqa: A002 (the field's word)
+        bytes: int = 0,  # noqa: A002 (the field's name)
         entity: str | None = None,
         result_code: str,
         result_description: str = "",
@@ -283,8 +283,8 @@ class Activity:
         self,
         *,
         identifier: str,
-        hash: str,  # noqa: A002 (the field's word)
-        bin: str,  # noqa: A002 (the field's word)
+        hash: str,  # noqa: A002 (the field's name)
+        bin: str,  # noqa: A002 (the field's name)
         redirect: bool = False,
         link_type: str = "link",
         carry: Mapping[str, Iterable[str]] | None = None,

@@ -91,7 +91,7 @@ class Seeding:
 
     references: dict[str, Reference] = field(default_factory=dict)
 
-    def add(self, identifier: str, *, bin: str) -> None:  # noqa: A002 (the field's word)
+    def add(self, identifier: str, *, bin: str) -> None:  # noqa: A002 (the field's name)
         key = hash_of(identifier)
         self.references.setdefault(key, Reference(hash=key, identifier=identifier, bin=bin))
 
@@ -166,7 +166,7 @@ class Runtime(abc.ABC):
 
     async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
         """
-        Load what other workers know about these documents, before any of them is processed.
+        Load other workers' knowledge of these documents, before any of them is processed.
 
         Each identifier comes with the moment, of this process's `time.monotonic()`, at which its run began. Older
         knowledge does not count.

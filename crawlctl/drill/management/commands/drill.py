@@ -1,4 +1,4 @@
-"""Break something on purpose, and measure what the cluster makes of it."""
+"""The command `drill`: it injects a fault on purpose, and measures how the cluster recovers."""
 
 import argparse
 import contextlib

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
-import brotli  # type: ignore[import-untyped]  # it ships none
+import brotli  # type: ignore[import-untyped]  # it has no types
 from backports import zstd
 
 ACCEPTED: Final = "gzip, deflate, br, zstd"

@@ -70,7 +70,7 @@ class LinkTable:
         found: dict[str, Reference] = {}
         for href in hrefs:
             if "#" in href:
-                href = _without_fragment(href)  # noqa: PLW2901 - the same document is meant
+                href = _without_fragment(href)  # noqa: PLW2901 - it is the same document
             is_rooted = href[:1] == "/" and href[1:2] not in _SLASHES
             address = origin + href if is_rooted else href
             reference = addresses.get(address, _ABSENT)

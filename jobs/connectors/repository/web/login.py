@@ -74,7 +74,7 @@ class Login:
     """
     One login of a connection. `values` are the values to send, including secrets.
 
-    Any of `page`, `form` and `text` identifies the login page. None is not checked.
+    Any of `page`, `form` and `text` identifies the login page. A pattern of None is not checked.
     """
 
     name: str
