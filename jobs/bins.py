@@ -154,7 +154,7 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
     Raises:
         BinUnknown: there is none of this id.
-        BinRefused: it does not back off.
+        BinRefused: it is not backing off.
     """
     with transaction.atomic():
         found = _of_connectors(bin_id).select_for_update(no_key=True).first()
@@ -162,7 +162,7 @@ def end_back_off(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
             raise BinUnknown(bin_id)
         until = found.back_off_until if found.back_off_until and found.back_off_until > now else None
         if not found.back_off_level and until is None:
-            raise BinRefused(f"{found} does not back off.")
+            raise BinRefused(f"{found} is not backing off.")
         ended = f"level {found.back_off_level}" + (f", until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "")
         before = _facts(found)
         found.back_off_level, found.back_off_until, found.backing_off_since = 0, None, None

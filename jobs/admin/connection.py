@@ -187,7 +187,7 @@ class ConnectionAdmin(BoundedList):
 class RepositoryConnectionAdmin(ConnectionAdmin):
     form = RepositoryConnectionForm
     of_jobs = "repository"
-    drawn_title = _("What its jobs begin with")
+    drawn_title = _("Defaults of its jobs")
     proposed = "web"
     list_display = ("name", "connector", "status", "used_by")
     actions_detail = ("clear_history",)
@@ -200,10 +200,10 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
             object_id,
             title=_("Clear history"),
             question=_(
-                "All that was done for %(name)s by now leaves the history and its reports. Documents and outputs stay as they are."
+                "This removes all past activity of %(name)s from the history and the reports. Documents and outputs stay unchanged."
             ),
             act=connections.clear_history,
-            said=_("What was done for %(name)s is being forgotten."),
+            said=_("The main manager is clearing the history of %(name)s."),
         )
 
     @admin.display(description=_("status"))
@@ -215,7 +215,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 class OutputConnectionAdmin(ConnectionAdmin):
     form = OutputConnectionForm
     of_jobs = "outputs"
-    drawn_title = _("Where documents go")
+    drawn_title = _("Configuration")
     proposed = DEFAULT_OUTPUT
     actions_detail = ("index_again", "clear")
 
@@ -249,11 +249,9 @@ class OutputConnectionAdmin(ConnectionAdmin):
             request,
             object_id,
             title=_("Re-index all"),
-            question=_(
-                "The next run of each job reads its documents whole, and writes all that it finds to %(name)s anew."
-            ),
+            question=_("The next run of each job fetches all its documents and writes them to %(name)s again."),
             act=connections.index_again,
-            said=_("The next run of each job writes everything to %(name)s anew."),
+            said=_("Re-indexing is requested. The next run of each job writes all its documents to %(name)s again."),
         )
 
     @action(description=_("Remove all"), url_path="clear", permissions=("change",))  # type: ignore[untyped-decorator]
@@ -264,14 +262,14 @@ class OutputConnectionAdmin(ConnectionAdmin):
             object_id,
             title=_("Remove all"),
             question=_(
-                "Everything that %(name)s holds by now is taken out of it. The next run of each job brings back what it still finds."
+                "This removes all content of %(name)s. The next run of each job writes the documents that it finds."
             ),
             act=connections.clear,
-            said=_("Workers are taking everything out of %(name)s."),
+            said=_("Workers are removing all content of %(name)s."),
         )
 
     @display(description=_("Clearing"))  # type: ignore[untyped-decorator]
     def clearing(self, output: OutputConnection) -> str:
         if output.clear_before is None and output.orphans_after is None:
-            return str(_("not asked for"))
-        return output.clearing_refused or str(_("under way"))
+            return str(_("not requested"))
+        return output.clearing_refused or str(_("in progress"))

@@ -92,7 +92,7 @@ class DrawnForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
         if self._is_another and self.chooser in self.fields:
-            self.add_error(self.chooser, _("Its settings are other ones: look at them, and save again."))
+            self.add_error(self.chooser, _("The settings of this choice differ. Check them, then save again."))
         return values
 
     def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _drawn(field: Field) -> forms.Field:
         case FieldKind.LINES:
             return Lines(**facts)
         case FieldKind.CHOICE:
-            choices = [("", _("not said here")), *field.choices]
+            choices = [("", _("default")), *field.choices]
             return forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget, **facts)
         case FieldKind.TRUTH:
             return forms.BooleanField(widget=UnfoldBooleanSwitchWidget, **(facts | {"required": False}))

@@ -64,7 +64,7 @@ def _action(row: Transition) -> Callable[..., None]:
     """Return the action of the list of jobs that makes an operator's transition."""
     verb = control.VERBS[row.verb]
     right = "remove" if verb.permission == "jobs.delete_job" else "control"
-    label = _("Delete, with what they indexed") if row.verb == "delete" else row.label
+    label = _("Delete jobs and their indexed documents") if row.verb == "delete" else row.label
 
     @admin.action(description=label, permissions=[right])
     def perform(_admin: "JobAdmin", request: HttpRequest, jobs: QuerySet[Job]) -> None:
@@ -98,10 +98,10 @@ class JobAdmin(BoundedList):
     filter_horizontal = ()
     fieldsets = (
         (None, {"fields": ("name", "repository", "outputs", DRAWN_FOR)}),
-        (_("When"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
-        (_("How far"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
+        (_("Schedule"), {"fields": ("kind", *INTERVALS, "start_method", "windows")}),
+        (_("Scope limits"), {"fields": ("hop_limits", "hop_mode", "max_documents")}),
         (_("Delete guard"), {"fields": GUARD}),
-        (_("Before whom"), {"fields": ("priority",)}),
+        (_("Priority"), {"fields": ("priority",)}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class JobAdmin(BoundedList):
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:  # noqa: ANN401 (Django's)
         first, *others = self.fieldsets
-        drawn = fieldset_for(_("What to crawl"), _kind(request, obj), section=JobForm.section)
+        drawn = fieldset_for(_("Source settings"), _kind(request, obj), section=JobForm.section)
         return (first, *drawn, *others)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -145,9 +145,11 @@ class JobAdmin(BoundedList):
             if not self.has_change_permission(request, job):
                 return redirect("job", job.pk)
             if job.phase != Phase.INACTIVE:
-                messages.info(request, _("It runs: addresses, priority and schedule can be changed now."))
+                messages.info(
+                    request, _("The job is running. Only addresses, priority and schedule can be changed now.")
+                )
             if keeps_its_seeds(job):
-                messages.info(request, _("It has more seeds than a form has room for: change these through the API."))
+                messages.info(request, _("The job has too many seeds for this form. Change them through the API."))
         response: HttpResponseBase = super().change_view(request, object_id, form_url, extra_context)
         return response
 

@@ -71,19 +71,23 @@ class JobForm(DrawnForm, TermsForm):
         model = Job
         fields = ("name", "repository", "outputs", "max_documents", "priority", *TERMS)
         labels: ClassVar = {
-            "repository": _("From"),
-            "outputs": _("To"),
-            "max_documents": _("Documents a run, at most"),
-            "guard_percent": _("Ask before a run removes more than (percent)"),
-            "guard_host_percent": _("Or of one host more than (percent)"),
-            "guard_seeds": _("Ask if a seed is lost"),
+            "repository": _("Source"),
+            "outputs": _("Outputs"),
+            "max_documents": _("Document limit per run"),
+            "guard_percent": _("Approval threshold (percent removed)"),
+            "guard_host_percent": _("Approval threshold per host (percent removed)"),
+            "guard_seeds": _("Approval if a seed is lost"),
         }
         help_texts: ClassVar = {
             "max_documents": _("Empty: no limit."),
             "outputs": "",
-            "guard_percent": _("Share of the job's documents. Empty: never ask."),
-            "guard_host_percent": _("Share of the job's documents on that host. Empty: single hosts do not count."),
-            "guard_seeds": _("It answers 404 or the like, or it lost its links and most of its host would be removed."),
+            "guard_percent": _("Share of the job's documents. If empty, removals never wait for approval."),
+            "guard_host_percent": _(
+                "Share of the job's documents on one host. If empty, single hosts need no approval."
+            ),
+            "guard_seeds": _(
+                "A seed is lost if it answers 404 or similar, or if it lost its links and most of its host would be removed."
+            ),
         }
         widgets: ClassVar = {"outputs": UnfoldAdminCheckboxSelectMultipleWidget}
 
@@ -126,12 +130,12 @@ class JobForm(DrawnForm, TermsForm):
 
 
 class SeedForm(forms.ModelForm):  # type: ignore[type-arg]
-    urls = Lines(label=_("Addresses"), help_text=_("Where to start, one a line."))
+    urls = Lines(label=_("Addresses"), help_text=_("Seed addresses, one per line."))
 
     class Meta:
         model = Seed
         fields = ("urls", "policy", "tag")
-        labels: ClassVar = {"policy": _("Throttle policy"), "tag": _("Tag of workers")}
+        labels: ClassVar = {"policy": _("Throttle policy"), "tag": _("Worker tag")}
 
 
 def _runs(job: Job) -> bool:

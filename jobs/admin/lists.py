@@ -38,5 +38,7 @@ class BoundedList(ModelAdmin):  # type: ignore[misc]
         shown.full_result_count = FirstPages(shown.root_queryset, self.list_per_page).count
         shown.show_full_result_count = True
         if shown.result_count >= _MOST and request.method == "GET":
-            messages.info(request, _("These are the first %(most)d: search for the others.") % {"most": _MOST})
+            messages.info(
+                request, _("This list shows the first %(most)d rows. Search for the others.") % {"most": _MOST}
+            )
         return shown

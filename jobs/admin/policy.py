@@ -71,9 +71,9 @@ class ThrottlePolicyAdmin(BoundedList):
     search_fields = ("name",)
     fieldsets = (
         (None, {"fields": ("name",)}),
-        (_("Of each host"), {"fields": (EACH[:2], EACH[2:], "unlimited")}),
-        (_("Of all its hosts together"), {"fields": (TOTAL,)}),
-        (_("Where and when"), {"fields": (WHERE[:2], WHERE[2:], "denied")}),
+        (_("Limits per host"), {"fields": (EACH[:2], EACH[2:], "unlimited")}),
+        (_("Total limits of all its hosts"), {"fields": (TOTAL,)}),
+        (_("Scope and times"), {"fields": (WHERE[:2], WHERE[2:], "denied")}),
     )
     change_form_before_template = "admin/jobs/policy_preview.html"
     change_form_after_template = "admin/jobs/policy_look.html"
@@ -148,12 +148,12 @@ class ThrottlePolicyAdmin(BoundedList):
 
     # --- The list --------------------------------------------------------------------------------
 
-    @admin.display(description=_("of each host"))
+    @admin.display(description=_("per host"))
     def limits(self, policy: ThrottlePolicy) -> str:
         gap = max(policy.min_gap, _gap(policy.starts, policy.period))
         return limits_in_words(Limits(policy.open_requests, gap, policy.bytes_per_second))
 
-    @admin.display(description=_("of all together"))
+    @admin.display(description=_("total"))
     def in_total(self, policy: ThrottlePolicy) -> str:
         requests = policy.total_open_requests or UNLIMITED_REQUESTS
         gap = _gap(policy.total_starts, policy.total_period)
@@ -163,7 +163,7 @@ class ThrottlePolicyAdmin(BoundedList):
     def rule_count(self, policy: ThrottlePolicy) -> str:
         return str(len(policy.rules.all()) or "—")
 
-    @admin.display(description=_("holds for"))
+    @admin.display(description=_("scope"))
     def reach(self, policy: ThrottlePolicy) -> str:
         return str(_("every host") if policy.holds_everywhere else _("hosts of its seeds"))
 
@@ -174,11 +174,11 @@ def _gap(starts: int | None, period: str) -> float:
 
 def _shown(preview: Preview) -> dict[str, Any]:
     """Return a preview as its template prints it."""
-    note = _("(the same now; other at other times)")
+    note = _("(unchanged now, different at other times)")
     if preview.per_address_before != preview.per_address_after:
-        note = _("(from then on together with others at its address)")
+        note = _("(newly limited together with other hosts at its address)")
         if preview.per_address_before:
-            note = _("(no more together with others at its address)")
+            note = _("(no longer limited together with other hosts at its address)")
     return {
         "facts": preview,
         "reaches": preview.reaches[:_RULES_SHOWN],

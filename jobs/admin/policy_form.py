@@ -46,14 +46,14 @@ _DAYS: Final = (
 )
 _LABELS: Final = {
     "open_requests": _("Open requests"),
-    "min_gap": _("Least gap (seconds)"),
-    "starts": _("Starts, at most"),
-    "period": _("In each"),
-    "bytes_per_second": _("Bytes a second"),
+    "min_gap": _("Minimum gap (seconds)"),
+    "starts": _("Maximum starts"),
+    "period": _("Period of the starts"),
+    "bytes_per_second": _("Bytes per second"),
     "total_open_requests": _("Open requests"),
-    "total_starts": _("Starts, at most"),
-    "total_period": _("In each"),
-    "total_bytes_per_second": _("Bytes a second"),
+    "total_starts": _("Maximum starts"),
+    "total_period": _("Period of the starts"),
+    "total_bytes_per_second": _("Bytes per second"),
 }
 
 
@@ -77,17 +77,17 @@ def _denial(pattern: str) -> RuleWanted:
 
 class PolicyForm(_DecidedElsewhere):
     denied = Lines(
-        label=_("Fetch nothing from"),
+        label=_("Denied hosts"),
         help_text=_(
-            "Hosts, one a line, such as www.example.com or *.example.com; their documents end as DENIED. They go before "
-            "the rules. For administrators."
+            "Hosts, one per line, such as www.example.com or *.example.com. Their documents end as DENIED. These denials precede the rules. "
+            "Administrators only."
         ),
         required=False,
     )
     unlimited = forms.BooleanField(
-        label=_("Without a pace"),
+        label=_("No rate limit"),
         help_text=_(
-            "Needed where neither a gap, nor starts, nor bytes limit a host: it is asked as fast as it answers."
+            "Required if neither a gap nor starts nor bytes limit the requests to a host. Requests then follow each other without delay."
         ),
         required=False,
         widget=UnfoldBooleanSwitchWidget,
@@ -98,16 +98,18 @@ class PolicyForm(_DecidedElsewhere):
         fields = ("name", *EACH, *TOTAL, *WHERE)
         labels: ClassVar = _LABELS
         help_texts: ClassVar = {
-            "open_requests": _("To one host at the same time."),
-            "min_gap": _("Between the starts of two requests to one host."),
-            "starts": _("Evenly spread: 30 in each minute are one every 2 s. The longer of this and the gap holds."),
-            "holds_everywhere": _(
-                "For every host of the cluster, whatever policy its seeds have. To cap all hosts together and no single "
-                "one, say 1000 open requests, a gap of 0 and no pace above. For administrators."
+            "open_requests": _("Simultaneous requests to one host."),
+            "min_gap": _("Seconds between two request starts to one host."),
+            "starts": _(
+                "Request starts are spread evenly: 30 per minute means one every 2 s. The longer of this delay and the gap applies."
             ),
-            "per_address": _("The limits of a host hold for all hosts at one address together, too."),
-            "spares_loopback": _("Loopback addresses need no gap: nobody else is there to be spared."),
-            "time_zone": _("Of the times of its rules, such as Europe/Berlin."),
+            "holds_everywhere": _(
+                "Applies to every host of the cluster, beside the policies of the seeds. To limit only the total, set 1000 open requests, a "
+                "gap of 0 and no rate limit above. Administrators only."
+            ),
+            "per_address": _("The limits per host also apply to all hosts at one IP address together."),
+            "spares_loopback": _("Skip the delay for loopback addresses."),
+            "time_zone": _("Time zone of the rules, such as Europe/Berlin."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -138,7 +140,7 @@ class PolicyForm(_DecidedElsewhere):
 class RuleForm(_DecidedElsewhere):
     place = forms.IntegerField(
         label=_("Place"),
-        help_text=_("The first rule that matches holds."),
+        help_text=_("Position of the rule. The first matching rule applies."),
         required=False,
         min_value=1,
         widget=UnfoldAdminIntegerFieldWidget,
@@ -160,17 +162,19 @@ class RuleForm(_DecidedElsewhere):
             "pattern": _("Hosts"),
             "from_time": _("From"),
             "to_time": _("Until"),
-            "denies": _("Fetch nothing"),
-            "total_open_requests": _("Open requests, of all hosts together"),
-            "total_starts": _("Starts, to all hosts together"),
-            "total_bytes_per_second": _("Bytes a second, of all hosts together"),
+            "denies": _("Deny"),
+            "total_open_requests": _("Open requests to all hosts"),
+            "total_starts": _("Maximum starts to all hosts"),
+            "total_bytes_per_second": _("Bytes per second from all hosts"),
         }
         help_texts: ClassVar = {
-            "pattern": _("www.example.com, or *.example.com, which is not example.com itself. Empty: all."),
-            "from_time": _("Empty, both: the whole day."),
-            "to_time": _("Before the beginning: on the next day."),
-            "open_requests": _("Empty: as the policy says."),
-            "denies": _("With times, documents wait until these are over; without, they end as DENIED."),
+            "pattern": _(
+                "Host pattern, such as www.example.com or *.example.com (not example.com itself). If empty, all hosts match."
+            ),
+            "from_time": _("If both times are empty, the rule applies all day."),
+            "to_time": _("An end before the beginning is on the next day."),
+            "open_requests": _("If empty, the limit of the policy applies."),
+            "denies": _("If the rule has times, documents wait until these end. Otherwise they end as DENIED."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

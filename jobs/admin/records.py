@@ -31,9 +31,7 @@ class RecordForm(forms.Form):
     ) -> None:
         super().__init__(data, prefix=prefix, initial=initial)
         if data is not None or initial is not None:
-            self.fields[_REMOVE] = forms.BooleanField(
-                label=_("Remove it"), required=False, widget=UnfoldBooleanWidget()
-            )
+            self.fields[_REMOVE] = forms.BooleanField(label=_("Remove"), required=False, widget=UnfoldBooleanWidget())
 
     @property
     def is_said(self) -> bool:
@@ -105,7 +103,8 @@ class Records(forms.Field):
                 wrong.append(place)
         if wrong:
             raise ValidationError(
-                _("Look at number %(places)s."), params={"places": ", ".join(str(place) for place in wrong)}
+                _("Check the entries with the numbers %(places)s."),
+                params={"places": ", ".join(str(place) for place in wrong)},
             )
         return found
 

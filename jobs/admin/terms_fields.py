@@ -80,7 +80,7 @@ class HopLimitsField(_LinesField):
             link_type, _space, most = line.strip().rpartition(" ")
             if not link_type or not most.isdecimal():
                 raise ValidationError(
-                    _("“%(line)s”: write a type of link and a number, like “link 3”.") % {"line": line}
+                    _("“%(line)s” is invalid. Write a link type and a number, such as “link 3”.") % {"line": line}
                 )
             limits[link_type.strip()] = int(most)
         return limits
@@ -90,21 +90,28 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
     """The part of a job's form with its times and limits."""
 
     recrawl_after = SpanField(
-        label=_("Look at a document again after"),
-        help_text=_("Of a continuous job: 90 s, 15 min, 8 h, 1 d 12 h. Empty: never."),
+        label=_("Recrawl interval"),
+        help_text=_(
+            "For continuous jobs, such as 90 s, 15 min, 8 h or 1 d 12 h. If empty, documents are not crawled again."
+        ),
     )
-    recrawl_at_most = SpanField(label=_("But at the latest after"), help_text=_("Where it changes seldom."))
+    recrawl_at_most = SpanField(
+        label=_("Maximum recrawl interval"), help_text=_("Upper bound for documents that rarely change.")
+    )
     expire_after = SpanField(
-        label=_("Let a document expire after"),
-        help_text=_("Counts from its last processing, or from the date that its feed or file says. Empty: never."),
+        label=_("Document expiration"),
+        help_text=_(
+            "Time since the last processing, or since the date in its feed or file. If empty, documents do not expire."
+        ),
     )
-    reseed_after = SpanField(label=_("Read the seeds again after"), help_text=_("Empty: once a run."))
+    reseed_after = SpanField(label=_("Reseed interval"), help_text=_("If empty, the job reads its seeds once per run."))
     hop_limits = HopLimitsField(
-        label=_("Hops from a seed, at most"), help_text=_("One type of link a line, such as “link 3”. Empty: no limit.")
+        label=_("Hop limits"),
+        help_text=_("Maximum hops from a seed: one link type per line, such as “link 3”. If empty, no limit applies."),
     )
     guard_documents = forms.IntegerField(
-        label=_("And more than (documents)"),
-        help_text=_("Fewer are removed without a question, unless a seed is lost."),
+        label=_("Approval threshold (documents removed)"),
+        help_text=_("Fewer removals need no approval, unless a seed is lost."),
         required=False,
         initial=lambda: Job().guard_documents,
         min_value=0,
@@ -113,7 +120,9 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
     )
     windows = WindowsField(
         label=_("Windows"),
-        help_text=_("One a line, such as “days of week 1-5; hours 22; open 8 h; zone Europe/Berlin; minimal”."),
+        help_text=_(
+            "One window per line, such as “days of week 1-5; hours 22; open 8 h; zone Europe/Berlin; minimal”."
+        ),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -134,7 +143,7 @@ class TermsForm(forms.ModelForm):  # type: ignore[type-arg]
         if given is not None:
             return given
         if not self._is_omitted("guard_documents"):
-            raise ValidationError(_("Write a whole number from 0 on."))
+            raise ValidationError(_("Write a whole number, 0 or greater."))
         stored: int = self.instance.guard_documents
         return stored
 

@@ -172,7 +172,7 @@ _BECAME = {
     ParentState.GONE: "is gone ({code})",
     ParentState.EMPTY: "came without links ({code})",
     ParentState.REDIRECTS: "redirects elsewhere",
-    ParentState.REPLACED: "names none of the documents that it named before",
+    ParentState.REPLACED: "links to none of its earlier documents",
     ParentState.CHANGED: "no longer names them",
 }
 

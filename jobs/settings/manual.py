@@ -16,7 +16,7 @@ def table_of_settings() -> str:
     """Return the settings as a table in Markdown."""
     return "".join(
         [
-            "| setting | variable | default | can be | a new value counts |\n|---|---|---|---|---|\n",
+            "| setting | variable | default | allowed | takes effect |\n|---|---|---|---|---|\n",
             *(_row(setting) for setting in TABLE.settings),
         ]
     )

@@ -24,7 +24,7 @@ HEARTBEAT_INTERVAL: Final = Setting(
     environment="CRAWLCTL_HEARTBEAT_INTERVAL",
     kind=Seconds(least=0.05, most=3600),
     default=dt.timedelta(seconds=2),
-    meaning="How often a node says that it is alive.",
+    meaning="Interval between heartbeats of a node.",
     applies=Applies.AT_ONCE,
 )
 # Five missed beats in a row: one slow garbage collection must not move a thousand documents.
@@ -33,7 +33,7 @@ NODE_TIMEOUT: Final = Setting(
     environment="CRAWLCTL_NODE_TIMEOUT",
     kind=Seconds(least=0.1, most=_A_DAY),
     default=dt.timedelta(seconds=10),
-    meaning="The silence after which a node is failed and its work given away. A node is judged by its own.",
+    meaning="Silence after which a node is marked failed and its work goes to other nodes. A node keeps the timeout that it started with.",
     applies=Applies.AT_NEXT_START,
 )
 NODE_GIVE_UP: Final = Setting(
@@ -41,7 +41,7 @@ NODE_GIVE_UP: Final = Setting(
     environment="CRAWLCTL_NODE_GIVE_UP",
     kind=Seconds(),
     default=dt.timedelta(seconds=300),
-    meaning="How long a node tries to reach its database before it exits and leaves the rest to its supervisor.",
+    meaning="Time that a node retries to reach its database before it exits. Its supervisor should restart it.",
     applies=Applies.AT_ONCE,
 )
 
@@ -50,8 +50,7 @@ BALANCE: Final = Setting(
     environment="CRAWLCTL_BALANCE",
     kind=Choice(words=("SEEDS", "LOAD", "GROUPS")),
     default="SEEDS",
-    meaning="What managers have as evenly as can be: running seeds, documents per second of the last five minutes, "
-    "or groups of seeds.",
+    meaning="Measure by which groups are balanced over managers: running seeds, documents per second of the last five minutes, or groups.",
     applies=Applies.AT_ONCE,
 )
 
@@ -60,21 +59,24 @@ COORDINATION: Final = Setting(
     environment="CRAWLCTL_COORDINATION",
     kind=Choice(words=("DATABASE", "ZOOKEEPER")),
     default="DATABASE",
-    meaning="Where nodes agree on who is there, who may be main and who does what (docs/coordination.md). All of them must say the same.",
+    meaning="Coordination store for membership, election of the main manager and assignments (docs/coordination.md). All nodes need the same value.",
 )
 ZOOKEEPER: Final = Setting(
     path="cluster.zookeeper",
     environment="CRAWLCTL_ZOOKEEPER",
     kind=Text(),
     default="",
-    meaning="Where ZooKeeper is, if it is chosen: `host:port,host:port/path`; without a path everything is below `/crawlctl`.",
+    meaning="Address of ZooKeeper: `host:port,host:port/path`. The default path is `/crawlctl`.",
 )
 ZOOKEEPER_CREDENTIALS: Final = Setting(
     path="cluster.zookeeper_credentials",
     environment="CRAWLCTL_ZOOKEEPER_CREDENTIALS",
     kind=Text(),
     default="",
-    meaning="`user:password` (digest): nobody else can read or write what is kept there then. Empty: anybody who reaches it can.",
+    meaning=(
+        "Digest credentials for ZooKeeper, as `user:password`. They restrict access to the data there. If empty, every client of "
+        "ZooKeeper has access."
+    ),
 )
 
 # --- Workers -----------------------------------------------------------------------------------
@@ -84,8 +86,10 @@ CLAIMED: Final = Setting(
     environment="CRAWLCTL_CLAIMED_PER_WORKER",
     kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=8192,
-    meaning="Documents claimed and not yet flushed. The limit bounds memory; "
-    "below it, the delays and answer times of hosts decide how many documents a worker claims.",
+    meaning=(
+        "Documents that a worker may have claimed and not yet flushed. The limit bounds memory. Below it, delays and response times of "
+        "hosts decide."
+    ),
     applies=Applies.AT_ONCE,
 )
 OPEN_DOCUMENTS: Final = Setting(
@@ -93,8 +97,7 @@ OPEN_DOCUMENTS: Final = Setting(
     environment="CRAWLCTL_OPEN_DOCUMENTS_PER_WORKER",
     kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=1000,
-    meaning="Documents that a worker fetches at the same time, over all hosts. "
-    "A worker that may open fewer files than this needs fetches fewer.",
+    meaning="Simultaneous fetches of a worker, over all hosts. A lower limit of open files reduces it.",
     applies=Applies.AT_ONCE,
 )
 PROCESSED_AT_ONCE: Final = Setting(
@@ -102,7 +105,7 @@ PROCESSED_AT_ONCE: Final = Setting(
     environment="CRAWLCTL_PROCESSED_AT_ONCE",
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
-    meaning="Documents that a worker takes at once to read; 0 leaves them to other workers.",
+    meaning="Batch size of documents to read. With 0, the worker takes no such documents.",
     applies=Applies.AT_ONCE,
 )
 EXPIRED_AT_ONCE: Final = Setting(
@@ -110,7 +113,7 @@ EXPIRED_AT_ONCE: Final = Setting(
     environment="CRAWLCTL_EXPIRED_AT_ONCE",
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
-    meaning="Documents that a worker takes at once to expire; 0 leaves them to other workers.",
+    meaning="Batch size of documents to expire. With 0, the worker takes no such documents.",
     applies=Applies.AT_ONCE,
 )
 CLEANED_AT_ONCE: Final = Setting(
@@ -118,7 +121,7 @@ CLEANED_AT_ONCE: Final = Setting(
     environment="CRAWLCTL_CLEANED_AT_ONCE",
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
-    meaning="Documents that a worker takes at once to clean; 0 leaves them to other workers.",
+    meaning="Batch size of documents to clean up. With 0, the worker takes no such documents.",
     applies=Applies.AT_ONCE,
 )
 DELETED_AT_ONCE: Final = Setting(
@@ -126,7 +129,7 @@ DELETED_AT_ONCE: Final = Setting(
     environment="CRAWLCTL_DELETED_AT_ONCE",
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
-    meaning="Documents that a worker takes at once to delete; 0 leaves them to other workers.",
+    meaning="Batch size of documents to delete. With 0, the worker takes no such documents.",
     applies=Applies.AT_ONCE,
 )
 TELLS_OUTPUTS: Final = Setting(
@@ -134,7 +137,7 @@ TELLS_OUTPUTS: Final = Setting(
     environment="CRAWLCTL_TELLS_OUTPUTS",
     kind=Flag(),
     default=True,
-    meaning="Whether a worker tells outputs of the ends of runs.",
+    meaning="Switch that lets a worker notify outputs when a run ends.",
     applies=Applies.AT_NEXT_START,
 )
 KEEPS_BINS_STRICTLY: Final = Setting(
@@ -142,7 +145,7 @@ KEEPS_BINS_STRICTLY: Final = Setting(
     environment="CRAWLCTL_KEEPS_BINS_STRICTLY",
     kind=Flag(),
     default=False,
-    meaning="Whether a worker leaves the hosts that another one keeps alone even if that one is busy.",
+    meaning="Switch that stops a worker from taking hosts of another worker, even if that worker is busy.",
     applies=Applies.AT_ONCE,
 )
 FLUSH_AFTER: Final = Setting(
@@ -150,7 +153,7 @@ FLUSH_AFTER: Final = Setting(
     environment="CRAWLCTL_FLUSH_AFTER",
     kind=Seconds(most=60),
     default=dt.timedelta(seconds=0.2),
-    meaning="Results wait at most so long before they are written; twice as long where a worker has plenty in hand.",
+    meaning="Maximum delay before results are written. The delay doubles while a worker has many claimed documents.",
     applies=Applies.AT_ONCE,
 )
 DRAIN_TIMEOUT: Final = Setting(
@@ -158,7 +161,7 @@ DRAIN_TIMEOUT: Final = Setting(
     environment="CRAWLCTL_DRAIN_TIMEOUT",
     kind=Seconds(most=_A_DAY),
     default=dt.timedelta(seconds=10),
-    meaning="How long a stopping worker waits for the requests that it has sent.",
+    meaning="Time that a stopping worker waits for its open requests.",
     applies=Applies.AT_ONCE,
 )
 
@@ -170,19 +173,18 @@ USER_AGENT: Final = Setting(
     kind=Text(most=1000, ascii_only=True),
     default="crawlctl/0.1",
     meaning=(
-        "User-Agent of the crawler where neither a connection nor a job has its own. Put a page or an address of "
-        "yours into it, so that a site in trouble can reach you."
+        "Default User-Agent of connections and jobs. Include a web page or mail address, so that site owners can contact you."
     ),
     applies=Applies.AT_NEXT_START,
 )
 ROBOTS_NAME: Final = Setting(
     path="crawl.robots_name",
     environment="CRAWLCTL_ROBOTS_NAME",
-    kind=Text(what="one word of letters, digits, - and _, or nothing", matches=r"[A-Za-z0-9_-]*"),
+    kind=Text(what="empty or one word of letters, digits, - and _", matches=r"[A-Za-z0-9_-]*"),
     default="",
     meaning=(
-        "Name that rules of robots.txt are read for. If empty, it comes from the User-Agent: its first word, or the "
-        "name in “(compatible; Name/1.0)”. A connection or job with its own User-Agent has its own name, too."
+        "Robot name for the rules of robots.txt. If empty, the User-Agent gives it: its first word, or the name in “(compatible; Name/1.0)”. "
+        "A connection or job with its own User-Agent also has its own name."
     ),
     applies=Applies.AT_NEXT_START,
 )
@@ -191,7 +193,7 @@ KEEP_HISTORY: Final = Setting(
     environment="CRAWLCTL_KEEP_HISTORY",
     kind=WholeNumber(most=3_650, unit="days"),
     default=30,
-    meaning="Days for which the history is kept; 0 writes none. A hundred bytes and more for each request.",
+    meaning="Retention of the history (at least 100 bytes per request). With 0, no history is written.",
     applies=Applies.AT_ONCE,
 )
 KEEP_REMOVED: Final = Setting(
@@ -199,7 +201,7 @@ KEEP_REMOVED: Final = Setting(
     environment="CRAWLCTL_KEEP_REMOVED",
     kind=WholeNumber(most=3_650, unit="days"),
     default=7,
-    meaning="Days for which removed documents can be restored, with the text that outputs held; 0 keeps none.",
+    meaning="Time in which removed documents can be restored, with the text in their outputs. With 0, nothing can be restored.",
     applies=Applies.AT_ONCE,
 )
 CONNECTORS: Final = Setting(
@@ -207,21 +209,21 @@ CONNECTORS: Final = Setting(
     environment="CRAWLCTL_CONNECTORS",
     kind=Words(),
     default=(),
-    meaning="Repository connectors that are not installed as entry points: package.module:OBJECT.",
+    meaning="Repository connectors without an entry point, as package.module:OBJECT.",
 )
 OUTPUTS: Final = Setting(
     path="crawl.outputs",
     environment="CRAWLCTL_OUTPUTS",
     kind=Words(),
     default=(),
-    meaning="Outputs that are not installed as entry points, likewise.",
+    meaning="Output connectors without an entry point, as package.module:OBJECT.",
 )
 DISTRIBUTED_JOBS: Final = Setting(
     path="jobs.distributed",
     environment="CRAWLCTL_DISTRIBUTED_JOBS",
     kind=Words(),
     default=(),
-    meaning="Distributed jobs that are not installed as entry points, likewise (docs/distributed-jobs.md).",
+    meaning="Distributed jobs without an entry point, as package.module:OBJECT (docs/distributed-jobs.md).",
 )
 
 OUTPUT_ROOT: Final = Setting(
@@ -229,16 +231,17 @@ OUTPUT_ROOT: Final = Setting(
     environment="CRAWLCTL_OUTPUT_ROOT",
     kind=Text(),
     default="",
-    meaning="The directory below which output connections of pages and the API may write files. Empty: `CRAWLCTL_VAR`. "
-    "`manage.py crawl` may write anywhere.",
+    meaning="Directory for files of output connections from pages and the API. If empty, it is `CRAWLCTL_VAR`. `manage.py crawl` may write anywhere.",
 )
 FILE_ROOTS: Final = Setting(
     path="jobs.file_roots",
     environment="CRAWLCTL_FILE_ROOTS",
     kind=Words(),
     default=(),
-    meaning="Directories that file connections of pages and the API may read, and all below them. Empty: none. "
-    "`manage.py crawl` may read any.",
+    meaning=(
+        "Directories that file connections from pages and the API may read, with their subdirectories. If empty, they may read none. "
+        "`manage.py crawl` may read any."
+    ),
 )
 
 # --- The web server ----------------------------------------------------------------------------
@@ -248,7 +251,7 @@ PORT: Final = Setting(
     environment="CRAWLCTL_PORT",
     kind=WholeNumber(least=1, most=65_535),
     default=8000,
-    meaning="The first port that the web server tries; a taken one gives the next. `--port N` takes that port or fails.",
+    meaning="First port that the web server tries. If it is in use, the server tries the next one. `--port N` uses exactly that port or fails.",
 )
 ADMIN_PASSWORD: Final = Setting(
     path="web.admin_password",
@@ -256,8 +259,8 @@ ADMIN_PASSWORD: Final = Setting(
     kind=Text(),
     default="",
     meaning=(
-        "The password of the user admin, whom run and demo make at their first start, of 8 characters at least. Without "
-        "it, one is generated and shown then. Later starts leave the password alone."
+        "Password of the user admin (at least 8 characters), which `run` and `demo` create at the first start. If empty, they generate and "
+        "print one. Later starts keep the password."
     ),
 )
 ALLOWED_HOSTS: Final = Setting(
@@ -265,43 +268,45 @@ ALLOWED_HOSTS: Final = Setting(
     environment="CRAWLCTL_ALLOWED_HOSTS",
     kind=Words(apart_by=" "),
     default=(),
-    meaning="Host names under which the pages and the API answer; the loopback names always do.",
+    meaning="Host names for the pages and the API. Loopback names are always accepted.",
 )
 TRUSTED_ORIGINS: Final = Setting(
     path="web.trusted_origins",
     environment="CRAWLCTL_TRUSTED_ORIGINS",
     kind=Words(apart_by=" "),
     default=(),
-    meaning="Origins of pages of ours that a proxy shows under another name.",
+    meaning="Public origins (scheme://host) of the pages behind a reverse proxy.",
 )
 TLS: Final = Setting(
     path="web.tls",
     environment="CRAWLCTL_TLS",
     kind=Flag(),
     default=False,
-    meaning="Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.",
+    meaning="Switch for a TLS proxy: cookies are sent only over https, and browsers must use https (HSTS).",
 )
 TOKEN_LIFETIME: Final = Setting(
     path="web.token_lifetime",
     environment="CRAWLCTL_TOKEN_LIFETIME",
     kind=Seconds(least=60),
     default=dt.timedelta(hours=10),
-    meaning="How long an API token is good: one that leaks is worth something only for so long.",
+    meaning="Lifetime of API tokens. A shorter lifetime limits the damage of a leaked token.",
 )
 METRICS_TOKEN: Final = Setting(
     path="web.metrics_token",
     environment="CRAWLCTL_METRICS_TOKEN",
     kind=Text(),
     default="",
-    meaning="Who sends it as `Authorization: Bearer …` may read `/metrics` at the web server, as users may who may see "
-    "nodes. Empty: only these.",
+    meaning="Bearer token that grants access to `/metrics` of the web server. If empty, only users who may view nodes have access.",
 )
 SECRET_KEY: Final = Setting(
     path="web.secret_key",
     environment="CRAWLCTL_SECRET_KEY",
     kind=Text(),
     default="",
-    meaning="Signs sessions and tokens; machines that share a database must share it. Empty: one of this machine.",
+    meaning=(
+        "Key that signs sessions and tokens and encrypts secrets. All machines of one database need the same key. If empty, this machine "
+        "generates its own."
+    ),
 )
 
 # --- The process -------------------------------------------------------------------------------
@@ -311,21 +316,24 @@ DATABASE_URL: Final = Setting(
     environment="DATABASE_URL",
     kind=Text(),
     default="",
-    meaning="The database: any PostgreSQL from 15 on. Empty: an embedded one for this machine.",
+    meaning="Address of the database, PostgreSQL 15 or newer. If empty, this machine runs an embedded one.",
 )
 VAR: Final = Setting(
     path="process.var",
     environment="CRAWLCTL_VAR",
     kind=Text(),
     default="",
-    meaning="Where this machine keeps the embedded database and its key. Empty: var, below the program.",
+    meaning="Directory of the embedded database and the generated key. If empty, it is var in the program's directory.",
 )
 FREE_DISK: Final = Setting(
     path="process.free_disk",
     environment="CRAWLCTL_FREE_DISK",
     kind=WholeNumber(most=100_000_000, unit="MiB"),
     default=256,
-    meaning="A worker takes no work while a disk that it writes to (data, log, JSON lines) has less room; 0 looks at none.",
+    meaning=(
+        "Minimum free space of the disks that a worker writes to (data, log, JSON lines). Below it, the worker takes no work. With 0, "
+        "there is no check."
+    ),
     applies=Applies.AT_ONCE,
 )
 DEBUG: Final = Setting(
@@ -333,43 +341,45 @@ DEBUG: Final = Setting(
     environment="CRAWLCTL_DEBUG",
     kind=Flag(),
     default=False,
-    meaning="Pages show what went wrong to anybody. For development only.",
+    meaning="Switch that shows tracebacks to every visitor. Development only.",
 )
 METRICS_PORT: Final = Setting(
     path="process.metrics_port",
     environment="CRAWLCTL_METRICS_PORT",
     kind=WholeNumber(most=65_535),
     default=0,
-    meaning="The port at which a process shows its metrics to whoever reaches it; 0 shows none (docs/metrics.md).",
+    meaning="Port of a process's metrics, without authentication (docs/metrics.md). With 0, it serves none.",
 )
 METRICS_ADDRESS: Final = Setting(
     path="process.metrics_address",
     environment="CRAWLCTL_METRICS_ADDRESS",
     kind=Text(),
     default="127.0.0.1",
-    meaning="The address of that port. Nobody is asked who he is there: choose one that only Prometheus reaches.",
+    meaning="Listen address of that port. It has no authentication: choose an address that only Prometheus can reach.",
 )
 BACKUP_FILE: Final = Setting(
     path="web.backup_file",
     environment="CRAWLCTL_BACKUP_FILE",
     kind=Text(),
     default="",
-    meaning="File whose time of change is the time of the last good backup. A backup script touches it at its end. "
-    "`/metrics` of the web server shows its age; empty: it shows none.",
+    meaning=(
+        "File whose modification time is that of the last good backup. Let the backup script touch it at its end. `/metrics` of the web "
+        "server shows its age."
+    ),
 )
 LOG_LEVEL: Final = Setting(
     path="process.log_level",
     environment="CRAWLCTL_LOG_LEVEL",
     kind=Choice(words=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
     default="INFO",
-    meaning="What is logged: events of this level and above.",
+    meaning="Minimum level of logged events.",
 )
 LOG_JSON: Final = Setting(
     path="process.log_json",
     environment="CRAWLCTL_LOG_JSON",
     kind=Flag(),
     default=False,
-    meaning="Log a JSON object a line.",
+    meaning="Switch for logs with one JSON object per line.",
 )
 
 
@@ -378,20 +388,20 @@ def _two_beats(value: Callable[[Setting[Any]], Any]) -> str:
     if timeout >= 2 * beat:
         return ""
     return (
-        f"This must be at least two heartbeats, {2 * beat.total_seconds():g} s, and is {timeout.total_seconds():g} s: "
-        "one that is late would fail the node."
+        f"The timeout of {timeout.total_seconds():g} s is too short: one late heartbeat would fail the node. Set at least two heartbeat "
+        f"intervals, {2 * beat.total_seconds():g} s."
     )
 
 
 def _an_address(value: Callable[[Setting[Any]], Any]) -> str:
     if value(COORDINATION) != "ZOOKEEPER" or value(ZOOKEEPER):
         return ""
-    return "This must be the address of ZooKeeper, such as host:2181, where CRAWLCTL_COORDINATION is ZOOKEEPER."
+    return "CRAWLCTL_COORDINATION is ZOOKEEPER, so this must be the address of ZooKeeper, such as host:2181."
 
 
 def _a_user_and_a_password(value: Callable[[Setting[Any]], Any]) -> str:
     user, colon, _password = value(ZOOKEEPER_CREDENTIALS).partition(":")
-    return "" if bool(user) == bool(colon) else "This must be user:password, with a colon in between."
+    return "" if bool(user) == bool(colon) else "This must be user:password, with a colon between them."
 
 
 TABLE: Final = Table(

@@ -54,7 +54,7 @@ def host_screen(page: BinPage, *, now: dt.datetime) -> Record:
     return {
         **host_row(line, now=now),
         **_picture(line),
-        "rate_says": _("starts a second"),
+        "rate_says": _("starts per second"),
         "back_off": _back_off(line, now=now),
         "limits": _limits(line, now=now),
         "parents": [_parent_row(above, now=now) for above in line.parents],
@@ -93,7 +93,7 @@ def _picture(line: BinLine) -> Record:
     at = height - 1 - allowed * (height - 2) / top if allowed and top else None
     minutes = round(STEPS * STEP / 60)
     said = (
-        _("the last %(minutes)d minutes; allowed: %(allowed)s a second")
+        _("the last %(minutes)d minutes; allowed: %(allowed)s per second")
         if allowed
         else _("the last %(minutes)d minutes")
     )
@@ -124,14 +124,19 @@ def _limits(line: BinLine, *, now: dt.datetime) -> list[Record]:
             verdict_words.requests(limits.requests),
             said_by.requests,
         ),
-        (_("Starts a second"), words.rate(line.starts_per_second), gap if limits.gap else _("any number"), said_by.gap),
-        (_("Bytes a second"), _read(line.bytes_per_second), _bytes(limits.bytes_per_second), said_by.bytes_per_second),
+        (_("Starts per second"), words.rate(line.starts_per_second), gap if limits.gap else _("no limit"), said_by.gap),
+        (
+            _("Bytes per second"),
+            _read(line.bytes_per_second),
+            _bytes(limits.bytes_per_second),
+            said_by.bytes_per_second,
+        ),
     ]
     found = [_limit_row(*row, now=now) for row in rows]
     if said_by.denied is None:
         return found
     by = line.stopped_by if said_by.denied.source.origin == Origin.STOP else ""
-    return [_limit_row(_("All requests"), "", _("none at all"), said_by.denied, now=now, by=by), *found]
+    return [_limit_row(_("All requests"), "", _("none"), said_by.denied, now=now, by=by), *found]
 
 
 def _limit_row(
@@ -151,7 +156,7 @@ def _limit_row(
 
 
 def _bytes(most: float | None) -> str:
-    return _("any number") if most is None else words.size(int(most))
+    return _("no limit") if most is None else words.size(int(most))
 
 
 def _parent_row(above: ParentLine, *, now: dt.datetime) -> Record:
@@ -173,14 +178,14 @@ def _lane_row(line: BinLine, lane: LaneLine, *, now: dt.datetime) -> Record:
         "job": lane.job_name,
         "job_address": reverse("job", args=[lane.job_id]),
         "seed": lane.seed,
-        "tag": _("needs a worker with tag “%(tag)s”") % {"tag": lane.tag} if lane.tag else "",
+        "tag": _("needs a worker with the tag “%(tag)s”") % {"tag": lane.tag} if lane.tag else "",
         "priority": words.number(lane.priority),
         "waiting": words.number(lane.waiting),
         "in_work": words.number(lane.in_work),
         "documents_address": documents_address(job=lane.job_id, host=line.name),
         "served": words.age(lane.served_at, now=now) if lane.served_at else _("not yet"),
         "owner": lane.owner or words.UNKNOWN,
-        "rests": "" if lane.may_run else _("its job rests"),
+        "rests": "" if lane.may_run else _("job not crawling"),
     }
 
 

@@ -92,7 +92,7 @@ def go_on(request: HttpRequest, bin_id: int) -> HttpResponse:
     except BinRefused as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("%(host)s goes on.") % {"host": found.name})
+        messages.success(request, _("%(host)s is released.") % {"host": found.name})
     return redirect("host", bin_id)
 
 
@@ -106,14 +106,17 @@ def end_back_off(request: HttpRequest, bin_id: int) -> HttpResponse:
     if request.method != "POST" and found.bin.back_off_level:
         return render(request, "ui/host_end_back_off.html", {"host": found.bin, "screen": host_screen(found, now=now)})
     if request.method != "POST":
-        messages.warning(request, _("%(host)s does not back off.") % {"host": found.bin.name})
+        messages.warning(request, _("%(host)s is not backing off.") % {"host": found.bin.name})
         return redirect("host", bin_id)
     try:
         bins.end_back_off(bin_id, made_by=name, now=now)
     except BinRefused as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("%(host)s is asked again, at its full pace.") % {"host": found.bin.name})
+        messages.success(
+            request,
+            _("The back-off of %(host)s has ended. Requests resume at the full rate.") % {"host": found.bin.name},
+        )
     return redirect("host", bin_id)
 
 
@@ -134,7 +137,7 @@ def denied(request: HttpRequest) -> HttpResponse:
             if "allow" in request.POST:
                 everywhere = request.user.has_perm(EVERYWHERE)
                 deny_list.allow(_number(request, "policy"), pattern=pattern, made_by=name, everywhere=everywhere)
-                messages.success(request, _("%(pattern)s is denied no longer.") % {"pattern": pattern})
+                messages.success(request, _("%(pattern)s is no longer denied.") % {"pattern": pattern})
                 return redirect("hosts-denied")
             if "deny" in request.POST:
                 deny_list.deny(pattern, reason=reason, confirm=confirm, made_by=name, now=now)
@@ -160,7 +163,7 @@ def denied(request: HttpRequest) -> HttpResponse:
 def _find(bin_id: int) -> BinPage:
     found = read_bin_page(bin_id, now=read_clock())
     if found is None:
-        raise Http404(_("There is no host %(id)d.") % {"id": bin_id})
+        raise Http404(_("Host %(id)d does not exist.") % {"id": bin_id})
     return found
 
 
@@ -168,4 +171,4 @@ def _number(request: HttpRequest, name: str) -> int:
     try:
         return int(request.POST.get(name, ""))
     except ValueError:
-        raise Http404(_("There is no such policy.")) from None
+        raise Http404(_("This policy does not exist. Reload the page.")) from None

@@ -63,13 +63,13 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
 
 def _term(page: ClusterPage, main: NodeLine | None, *, now: dt.datetime) -> Record:
     if main is None:
-        return {"main_name": _("Nobody is main"), "main_tone": "failed", "term": _what_makes_a_main(page)}
+        return {"main_name": _("No main manager"), "main_tone": "failed", "term": _what_makes_a_main(page)}
     facts = {"term": words.number(page.term.term), "duration": words.duration(now - (page.term.since or now))}
     late = main.is_silent(now=now)
     return {
         "main_name": main.name,
         "main_tone": "failed" if late else "working",
-        "term": _("main in term %(term)s, for %(duration)s") % facts,
+        "term": _("main manager in term %(term)s, for %(duration)s") % facts,
     }
 
 
@@ -77,15 +77,15 @@ def _what_makes_a_main(page: ClusterPage) -> str:
     if not page.managers:
         return _("Start one with “manage.py runmanager”.")
     if uses_zookeeper():
-        return _("The manager that ZooKeeper chooses becomes main; nobody does while ZooKeeper is away.")
-    return _("The oldest live manager becomes main.")
+        return _("ZooKeeper elects the main manager. No election is possible while ZooKeeper is unavailable.")
+    return _("The oldest running manager becomes the main manager.")
 
 
 def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:
     """Return the age of the last heartbeat, and the silence after which the node is failed."""
     silence = max(0.0, (now - node.heartbeat_at).total_seconds())
     return {
-        "silence": _("%(age).1f s of %(timeout)g s") % {"age": silence, "timeout": node.timeout},
+        "silence": _("%(age).1f s ago (fails at %(timeout)g s)") % {"age": silence, "timeout": node.timeout},
         "silence_amount": f"{min(silence, node.timeout):.1f}",
         "timeout_amount": f"{node.timeout:g}",
     }
@@ -100,7 +100,7 @@ def _manager(node: NodeLine, held: Held, *, heaviest: float, now: dt.datetime) -
         "crown": "working" if node.is_main else "",
         "load": _("%(groups)s, weight %(weight)s") % {"groups": groups, "weight": f"{held.weight:g}"},
         "groups": [_tile(tile, heaviest=heaviest) for tile in held.groups],
-        "hidden": _("and %(n)s lighter ones") % {"n": words.number(hidden)} if hidden else "",
+        "hidden": _("and %(n)s groups of less weight") % {"n": words.number(hidden)} if hidden else "",
         "drain_address": reverse("cluster-drain", args=[node.id]),
     }
 
@@ -119,7 +119,7 @@ def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
 
 
 def _more(hidden: int) -> str:
-    return _("and %(n)s more, on the page of all nodes") % {"n": words.number(hidden)} if hidden else ""
+    return _("and %(n)s more on the page “All nodes”") % {"n": words.number(hidden)} if hidden else ""
 
 
 def _tile(tile: GroupTile, *, heaviest: float) -> Record:
@@ -139,7 +139,7 @@ def _tile(tile: GroupTile, *, heaviest: float) -> Record:
 def _moves_to(tile: GroupTile) -> str:
     if not tile.is_moving:
         return ""
-    return f"→ {tile.destination}" if tile.destination else _("→ anybody")
+    return f"→ {tile.destination}" if tile.destination else _("→ any manager")
 
 
 def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
@@ -147,7 +147,7 @@ def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
         "key": str(event.id),
         "at": words.moment(event.at, now=now),
         "term": str(event.detail.get("term", "")),
-        "who": event.node or _("a node that is forgotten"),
+        "who": event.node or _("a deleted node"),
     }
 
 
@@ -161,7 +161,7 @@ def _event(event: EventLine, *, now: dt.datetime) -> Record:
 
 
 def _request(request: RequestLine, *, now: dt.datetime) -> Record:
-    kind = _("%(kind)s (only the plan)") % {"kind": request.kind} if request.dry_run else request.kind
+    kind = _("%(kind)s (dry run)") % {"kind": request.kind} if request.dry_run else request.kind
     moved = _("%(arrived)s of %(moves)s moved") % {
         "arrived": words.number(request.arrived),
         "moves": words.number(request.moves),
@@ -171,7 +171,7 @@ def _request(request: RequestLine, *, now: dt.datetime) -> Record:
         "at": words.moment(request.asked_at, now=now),
         "kind": kind,
         "who": request.asked_by,
-        "state": request.state,
+        "state": _("in progress") if request.state == "under way" else request.state,
         "tone": {"done": "indexed", "refused": "failed"}.get(request.state, "working"),
         "reason": request.reason or (moved if request.moves else ""),
         "arrived_amount": str(request.arrived),
@@ -181,11 +181,11 @@ def _request(request: RequestLine, *, now: dt.datetime) -> Record:
 
 def _check(check: CheckLine, *, now: dt.datetime) -> Record:
     if check.checked_at is None:
-        state, tone = _("not yet"), "waiting"
+        state, tone = _("not checked yet"), "waiting"
     elif check.found is None:
-        state, tone = _("took too long"), "excluded"
+        state, tone = _("check timed out"), "excluded"
     elif check.found:
-        state, tone = _("%(n)d astray") % {"n": check.found}, "failed"
+        state, tone = _("%(n)d violations") % {"n": check.found}, "failed"
     else:
         state, tone = _("holds"), "indexed"
     return {
@@ -200,7 +200,7 @@ def _check(check: CheckLine, *, now: dt.datetime) -> Record:
 
 def _verdict(checks: Sequence[CheckLine]) -> Record:
     if any(check.found for check in checks):
-        return {"verdict": _("Something is astray"), "verdict_tone": "failed"}
+        return {"verdict": _("Violated"), "verdict_tone": "failed"}
     if any(check.found is None for check in checks):
-        return {"verdict": _("Not all could be looked at yet"), "verdict_tone": "waiting"}
+        return {"verdict": _("Not all checked yet"), "verdict_tone": "waiting"}
     return {"verdict": _("All hold"), "verdict_tone": "indexed"}

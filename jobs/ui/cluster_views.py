@@ -48,7 +48,9 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show one group and the managers that could have it; on POST, move it."""
     seen = read_group(group_id)
     if seen is None:
-        raise Http404(_("There is no group %(id)d: its seeds have ended.") % {"id": group_id})
+        raise Http404(
+            _("Group %(id)d does not exist. A group exists while one of its seeds is running.") % {"id": group_id}
+        )
     if request.method != "POST":
         return render(
             request, "ui/cluster_group.html", {"group": seen, "choices": _choices(seen.carriers, seen.weight)}
@@ -57,7 +59,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
     try:
         to = uuid.UUID(request.POST.get("to", ""))
     except ValueError:
-        messages.warning(request, _("Choose where the group is to go."))
+        messages.warning(request, _("Choose the manager that takes the group."))
         return redirect("cluster-group", group_id)
     _ask(request, lambda: control.move_group(group_id, to=to, made_by=name, now=read_clock()))
     return redirect("cluster")
@@ -69,7 +71,7 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     """Show what a node holds; on POST with `plan`, show the receivers; on POST, let it finish and stop."""
     node = read_node_of_the_cluster(node_id)
     if node is None:
-        raise Http404(_("There is no live node of this id."))
+        raise Http404(_("No running node has this id."))
     shown = {"node": node, "is_manager": node.kind == NodeKind.MANAGER}
     if request.method != "POST":
         return render(request, "ui/cluster_drain.html", shown)
@@ -89,11 +91,13 @@ def _ask(request: HttpRequest, wish: Callable[[], ClusterRequest]) -> ClusterReq
         messages.warning(request, str(refused))
         return None
     if asked.answered_at is None:
-        messages.info(request, _("The main has not answered yet; what it does is shown below."))
+        messages.info(request, _("The main manager has not answered yet. See “Cluster requests” below for progress."))
     elif not asked.dry_run:
         moves = len(asked.answer["moves"]) if asked.answer else 0
-        moved = ngettext("%(n)d group moves.", "%(n)d groups move.", moves) % {"n": moves}
-        messages.success(request, _("It is under way.") if asked.kind == ClusterRequest.Kind.DRAIN else moved)
+        moved = ngettext("%(n)d group is moving.", "%(n)d groups are moving.", moves) % {"n": moves}
+        messages.success(
+            request, _("The request is in progress.") if asked.kind == ClusterRequest.Kind.DRAIN else moved
+        )
     return asked
 
 

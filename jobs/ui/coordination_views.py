@@ -47,7 +47,7 @@ def coordination(request: HttpRequest) -> HttpResponse:
 @require_safe
 def tree(request: HttpRequest) -> HttpResponse:
     if not uses_zookeeper():
-        raise Http404(_("There is no ZooKeeper here: the database is the store of coordination."))
+        raise Http404(_("This cluster does not use ZooKeeper. Its coordination store is the database."))
     number = request.GET.get("page", "1")
     branch, problem = None, ""
     try:
@@ -76,7 +76,7 @@ def _is_id(text: str) -> bool:
 
 def _cluster(sight: ClusterSight, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, Any]:
     return {
-        "main": names.get(sight.main, sight.main) or _("Nobody is main"),
+        "main": names.get(sight.main, sight.main) or _("No main manager"),
         "has_main": bool(sight.main),
         "term": words.number(sight.term),
         "members": [
@@ -104,7 +104,7 @@ def _cluster(sight: ClusterSight, *, names: Mapping[str, str], now: dt.datetime)
 def _lock(lock: LockSeen, *, names: Mapping[str, str], now: dt.datetime) -> Mapping[str, str]:
     return {
         "item": f"{lock.item.job}/{lock.item.item}",
-        "holder": names.get(lock.holder, lock.holder) or _("nobody: what is stored is no lock"),
+        "holder": names.get(lock.holder, lock.holder) or _("none (invalid lock data)"),
         "since": words.moment(lock.since, now=now),
         "remaining": _("expired") if lock.has_expired else words.duration(lock.remaining),
         "tone": "failed" if lock.has_expired else "indexed",
@@ -124,7 +124,7 @@ def _branch(branch: Branch, *, now: dt.datetime) -> Mapping[str, Any]:
                 "size": words.size(twig.size),
                 "version": words.number(twig.version),
                 "changed": words.moment(twig.changed_at, now=now),
-                "ephemeral": _("ends with its session") if twig.is_ephemeral else "",
+                "ephemeral": _("ephemeral (ends with its session)") if twig.is_ephemeral else "",
             }
             for twig in branch.twigs
         ],

@@ -16,12 +16,14 @@ def distributed_screen(seen: JobsSeen, *, now: dt.datetime) -> Record:
     return {
         "lead": _lead(seen),
         "unseen": _unseen(seen.unseen),
-        "refusal": _("Items stay where they are: %(why)s") % {"why": seen.refusal} if seen.refusal else "",
+        "refusal": _("The main node keeps the current assignment of items: %(why)s") % {"why": seen.refusal}
+        if seen.refusal
+        else "",
         "jobs": [{**job_row(job, now=now), "address": _address(job.job, seen.cluster)} for job in seen.jobs],
         "more": words.more(seen.jobs_in_all - len(seen.jobs)),
         "switches": [
-            _switch(seen.all_jobs, job=ALL, name=_("All jobs, whatever they say themselves"), now=now),
-            _switch(seen.other_jobs, job=OTHERS, name=_("Jobs without a switch of their own"), now=now),
+            _switch(seen.all_jobs, job=ALL, name=_("All distributed jobs (overrides their own switches)"), now=now),
+            _switch(seen.other_jobs, job=OTHERS, name=_("Distributed jobs without their own switch"), now=now),
         ],
     }
 
@@ -29,7 +31,8 @@ def distributed_screen(seen: JobsSeen, *, now: dt.datetime) -> Record:
 def distributed_job_screen(page: JobPage, *, now: dt.datetime) -> Record:
     return {
         **job_row(page.job, now=now),
-        "unseen": _("The store cannot be looked at, so items and locks are not known: %(why)s") % {"why": page.unseen}
+        "unseen": _("The coordination store cannot be read, so items and locks are unknown: %(why)s")
+        % {"why": page.unseen}
         if page.unseen
         else "",
         "nodes": [_node(node, now=now) for node in page.job.nodes],
@@ -54,7 +57,7 @@ def job_row(job: JobSeen, *, now: dt.datetime) -> Record:
         "said": _said(job.switch, now=now) if job.switch else "",
         "items": items,
         "given": given,
-        "shared": _("%(given)s of %(items)s given") % {"given": given, "items": items},
+        "shared": _("%(given)s of %(items)s assigned") % {"given": given, "items": items},
         "shared_tone": "failed" if job.given < job.items and not job.is_disabled else "",
         "able": words.number(job.able),
         "in_hand": words.number(job.in_hand),
@@ -73,7 +76,7 @@ def _node(node: NodeOfJob, *, now: dt.datetime) -> Record:
     return {
         "key": node.node,
         "node": node.node,
-        "state": _("member") if node.is_member else _("gone"),
+        "state": _("member") if node.is_member else _("left"),
         "tone": "indexed" if node.is_member else "failed",
         "items": words.number(node.items),
         "in_hand": words.number(node.in_hand),
@@ -90,13 +93,13 @@ def _node(node: NodeOfJob, *, now: dt.datetime) -> Record:
 def _item(item: ItemOfJob, *, now: dt.datetime) -> Record:
     holder = since = remaining = tone = ""
     if lock := item.lock:
-        holder, since = lock.holder or _("what is stored is no lock"), words.moment(lock.since, now=now)
+        holder, since = lock.holder or _("invalid lock data"), words.moment(lock.since, now=now)
         remaining = _("expired") if lock.has_expired else words.duration(lock.remaining)
         tone = "failed" if lock.has_expired else "indexed"
     return {
         "key": item.item,
         "item": item.item,
-        "node": item.node or _("nobody"),
+        "node": item.node or _("none"),
         "node_tone": "" if item.node else "failed",
         "holder": holder,
         "since": since,
@@ -114,10 +117,13 @@ def _next_run(at: dt.datetime | None, *, now: dt.datetime) -> str:
 def _lead(seen: JobsSeen) -> str:
     facts = {"cluster": seen.cluster, "main": seen.main, "term": words.number(seen.term)}
     if not seen.main:
-        return _("Jobs that the nodes of the cluster %(cluster)s share, each item at one node. Nobody is main.") % facts
+        return (
+            _("Distributed jobs of cluster %(cluster)s. Each item runs on one node. The cluster has no main node.")
+            % facts
+        )
     return (
         _(
-            "Jobs that the nodes of the cluster %(cluster)s share, each item at one node. %(main)s is main, term %(term)s."
+            "Distributed jobs of cluster %(cluster)s. Each item runs on one node. The main node is %(main)s in term %(term)s."
         )
         % facts
     )
@@ -126,7 +132,9 @@ def _lead(seen: JobsSeen) -> str:
 def _unseen(why: str) -> str:
     if not why:
         return ""
-    return _("The store cannot be looked at, so what follows is what nodes wrote last: %(why)s") % {"why": why}
+    return _("The coordination store cannot be read, so this page shows the last reports of the nodes: %(why)s") % {
+        "why": why
+    }
 
 
 def _address(job: str, cluster: str) -> str:
@@ -152,7 +160,7 @@ def _wishes(*, is_disabled: bool, has_switch: bool) -> list[Record]:
         if is_disabled
         else {"key": "disable", "label": _("Disable"), "tone": "plain"}
     )
-    return [turn, {"key": "follow", "label": _("As others"), "tone": "quiet"}] if has_switch else [turn]
+    return [turn, {"key": "follow", "label": _("Remove switch"), "tone": "quiet"}] if has_switch else [turn]
 
 
 def _said(switch: Switch, *, now: dt.datetime) -> str:

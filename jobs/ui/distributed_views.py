@@ -53,7 +53,7 @@ def distributed_job(request: HttpRequest, job: str) -> HttpResponse:
     except BadName as error:
         raise Http404(str(error)) from error
     if seen is None:
-        raise Http404(_("There is no such job."))
+        raise Http404(_("This distributed job does not exist."))
     context = {
         "seen": seen,
         "screen": distributed_job_screen(seen, now=now),
@@ -69,14 +69,16 @@ def switch(request: HttpRequest) -> HttpResponse:
     name = name_of_who_may(request, "nodes.control_cluster")
     cluster, job, wish = (request.POST.get(field, "") for field in ("cluster", "job", "wish"))
     if wish not in _WISHES:
-        messages.warning(request, _("Choose what is to be done."))
+        messages.warning(request, _("Choose an action: enable, disable or follow."))
         return redirect("distributed-jobs")
     try:
         set_switch(cluster=cluster, job=job, is_disabled=_WISHES[wish], made_by=name, now=read_clock())
     except BadName as error:
         messages.warning(request, f"{error}.")
         return redirect("distributed-jobs")
-    messages.success(request, _("Nodes hear of it within seconds; runs in hand are told to stop."))
+    messages.success(
+        request, _("Nodes apply the switch within seconds. A disabled distributed job stops its runs in progress.")
+    )
     return redirect(f"{reverse('distributed-jobs')}?{urlencode({'cluster': cluster})}")
 
 
@@ -113,5 +115,5 @@ def _wish(cluster: str, *, made_by: str, request: HttpRequest) -> HttpResponse:
     except BadName as error:
         messages.warning(request, f"{error}.")
         return redirect("distributed-jobs")
-    messages.success(request, _("The main shares items out anew within seconds."))
+    messages.success(request, _("The main node rebalances the items within seconds."))
     return redirect(f"{reverse('distributed-jobs')}?{urlencode({'cluster': cluster})}")

@@ -71,13 +71,13 @@ def _facts(story: DocumentStory, *, now: dt.datetime) -> list[tuple[str, str]]:
     item = story.item
     facts = [
         (_("ManifoldCF's name"), item.manifoldcf_status or words.UNKNOWN),
-        (_("Run"), _("%(run)d, the job is at %(present)d") % {"run": item.run_no, "present": story.job.run_no}),
+        (_("Run"), _("%(run)d (the job is in run %(present)d)") % {"run": item.run_no, "present": story.job.run_no}),
         (_("Result code"), item.result_code or words.UNKNOWN),
         (_("Last fetched"), words.moment(item.fetched_at, now=now)),
         (_("Links from a seed"), words.number(item.depth)),
-        (_("Redirects on the way"), words.number(item.redirects)),
-        *((_("Hops by “%(type)s”") % {"type": name}, _hops(story, name)) for name in story.hops),
-        *((_("Given “%(name)s”") % {"name": name}, ", ".join(values)) for name, values in story.carried.items()),
+        (_("Redirects on the path"), words.number(item.redirects)),
+        *((_("Hops of type “%(type)s”") % {"type": name}, _hops(story, name)) for name in story.hops),
+        *((_("Passed-on “%(name)s”") % {"name": name}, ", ".join(values)) for name, values in story.carried.items()),
         (_("Host"), story.host.name),
         (_("Version"), item.version or words.UNKNOWN),
         (_("Validators"), item.validators or words.UNKNOWN),
@@ -97,7 +97,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
     keeps_nothing = held.connector == "null"
     return {
         "output": held.output,
-        "says": _("keeps nothing") if keeps_nothing else _("holds it") if held.version else _("does not hold it"),
+        "says": _("stores nothing") if keeps_nothing else _("indexed") if held.version else _("not indexed"),
         "tone": "indexed" if held.version else "quiet",
         "since": words.age(held.indexed_at, now=now) if held.indexed_at else "",
         "version": held.version,
@@ -106,7 +106,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
 
 def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
     if link.stage is None or link.outcome is None:
-        return {"identifier": "", "address": "", "state": _("not known to the job"), "tone": "quiet", "code": ""}
+        return {"identifier": "", "address": "", "state": _("unknown to the job"), "tone": "quiet", "code": ""}
     state, tone = words.document_state(
         stage=link.stage, outcome=link.outcome, code=link.code, is_of_this_run=link.is_of_this_run
     )

@@ -18,10 +18,10 @@ from jobs.verdicts.causes import Verdict, is_of_job
 
 _ENDS: Final[Mapping[str, str | Promise]] = {
     RunEnd.FINISHED: gettext_lazy("finished"),
-    RunEnd.HELD: gettext_lazy("finished reading, its removals wait for approval"),
-    RunEnd.DOCUMENT_LIMIT: gettext_lazy("ended at its document limit"),
+    RunEnd.HELD: gettext_lazy("finished reading (removals wait for approval)"),
+    RunEnd.DOCUMENT_LIMIT: gettext_lazy("reached its document limit"),
     RunEnd.ABORTED: gettext_lazy("aborted"),
-    RunEnd.ERROR: gettext_lazy("ended in an error"),
+    RunEnd.ERROR: gettext_lazy("failed"),
 }
 
 
@@ -38,27 +38,27 @@ def tell_story(story: DocumentStory, *, now: dt.datetime) -> list[str]:
 def _verdict(story: DocumentStory) -> str:
     holders = [held.output for held in story.held_by if held.version]
     if holders:
-        return _("It is in the index: %(outputs)s holds it.") % {"outputs": ", ".join(holders)}
+        return _("The document is in the index of %(outputs)s.") % {"outputs": ", ".join(holders)}
     if story.held_by and all(held.connector == "null" for held in story.held_by):
-        return _("It is in no index: the job's only output keeps nothing.")
-    return _("It is not in the index.")
+        return _("The document is in no index, because the job's only output stores nothing.")
+    return _("The document is not in the index.")
 
 
 def _what_happened(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     item = story.item
     said = []
     if item.fetched_at:
-        said.append(_("It was last fetched %(age)s.") % {"age": words.age(item.fetched_at, now=now)})
+        said.append(_("Last fetched %(age)s.") % {"age": words.age(item.fetched_at, now=now)})
     elif item.stage == Stage.PENDING:
-        said.append(_("It has not been fetched yet."))
+        said.append(_("Not fetched yet."))
     if item.stage == Stage.DONE and item.result_code:
         said.append(_outcome_sentence(story))
     if item.stage == Stage.HOPCOUNT_REMOVED:
-        said.append(_("It is farther away from the seeds than the job allows: it is read when a nearer way turns up."))
+        said.append(_("The document is beyond the job's hop limit. The job reads it if a shorter path appears."))
     if item.stage == Stage.DONE and item.outcome == Outcome.FAILED and story.is_held:
-        said.append(_("A failure like this removes nothing: the index keeps the last version that was read."))
+        said.append(_("This failure removes nothing. The index keeps the last version that was read."))
     if item.losses:
-        said.append(_("Workers were lost while they held it: %(n)d times.") % {"n": item.losses})
+        said.append(_("Workers that failed while they held the document: %(n)d.") % {"n": item.losses})
     return said
 
 
@@ -69,29 +69,29 @@ def _outcome_sentence(story: DocumentStory) -> str:
     facts = {"code": f"{code}: {explained}" if explained else code}
     match story.item.outcome:
         case Outcome.INDEXED:
-            return _("It was indexed (%(code)s).") % facts
+            return _("The document was indexed (%(code)s).") % facts
         case Outcome.UNCHANGED:
-            return _("It is unchanged (%(code)s).") % facts
+            return _("The document is unchanged (%(code)s).") % facts
         case Outcome.EXCLUDED:
-            return _("It was left out (%(code)s).") % facts
+            return _("The document was excluded (%(code)s).") % facts
         case _:
-            return _("It failed (%(code)s).") % facts
+            return _("The document failed (%(code)s).") % facts
 
 
 def _what_comes_next(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     item, job = story.item, story.job
     if item.stage in CLAIMED:
         return [
-            _("Worker %(worker)s has it now.") % {"worker": story.worker}
+            _("Worker %(worker)s has claimed the document.") % {"worker": story.worker}
             if story.worker
-            else _("It is offered to the workers, and none has taken it yet.")
+            else _("The document is in a batch that no worker has taken yet.")
         ]
     if not story.is_of_this_run:
         return [
-            _("Nothing has named it in run %(run)d so far. If the run finishes without, it is removed.")
+            _("Run %(run)d has found no link to this document yet. If it finds none, the job removes the document.")
             % {"run": job.run_no}
             if job.phase in {Phase.ACTIVE, Phase.SHUTTING_DOWN, Phase.STARTING_UP}
-            else _("Run %(run)d did not come to it.") % {"run": job.run_no}
+            else _("Run %(run)d did not reach the document.") % {"run": job.run_no}
         ]
     if item.stage != Stage.PENDING:
         return []
@@ -113,5 +113,7 @@ def _why_it_waits(story: DocumentStory, verdict: Verdict, *, now: dt.datetime) -
         "remedy": verdict_words.remedy(verdict),
         "host": story.host.name,
     }
-    said = _("It waits. %(why)s") if is_of_job(verdict.cause) else _("It waits for its turn at %(host)s. %(why)s")
+    said = (
+        _("The document waits. %(why)s") if is_of_job(verdict.cause) else _("The document waits for %(host)s. %(why)s")
+    )
     return (f"{said} %(remedy)s" if facts["remedy"] else said) % facts

@@ -15,8 +15,8 @@ def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:
 
 def sentence(group: FailingGroup, *, now: dt.datetime) -> str:
     return _(
-        "No documents of group %(id)d (%(name)s) are handed out: %(owner)s has failed at it since %(since)s, each time it "
-        "tried. %(why)s. Its log says more; when it works again, this goes away."
+        "Manager %(owner)s cannot hand out documents of group %(id)d (%(name)s) since %(since)s. %(why)s. See its log for details. The "
+        "manager retries by itself."
     ) % {
         "id": group.id,
         "name": group.name.removeprefix("https://").removeprefix("http://"),

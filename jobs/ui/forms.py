@@ -24,7 +24,7 @@ _STATE_WORDS = {
     "earlier": _("of an earlier run"),
 }
 _ALL: Final = "all"
-_HOST_STATE_WORDS = {"backing_off": _("backing off, or coming back"), "stopped": _("stopped")}
+_HOST_STATE_WORDS = {"backing_off": _("backing off or recovering"), "stopped": _("stopped")}
 
 
 class DocumentFilterForm(forms.Form):
@@ -55,7 +55,7 @@ class DocumentFilterForm(forms.Form):
         try:
             return DocumentKey(uuid.UUID(key), int(job))
         except ValueError:
-            raise forms.ValidationError(_("This is not where a page of the list begins.")) from None
+            raise forms.ValidationError(_("Invalid page of the list. Start from the first page.")) from None
 
     def as_filter(self) -> DocumentFilter:
         """Return the filter of a valid form."""
@@ -87,10 +87,10 @@ class HostFilterForm(forms.Form):
 
     use_required_attribute = False
 
-    name = forms.CharField(required=False, max_length=300, label=_("Name begins with"), strip=True)
+    name = forms.CharField(required=False, max_length=300, label=_("Name starts with"), strip=True)
     state = forms.ChoiceField(
         choices=[
-            ("", _("the busiest")),
+            ("", _("busiest")),
             (_ALL, _("all, by name")),
             *((name, _HOST_STATE_WORDS[name]) for name in HOST_STATES),
         ],

@@ -39,5 +39,5 @@ def name_of_who_may(request: HttpRequest, permission: str) -> str:
     """
     user: Any = request.user
     if not user.has_perm(permission):
-        raise PermissionDenied(_("Your role may not do this."))
+        raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
     return str(user.get_username())

@@ -26,11 +26,11 @@ _LONGEST: Final = 10
 _SHOWN: Final = 200
 
 _STATES: Final = {
-    "gone": gettext_lazy("is gone"),
-    "empty": gettext_lazy("came without links"),
+    "gone": gettext_lazy("no longer exists"),
+    "empty": gettext_lazy("has no links"),
     "redirects": gettext_lazy("redirects elsewhere"),
-    "replaced": gettext_lazy("names none of the documents that it named before"),
-    "changed": gettext_lazy("names other documents now"),
+    "replaced": gettext_lazy("links to none of its earlier documents"),
+    "changed": gettext_lazy("links to other documents"),
 }
 
 
@@ -39,7 +39,7 @@ _STATES: Final = {
 def removals(request: HttpRequest, job_id: int) -> HttpResponse:
     found = read_removals(job_id)
     if found is None:
-        raise Http404(_("There is no job %(id)d.") % {"id": job_id})
+        raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
     context = {
         "job": found.job,
         "question": found.question,
@@ -67,7 +67,7 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
     except NothingToRestore as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("What run %(run)d removed comes back.") % {"run": wanted.run_no})
+        messages.success(request, _("Workers are restoring the removals of run %(run)d.") % {"run": wanted.run_no})
     return redirect("job-removals", job_id)
 
 
@@ -90,7 +90,7 @@ def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
     except CannotComeBack as refused:
         messages.warning(request, str(refused))
         return redirect("deleted-jobs")
-    messages.success(request, _("The job is back. Its documents follow."))
+    messages.success(request, _("The job is restored. Workers are restoring its documents."))
     return redirect("job", job_id)
 
 
@@ -112,12 +112,16 @@ def _restoration_in_words(one: Restoration) -> str:
         "unread": words.number(one.unread),
         "why": one.refused,
     }
-    said = _("%(at)s, %(who)s restored run %(run)d: %(n)s documents are back.") % facts
+    said = _("%(at)s: %(who)s restored the removals of run %(run)d. Restored documents: %(n)s.") % facts
     if one.unread:
-        said += " " + _("The texts of %(unread)s more are known nowhere: the next run reads them again.") % facts
+        said += (
+            " "
+            + _("The texts of %(unread)s more documents are not stored. The next run fetches these documents again.")
+            % facts
+        )
     if one.refused:
-        return said + " " + _("An output refuses: %(why)s") % facts
-    return said if one.ended_at else said + " " + _("It goes on.")
+        return said + " " + _("An output refused: %(why)s") % facts
+    return said if one.ended_at else said + " " + _("The restoration is in progress.")
 
 
 def _asked(question: Question) -> dict[str, object]:

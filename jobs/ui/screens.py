@@ -53,7 +53,7 @@ def overview_screen(page: OverviewPage, *, now: dt.datetime) -> Record:
         **_picture(page.history),
         **_counts(page.totals),
         "rate": words.rate(page.rate if page.verdict.is_running else 0.0),
-        "rate_says": _("documents a second"),
+        "rate_says": _("documents per second"),
         "states": _("Documents of the active runs") if page.verdict.is_running else _("Documents of the last runs"),
         "jobs_running": words.number(sum(job.runs for job in page.jobs)),
         "managers": words.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
@@ -90,7 +90,7 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
         else [],
         "removals": [_button(row) for row in job.allowed if row.verb == "delete"],
         "rate": words.rate(job.rate if job.runs else job.average),
-        "rate_says": _("documents a second") if job.runs else _("documents a second, on average"),
+        "rate_says": _("documents per second") if job.runs else _("documents per second, on average"),
         "size": words.size(job.counts.bytes),
         "left": _time_left(job),
         "share": words.share(job.counts.processed, job.counts.processed + job.counts.waiting),
@@ -236,15 +236,15 @@ def _button(row: Transition) -> Record:
 
 def _run_in_words(job: JobLine, *, now: dt.datetime) -> str:
     if not job.started_at:
-        return _("has never run")
+        return _("never run")
     facts = {"run": job.run_no, "started": words.moment(job.started_at, now=now), "end": explain_end(job.run_end)}
     if job.runs or not job.ended_at:
         facts["duration"] = words.duration(now - job.started_at)
         return _("run %(run)d, for %(duration)s") % facts
     facts["duration"] = words.duration(job.ended_at - job.started_at)
     if not facts["end"]:
-        return _("run %(run)d, of %(started)s, took %(duration)s") % facts
-    return _("run %(run)d, of %(started)s, %(end)s after %(duration)s") % facts
+        return _("run %(run)d, started %(started)s, took %(duration)s") % facts
+    return _("run %(run)d, started %(started)s, %(end)s after %(duration)s") % facts
 
 
 # --- The overview --------------------------------------------------------------------------------
@@ -255,15 +255,15 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
     crawl = page.verdict
     verdict, tone = crawl.verdict, verdict_words.tone(crawl.verdict)
     if not crawl.is_running:
-        headline, detail = _("Nothing is running"), _("Start a job, or make one under Set-up.")
+        headline, detail = _("No job is running"), _("Start a job, or create one under Set-up.")
     elif verdict.cause in _STAND_STILL:
-        headline, detail = _("Jobs stand still"), verdict_words.sentence(verdict, now=now)
+        headline, detail = _("No progress"), verdict_words.sentence(verdict, now=now)
     elif verdict.failing is not None:
         headline, detail = _("Failing"), f"{verdict_words.failures(verdict.failing)} {_queue(page)}"
     elif crawl.is_moving:
-        headline, tone, detail = _("Moving"), "working", _queue(page)
+        headline, tone, detail = _("Crawling"), "working", _queue(page)
     elif verdict.cause == Cause.NOT_DUE and not crawl.hosts:
-        headline, tone, detail = _("Nothing is due"), "waiting", verdict_words.sentence(verdict, now=now)
+        headline, tone, detail = _("No document is due"), "waiting", verdict_words.sentence(verdict, now=now)
     elif is_of_job(verdict.cause):
         brief = verdict_words.brief(verdict)
         headline, detail = f"{brief[:1].upper()}{brief[1:]}", verdict_words.sentence(verdict, now=now)

@@ -42,7 +42,7 @@ class SettingsForm(forms.Form):
         label=gettext_lazy("Settings JSON"),
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false"}),
     )
-    file = forms.FileField(required=False, label=gettext_lazy("or a file"))
+    file = forms.FileField(required=False, label=gettext_lazy("or settings file"))
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def clean_file(self) -> str:
@@ -51,11 +51,13 @@ class SettingsForm(forms.Form):
         if file is None:
             return ""
         if file.size > _LONGEST_DOCUMENT:
-            raise forms.ValidationError(_("A settings JSON has at most 64 kB."))
+            raise forms.ValidationError(_("The settings JSON is larger than 64 kB."))
         try:
             text: str = file.read().decode()
         except UnicodeDecodeError as error:
-            raise forms.ValidationError(_("The file is not UTF-8, at byte %(at)d.") % {"at": error.start}) from None
+            raise forms.ValidationError(
+                _("The file is not valid UTF-8 at byte %(at)d.") % {"at": error.start}
+            ) from None
         return text
 
     @property
@@ -74,7 +76,7 @@ def settings(request: HttpRequest) -> HttpResponse:
     if wanted:
         version = read_version(int(wanted)) if wanted.isdecimal() and len(wanted) < 10 else None
         if version is None:
-            raise Http404(_("There is no version %(version)s.") % {"version": wanted})
+            raise Http404(_("Settings version %(version)s does not exist.") % {"version": wanted})
         document = version.document
     form = SettingsForm(initial={"document": _pretty(document), "based_on": found.version})
     return _show(request, found, form)
@@ -84,7 +86,7 @@ def _change(request: HttpRequest) -> HttpResponse:
     """Store the settings JSON, or show what it would change."""
     user: Any = request.user
     if not user.has_perm("nodes.add_settingsversion"):
-        raise PermissionDenied(_("Your role may not do this."))
+        raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
     form = SettingsForm(request.POST, request.FILES)
     if not form.is_valid():
         return _show(request, read_settings_page(), form)
@@ -193,10 +195,10 @@ def _change_row(change: Change) -> Mapping[str, str]:
 
 def _stored_in_words(changed: Sequence[Change]) -> str:
     if not changed:
-        return _("Nothing is different, so no version was made.")
-    return ngettext("Stored: %(n)d setting is different.", "Stored: %(n)d settings are different.", len(changed)) % {
-        "n": len(changed)
-    }
+        return _("No setting changed, so no version was stored.")
+    return ngettext(
+        "Settings stored. Changed settings: %(n)d.", "Settings stored. Changed settings: %(n)d.", len(changed)
+    ) % {"n": len(changed)}
 
 
 def _value(value: object) -> str:

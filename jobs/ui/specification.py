@@ -19,25 +19,25 @@ def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
         if value not in (None, [], "")
     ]
     if set_up.max_documents is not None:
-        lines.append((_("Documents a run, at most"), words.number(set_up.max_documents)))
+        lines.append((_("Document limit per run"), words.number(set_up.max_documents)))
     lines += [
-        (_("Hops by “%(type)s”, at most") % {"type": link_type}, words.number(most))
+        (_("Hop limit for “%(type)s”") % {"type": link_type}, words.number(most))
         for link_type, most in set_up.hop_limits.items()
     ]
     lines += _describe_times(set_up.when)
-    lines.append((_("Priority"), _("%(n)d of 1 (first) to 10") % {"n": set_up.priority}))
+    lines.append((_("Priority"), _("%(n)d (1 is first, 10 is last)") % {"n": set_up.priority}))
     return lines
 
 
 def _describe_times(when: JobTimes) -> list[tuple[str, str]]:
     labels = {
-        "recrawl_after": _("Looks at a document again after"),
-        "recrawl_at_most": _("But at the latest after"),
-        "expire_after": _("Documents expire after"),
-        "reseed_after": _("Reads its seeds again after"),
+        "recrawl_after": _("Recrawl interval"),
+        "recrawl_at_most": _("Maximum recrawl interval"),
+        "expire_after": _("Document expiration"),
+        "reseed_after": _("Reseed interval"),
     }
     methods = {
-        StartMethod.MANUAL: _("by hand; its windows do nothing"),
+        StartMethod.MANUAL: _("manually (the windows have no effect)"),
         StartMethod.WINDOW_BEGIN: _("when a window opens"),
         StartMethod.WINDOW_INSIDE: _("whenever a window is open"),
     }
@@ -47,7 +47,7 @@ def _describe_times(when: JobTimes) -> list[tuple[str, str]]:
         lines.append((_("Starts"), methods[when.start_method]))
         lines += [(_("Window"), window_in_words(window)) for window in when.windows]
     if when.window_ends_at is not None:
-        lines.append((_("This window closes"), f"{when.window_ends_at:%Y-%m-%d %H:%M} UTC"))
+        lines.append((_("End of this window"), f"{when.window_ends_at:%Y-%m-%d %H:%M} UTC"))
     return lines
 
 

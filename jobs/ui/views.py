@@ -49,7 +49,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
     now = read_clock()
     found, set_up = read_job_page(job_id, now=now), read_set_up(job_id)
     if found is None or set_up is None:
-        raise Http404(_("There is no job %(id)d.") % {"id": job_id})
+        raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
     context = {
         "screen": screens.job_screen(found, now=now),
         "page": found,
@@ -66,11 +66,11 @@ def transition(request: HttpRequest, job_id: int) -> HttpResponse:
     """Make the transition of a button, and redirect to the page of the button."""
     name = request.POST.get("transition", "")
     if name not in control.VERBS:
-        raise Http404(_("There is no such action."))
+        raise Http404(_("This action does not exist. Reload the page."))
     verb = control.VERBS[name]
     user: Any = request.user
     if not user.has_perm(verb.permission):
-        raise PermissionDenied(_("Your role may not do this."))
+        raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
     try:
         change = verb.perform(job_id, made_by=user.get_username(), now=read_clock())
     except JobUnknown as unknown:
@@ -91,7 +91,7 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
     """Send failed documents back to the queue: those of one result code, or all."""
     user: Any = request.user
     if not user.has_perm("jobs.control_job"):
-        raise PermissionDenied(_("Your role may not do this."))
+        raise PermissionDenied(_("Your role does not permit this action. Ask an administrator."))
     code = request.POST.get("code", "")
     try:
         sent = control.send_back_failed(
@@ -102,7 +102,11 @@ def send_back(request: HttpRequest, job_id: int) -> HttpResponse:
     except TransitionRefused as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("Documents sent back: %(count)s.") % {"count": words.number(sent.documents)})
+        messages.success(
+            request,
+            _("Documents to be retried: %(count)s. If the job is not running, start it.")
+            % {"count": words.number(sent.documents)},
+        )
     return redirect("job", job_id)
 
 
@@ -135,7 +139,7 @@ def document(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
     now = read_clock()
     story = read_story(job_id=job_id, document=document_hash, now=now)
     if story is None:
-        raise Http404(_("Job %(id)d has no such document.") % {"id": job_id})
+        raise Http404(_("Job %(id)d has no document with this key.") % {"id": job_id})
     screen = document_rows.story_screen(story, now=now)
     return render(request, "ui/document.html", {"screen": screen})
 
@@ -153,7 +157,7 @@ def node_pages(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     """Redirect to the pages that a manager serves itself: live pages contain only addresses of this site."""
     address = read_address_of_pages(node_id)
     if not address:
-        raise Http404(_("This node serves no pages."))
+        raise Http404(_("This node does not serve pages."))
     return redirect(address)
 
 

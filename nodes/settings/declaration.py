@@ -21,7 +21,7 @@ class Applies(StrEnum):
 
     AT_ONCE = "at once"
     AT_NEXT_START = "at next start"
-    NEVER = "by environment only"
+    NEVER = "only through the environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ def _read(table: Table, document: object) -> tuple[dict[str, Any], dict[str, lis
     said: dict[str, Any] = {}
     for section, members in document.items():
         if section not in sections:
-            problems[section] = [f"There is no such section; there are: {', '.join(sections)}."]
+            problems[section] = [f"Unknown section. Known sections: {', '.join(sections)}."]
         elif not isinstance(members, Mapping):
             problems[section] = ["This must be an object of settings."]
         else:
@@ -206,9 +206,9 @@ def _from_text(setting: Setting[_T], text: str, *, name: str) -> _T:
 def _no_such_setting(table: Table, path: str) -> str:
     elsewhere = next((setting for setting in table.settings if setting.path == path), None)
     if elsewhere is not None:
-        return f"This is said by the environment only, as {elsewhere.environment}."
+        return f"This setting can be set only in the environment, as {elsewhere.environment}."
     section = path.partition(".")[0]
     names = [setting.path for setting in table.stored if setting.section == section] or [
         setting.path for setting in table.stored
     ]
-    return f"There is no such setting; there are: {', '.join(names)}."
+    return f"Unknown setting. Known settings: {', '.join(names)}."

@@ -65,10 +65,12 @@ class SettingsChanged(Exception):
     def __init__(self, *, based_on: int, newest: SettingsVersion | None) -> None:
         self.newest = 0 if newest is None else newest.version
         super().__init__(
-            f"These settings were made from version {based_on}, but no version is stored: write ?based_on=0."
+            f"These settings are based on version {based_on}, but no version is stored. Send ?based_on=0."
             if newest is None
-            else f"These settings were made from version {based_on}, and {newest.made_by} has stored version "
-            f"{newest.version} since: look at that first."
+            else (
+                f"These settings are based on version {based_on}, but {newest.made_by} has since stored version {newest.version}. Check that "
+                "version first."
+            )
         )
 
 
@@ -153,7 +155,7 @@ def _stored(table: Table, version: int, document: object) -> Stored:
     said = known_part(table, document)
     left_out = _size(document) - len(said)
     if left_out:
-        logger.warning("%d of the stored settings of version %d are unknown here and left out", left_out, version)
+        logger.warning("ignored %d unknown settings of stored version %d", left_out, version)
     return Stored(version, said)
 
 

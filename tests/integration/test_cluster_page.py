@@ -67,7 +67,7 @@ def test_the_main_wears_the_crown_and_each_term_is_in_the_history(cluster):
     shown = screen()
 
     assert shown["main_name"] == cluster.card(cluster.main)["name"]
-    assert shown["term"].startswith("main in term 1, for ")
+    assert shown["term"].startswith("main manager in term 1, for ")
     assert [term["term"] for term in shown["terms"]] == ["1"]
     assert (cluster.card(cluster.main)["crown"], cluster.card(cluster.other)["crown"]) == ("working", "")
 
@@ -107,7 +107,7 @@ def test_of_very_many_groups_the_heaviest_are_shown_and_the_rest_is_counted(clus
     card = cluster.card(cluster.other)
 
     assert [tile["name"] for tile in card["groups"][:2]] == ["policy 39", "policy 38"]
-    assert (len(card["groups"]), card["hidden"]) == (24, "and 16 lighter ones")
+    assert (len(card["groups"]), card["hidden"]) == (24, "and 16 groups of less weight")
 
 
 def test_of_very_many_managers_the_main_and_some_others_are_shown_with_a_few_groups_each(cluster):
@@ -121,7 +121,7 @@ def test_of_very_many_managers_the_main_and_some_others_are_shown_with_a_few_gro
     shown = screen()
 
     assert shown["managers"][0]["key"] == str(cluster.main.id)
-    assert (len(shown["managers"]), shown["more_managers"]) == (40, "and 62 more, on the page of all nodes")
+    assert (len(shown["managers"]), shown["more_managers"]) == (40, "and 62 more on the page “All nodes”")
     assert max(len(card["groups"]) for card in shown["managers"]) == 6
     assert (shown["managers_count"], shown["groups_count"]) == ("102", "1,002")
 
@@ -137,7 +137,11 @@ def test_a_worker_shows_what_it_holds_and_its_silence_of_what_it_may_have(connec
     (card,) = cluster_screen(read_cluster_page(now=now), now=now)["workers"]
 
     assert (card["in_flight"], card["flushed"], card["limit"]) == ("12", "3,400", "300")
-    assert (card["silence"], card["silence_amount"], card["timeout_amount"]) == ("7.0 s of 10 s", "7.0", "10")
+    assert (card["silence"], card["silence_amount"], card["timeout_amount"]) == (
+        "7.0 s ago (fails at 10 s)",
+        "7.0",
+        "10",
+    )
     assert card["beat_tone"] == "failed"
 
 
@@ -148,16 +152,16 @@ def test_one_shots_are_not_of_the_cluster(cluster):
 
 
 def test_without_a_main_the_page_says_what_happens_next(connection):
-    assert screen()["main_name"] == "Nobody is main"
+    assert screen()["main_name"] == "No main manager"
     assert "runmanager" in screen()["term"]
 
 
-@pytest.mark.parametrize(("store", "who"), [("DATABASE", "oldest"), ("ZOOKEEPER", "ZooKeeper chooses")])
+@pytest.mark.parametrize(("store", "who"), [("DATABASE", "oldest"), ("ZOOKEEPER", "ZooKeeper elects")])
 def test_while_managers_have_no_main_the_page_says_who_becomes_it(connection, settings, store, who):
     settings.CRAWLCTL_COORDINATION = store
     Manager(connection)
 
-    assert screen()["main_name"] == "Nobody is main"
+    assert screen()["main_name"] == "No main manager"
     assert who in screen()["term"]
 
 
@@ -169,14 +173,14 @@ def test_invariants_are_shown_with_their_last_look(connection):
     checks = {check["key"]: check for check in screen()["checks"]}
 
     assert {name: check["state"] for name, check in checks.items()} == {
-        "owners": "not yet",
+        "owners": "not checked yet",
         "claims": "holds",
-        "workers": "not yet",
-        "places": "2 astray",
-        "counts": "took too long",
+        "workers": "not checked yet",
+        "places": "2 violations",
+        "counts": "check timed out",
     }
     assert checks["places"]["example"] == "a.test"
-    assert screen()["verdict"] == "Something is astray"
+    assert screen()["verdict"] == "Violated"
 
 
 def test_the_journal_of_the_cluster_names_who_did_what(cluster):
@@ -210,7 +214,7 @@ def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
 
     done = client.post("/cluster/rebalance/", {"go": ""}, follow=True).content.decode()
 
-    assert "1 group moves." in done
+    assert "1 group is moving." in done
     assert ThrottleGroup.objects.filter(state="releasing").count() == 1
 
 
@@ -239,8 +243,8 @@ def test_a_node_says_what_it_holds_before_it_is_drained(cluster):
     client.post(address)
     cluster.main.step(answer_requests)
 
-    assert "It hands its 2 groups of seeds over" in page
-    assert "It is the main: it resigns" in page
+    assert "The manager hands 2 groups of seeds to the other managers" in page
+    assert "It is the main manager, so it resigns" in page
     assert ClusterRequest.objects.get().state == "under way"
     assert cluster.card(cluster.main)["status"] == "draining"
 
@@ -250,13 +254,13 @@ def test_who_gets_which_group_is_seen_before_a_manager_is_drained(cluster, monke
     monkeypatch.setattr("nodes.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()
     address = f"/cluster/nodes/{cluster.main.id}/drain/"
-    assert "Show who gets what" in client.get(address).content.decode()
+    assert "Preview" in client.get(address).content.decode()
 
     plan = client.post(address, {"plan": ""}).content.decode()
 
     assert f"{cluster.card(cluster.main)['name']} → {cluster.card(cluster.other)['name']}" in plan
     assert "newspapers" in plan
-    assert "Drain it" in plan
+    assert ">Drain</button>" in plan
     assert cluster.card(cluster.main)["status"] == "running"
 
 

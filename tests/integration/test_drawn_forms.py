@@ -154,7 +154,7 @@ def test_a_login_is_added_and_another_removed_and_a_secret_sent_back_stays(admin
     [
         ({"configuration_logins-0-hosts": ""}, "This field is required"),
         ({"configuration_logins-0-pages": "("}, "door: pages: pattern"),
-        ({"configuration_logins-0-fields-0-name": ""}, "Look at number 1."),
+        ({"configuration_logins-0-fields-0-name": ""}, "Check the entries with the numbers 1."),
     ],
 )
 def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong, sentence):
@@ -179,7 +179,7 @@ def test_a_configuration_that_the_connector_refuses_is_not_stored_and_says_why(a
 def test_who_chooses_another_connector_gets_its_fields_before_anything_is_stored(administrator, tmp_path):
     response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "drawn_for": "web"})
 
-    assert "look at them, and save again" in response.content.decode()
+    assert "Check them, then save again" in response.content.decode()
     assert "configuration_roots" in shown(response)
     assert 'name="drawn_for" value="filesystem"' in response.content.decode()
     assert not RepositoryConnection.objects.exists()
@@ -220,7 +220,7 @@ def test_a_job_whose_connection_is_another_than_the_form_was_drawn_for_is_not_st
 
     response = administrator.post(JOBS, wanted)
 
-    assert "look at them, and save again" in response.content.decode()
+    assert "Check them, then save again" in response.content.decode()
     assert "specification_exclude" in shown(response)
     assert not Job.objects.exists()
 
@@ -255,7 +255,7 @@ def test_the_history_of_a_source_is_cleared_after_a_question(administrator):
     asked = administrator.get(address)
 
     source.refresh_from_db()
-    assert ("leaves the history" in asked.content.decode(), source.clear_history_before) == (True, None)
+    assert ("from the history and the reports" in asked.content.decode(), source.clear_history_before) == (True, None)
     administrator.post(address)
     source.refresh_from_db()
     assert source.clear_history_before is not None
@@ -270,7 +270,10 @@ def test_what_an_output_holds_is_touched_by_no_link_but_after_a_question(adminis
     asked = administrator.get(address)
 
     output.refresh_from_db()
-    assert ("anew" in asked.content.decode() or "taken out" in asked.content.decode(), getattr(output, noted_in)) == (
+    assert (
+        "again" in asked.content.decode() or "removes all content" in asked.content.decode(),
+        getattr(output, noted_in),
+    ) == (
         True,
         None,
     )

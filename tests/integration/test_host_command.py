@@ -54,7 +54,7 @@ def test_a_back_off_is_ended_under_the_users_name(capsys):
     assert (
         NodeEvent.objects.get().message == f"vera ended the back-off of {HOST} (level 9, until 2100-01-01 00:00:00 UTC)"
     )
-    assert refused(HOST, "end-back-off") == (1, f"{HOST} does not back off.")
+    assert refused(HOST, "end-back-off") == (1, f"{HOST} is not backing off.")
 
 
 def test_what_is_not_possible_now_says_why_and_ends_with_1():

@@ -110,9 +110,12 @@ def test_a_host_tells_who_says_each_of_its_limits_since_when(connection, busy):
     limits = {row["what"]: row for row in screen(busy)["limits"]}
 
     assert (limits["Open requests"]["most"], limits["Open requests"]["by"]) == ("3", "rule 1 of policy “for all”")
-    assert (limits["Starts a second"]["most"], limits["Starts a second"]["by"]) == ("one every 9 s", "its robots.txt")
+    assert (limits["Starts per second"]["most"], limits["Starts per second"]["by"]) == (
+        "one every 9 s",
+        "its robots.txt",
+    )
     assert limits["Open requests"]["since"]
-    assert limits["Bytes a second"]["most"] == "any number"
+    assert limits["Bytes per second"]["most"] == "no limit"
 
 
 def test_a_picture_shows_what_is_allowed_only_while_jobs_ask_for_the_host(busy):
@@ -180,7 +183,7 @@ def test_names_of_hosts_are_text(connection):
 
 def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
     client = visitor("administrator")
-    assert "outputs keep what they hold" in text_of(client.get(f"/hosts/{busy.pk}/stop/"))
+    assert "outputs keep their content" in text_of(client.get(f"/hosts/{busy.pk}/stop/"))
 
     client.post(f"/hosts/{busy.pk}/stop/", {"reason": "they called"})
 
@@ -189,7 +192,7 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
     assert shown["says"].startswith("a administrator stopped ")
     assert shown["says"].endswith(": they called.")
     assert shown["limits"][0]["by"] == "a administrator"
-    assert "Let it go on" in text_of(client.get(f"/hosts/{busy.pk}/"))
+    assert "Release host" in text_of(client.get(f"/hosts/{busy.pk}/"))
     client.post(f"/hosts/{busy.pk}/go-on/")
     assert screen(busy)["cause"] != "stopped"
     assert [event.message for event in NodeEvent.objects.filter(kind="asked").order_by("id")] == [
@@ -214,8 +217,8 @@ def test_a_host_shows_its_refusals_also_when_its_job_has_ended(busy):
 def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy):
     client = visitor("administrator")
     Bin.objects.update(back_off_level=3, back_off_until="2100-01-01T00:00Z", backing_off_since="2026-01-01T00:00Z")
-    assert "End its back-off" in text_of(client.get(f"/hosts/{busy.pk}/"))
-    assert "Its refusals are forgotten" in text_of(client.get(f"/hosts/{busy.pk}/end-back-off/"))
+    assert "End back-off" in text_of(client.get(f"/hosts/{busy.pk}/"))
+    assert "the back-off restarts at level 1" in text_of(client.get(f"/hosts/{busy.pk}/end-back-off/"))
     assert screen(busy)["cause"] == "backing off"
 
     client.post(f"/hosts/{busy.pk}/end-back-off/")
@@ -231,8 +234,8 @@ def test_an_administrator_ends_a_back_off_after_being_told_what_comes_of_it(busy
 def test_who_comes_to_end_a_back_off_that_is_over_is_told_so(busy, method):
     answer = getattr(visitor("administrator"), method)(f"/hosts/{busy.pk}/end-back-off/", follow=True)
 
-    assert "news.example does not back off." in text_of(answer)
-    assert "End its back-off" not in text_of(answer)
+    assert "news.example is not backing off." in text_of(answer)
+    assert "End back-off" not in text_of(answer)
     assert not NodeEvent.objects.filter(kind="asked").exists()
 
 
@@ -253,7 +256,7 @@ def test_a_host_is_not_stopped_without_a_reason(busy):
 )
 def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name):
     client, wish = visitor("operator"), {"pattern": typed, "reason": "never", "stop": ""}
-    assert "Do it all the same" in text_of(client.post("/hosts/denied/", wish))
+    assert "Stop or deny it anyway" in text_of(client.post("/hosts/denied/", wish))
     assert not Bin.objects.exists()
 
     client.post("/hosts/denied/", {**wish, "confirm": "on"})
@@ -275,7 +278,7 @@ def test_what_names_no_host_is_refused(db, typed):
 
 def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
     client = visitor("administrator")
-    assert "Known hosts that it means: 1. news.example" in text_of(
+    assert "Matching known hosts: 1. news.example" in text_of(
         client.post("/hosts/denied/", {"pattern": "*.example", "look": ""})
     )
     assert not ThrottlePolicy.objects.filter(holds_everywhere=True).exists()
@@ -294,7 +297,7 @@ def test_a_pattern_is_looked_at_denied_and_allowed_again(connection, busy):
 def test_a_host_is_denied_and_allowed_by_the_name_that_people_read(connection):
     host = make_bin("www.xn--bcher-kva.example")
     client = visitor("administrator")
-    assert "Known hosts that it means: 1." in text_of(
+    assert "Matching known hosts: 1." in text_of(
         client.post("/hosts/denied/", {"pattern": "*.bücher.example", "look": ""})
     )
 
@@ -360,7 +363,7 @@ def test_viewers_neither_stop_nor_deny(busy):
         assert client.post(address, facts).status_code == 403
     for address in ("/hosts/", f"/hosts/{busy.pk}/", "/hosts/denied/"):
         shown = text_of(client.get(address))
-        assert not any(offer in shown for offer in ("Stop it", "Stop or deny", "Let it go on", "End its back-off"))
+        assert not any(offer in shown for offer in ("Stop it", "Stop or deny", "Release host", "End back-off"))
     assert Bin.objects.filter(stopped_at=None, back_off_level=1).count() == 1
 
 
@@ -394,4 +397,4 @@ def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):
 
     assert (row["waits"], row["pace"], row["pending"]) == (why, "8 at a time, one every 4 s", "7")
     story = text_of(visitor().get(f"/documents/{job.pk}/{document.hash.hex}/"))
-    assert f"It waits for its turn at news.example. {why}" in story
+    assert f"The document waits for news.example. {why}" in story

@@ -94,7 +94,7 @@ def test_a_page_says_that_the_database_is_away(path, request):
     assert response.status_code == 503
     page = response.content.decode()
     assert "The database does not answer: it lacks the database that DATABASE_URL names." in page
-    assert "Nothing is lost" in page
+    assert "No data is lost" in page
 
 
 @pytest.mark.django_db(transaction=True)
@@ -337,7 +337,7 @@ def test_the_overview_counts_the_documents_of_running_jobs_by_state():
 
 @pytest.mark.parametrize(
     ("nodes", "headline"),
-    [((), "Jobs stand still"), (("manager",), "Jobs stand still"), (("manager", "worker"), ">Waiting<")],
+    [((), "No progress"), (("manager",), "No progress"), (("manager", "worker"), ">Waiting<")],
 )
 def test_the_overview_says_why_nothing_moves(nodes, headline):
     job = make_job()
@@ -360,7 +360,7 @@ def test_the_overview_does_not_say_that_a_job_outside_its_window_waits_for_hosts
 
     html = page_client("viewer").get("/").content.decode()
 
-    assert "Nothing is due" in html
+    assert "No document is due" in html
     assert re.search("No document is due. The next one is looked at in 1 min", html)
 
 
@@ -370,7 +370,7 @@ def test_the_overview_takes_nodes_that_fell_silent_for_dead():
     for kind in ("manager", "worker"):
         make_node(f"a {kind}", kind=kind, heartbeat_at=NOON)
 
-    assert "Jobs stand still" in page_client("viewer").get("/").content.decode()
+    assert "No progress" in page_client("viewer").get("/").content.decode()
 
 
 @pytest.mark.parametrize(("documents", "rate"), [(250, "2.5"), (2500, "25"), (4, "0.04")])
@@ -382,7 +382,7 @@ def test_a_run_that_has_ended_shows_its_average_rate(documents, rate):
     html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
 
     assert f'data-cell="rate">{rate}<' in html
-    assert "documents a second, on average" in html
+    assert "documents per second, on average" in html
 
 
 def test_a_job_shows_failing_codes_with_their_meaning_and_where_they_are():
@@ -505,7 +505,7 @@ def test_the_story_of_an_indexed_document_says_who_holds_it():
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
 
-    assert "It is in the index: index holds it." in _story(document)
+    assert "The document is in the index of index." in _story(document)
 
 
 def test_the_story_of_an_excluded_document_says_why():
@@ -513,7 +513,7 @@ def test_the_story_of_an_excluded_document_says_why():
 
     html = _story(document)
 
-    assert "It is not in the index." in html
+    assert "The document is not in the index." in html
     assert "robots.txt does not allow it" in html
 
 
@@ -522,14 +522,14 @@ def test_the_story_of_a_failed_document_that_is_still_held_says_so():
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
 
-    assert "the index keeps the last version" in _story(document)
+    assert "The index keeps the last version" in _story(document)
 
 
 def test_the_story_of_a_waiting_document_says_what_it_waits_for():
     job = make_job()
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
 
-    assert "It waits. The job is not running. Start the job." in _story(document)
+    assert "The document waits. The job is not running. Start the job." in _story(document)
 
 
 def test_the_story_of_a_document_behind_a_gate_says_who_shut_it():
@@ -552,7 +552,7 @@ def test_the_story_shows_links_and_those_the_job_does_not_know():
     html = _story(document)
 
     assert f"/documents/{job.pk}/{target.hash.hex}/" in html
-    assert "not known to the job" in html
+    assert "unknown to the job" in html
 
 
 def test_the_story_tells_how_far_a_document_is_and_what_it_was_given():
@@ -565,10 +565,10 @@ def test_the_story_tells_how_far_a_document_is_and_what_it_was_given():
 
     html = " ".join(_story(document).split())
 
-    assert "farther away from the seeds than the job allows" in html
-    assert '<dt>Hops by “link”</dt> <dd class="address"> 2 of at most 3 </dd>' in html
-    assert '<dt>Hops by “redirect”</dt> <dd class="address"> more than 1 </dd>' in html
-    assert '<dt>Given “colour”</dt> <dd class="address"> green, red </dd>' in html
+    assert "The document is beyond the job" in html
+    assert '<dt>Hops of type “link”</dt> <dd class="address"> 2 of at most 3 </dd>' in html
+    assert '<dt>Hops of type “redirect”</dt> <dd class="address"> more than 1 </dd>' in html
+    assert '<dt>Passed-on “colour”</dt> <dd class="address"> green, red </dd>' in html
 
 
 # --- Set-up --------------------------------------------------------------------------------------
@@ -610,7 +610,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
 
     shown = [form[name].value() for name in ("guard_percent", "guard_documents", "guard_seeds")]
     assert shown == [5, 20, True]
-    assert form["guard_documents"].label == "And more than (documents)"
+    assert form["guard_documents"].label == "Approval threshold (documents removed)"
 
 
 @pytest.mark.parametrize(
@@ -627,7 +627,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
         ({"windows": "noon"}, "says nothing of a window"),
         ({"windows": "days of month 31; months 2"}, "never opens"),
         ({"hop_limits": "child 3"}, "no links of this type"),
-        ({"hop_limits": "three"}, "write a type of link and a number"),
+        ({"hop_limits": "three"}, "Write a link type and a number"),
     ],
 )
 def test_what_cannot_be_a_job_is_refused_with_its_sentence_and_not_stored(facts, sentence):
@@ -683,7 +683,7 @@ def test_a_job_with_more_seeds_than_a_form_has_room_for_is_changed_and_keeps_the
     saved = client.post(address, _job_form(name="handbook"))
     refused = client.post(address, _job_form(specification_include="a("))
 
-    assert "It has more seeds than a form has room for" in shown.content.decode()
+    assert "The job has too many seeds for this form" in shown.content.decode()
     assert "seeds-0-urls" not in shown.content.decode()
     assert saved.status_code == 302, saved.context["errors"]
     assert "missing )" in refused.content.decode()
@@ -711,10 +711,10 @@ def test_a_page_of_a_job_shows_the_first_of_very_many_seeds():
 
     html = page_client("viewer").get(f"/jobs/{job.pk}/").content.decode()
 
-    assert "9 addresses in all." in html
+    assert "9 addresses." in html
     assert "http://docs.test/4" in html
     assert "http://docs.test/5" not in html
-    assert "There are more than these: the API lists all." in html
+    assert "This job has more seeds." in html
     assert "http://more.test/19" not in html
 
 
@@ -740,7 +740,7 @@ def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_bro
     shown = client.get(address)
     saved = client.post(address, _job_form(**wanted, **seed, **{"seeds-0-urls": "http://docs.test/new"}))
 
-    assert "It runs: addresses, priority and schedule can be changed now." in shown.content.decode()
+    assert "The job is running. Only addresses, priority and schedule can be changed now." in shown.content.decode()
     assert saved.status_code == 302, saved.context["errors"]
     job.refresh_from_db()
     assert (job.priority, job.windows.count(), job.seeds.get().urls) == (2, 1, ["http://docs.test/new"])

@@ -201,11 +201,11 @@ def test_a_preview_shows_what_would_be_touched_and_stores_nothing(administrator)
     page = sentences(administrator.post(change_of(policy), form(*rules, _preview=1)))
 
     assert "Hosts: 1. Seeds: 1." in page
-    assert "The 2 hosts that its seeds have reached were looked at." in page
+    assert "The 2 hosts that its seeds reached were checked." in page
     assert "*.example matches 1: a.example" in page
-    assert "*.exmaple matches none of them." in page
+    assert "*.exmaple matches none of these hosts." in page
     assert "2 at a time, one every 1 s" in page
-    assert "nothing is fetched" in page
+    assert "denied" in page
     policy.refresh_from_db()
     assert (policy.version, policy.rules.count()) == (1, 0)
 
@@ -215,10 +215,10 @@ def test_a_preview_says_what_changes_where_numbers_stay(administrator):
     bind(policy, "a.example")
     in_some_days = {"days": [(dt.datetime.now(dt.UTC).isoweekday() + 2) % 7 + 1], "min_gap": "9"}
 
-    assert "(the same now; other at other times)" in sentences(
+    assert "(unchanged now, different at other times)" in sentences(
         administrator.post(change_of(policy), form(in_some_days, _preview=1))
     )
-    assert "(from then on together with others at its address)" in sentences(
+    assert "(newly limited together with other hosts at its address)" in sentences(
         administrator.post(change_of(policy), form(per_address="on", _preview=1))
     )
 
@@ -230,7 +230,7 @@ def test_a_preview_says_where_others_are_stricter(administrator):
 
     page = sentences(administrator.post(change_of(policy), form(min_gap="3", _preview=1)))
 
-    assert "2 at a time, one every 5 s (as now: others are stricter)" in page
+    assert "2 at a time, one every 5 s (unchanged: another limit is stricter)" in page
 
 
 def test_what_is_spared_touches_loopback_only(administrator):
@@ -254,7 +254,7 @@ def test_a_preview_of_what_cannot_be_shows_why(administrator):
     page = sentences(administrator.post(ADD, form(min_gap="0", _preview=1)))
 
     assert "as fast as they answer" in page
-    assert "What this would touch" not in page
+    assert "Preview: affected hosts" not in page
 
 
 # --- Whom it is for --------------------------------------------------------------------------------
@@ -316,6 +316,6 @@ def test_the_list_tells_what_policies_allow(administrator):
 
     page = sentences(administrator.get(LIST))
 
-    assert "2 at a time, one every 2 s, 1,000 bytes a second" in page
+    assert "2 at a time, one every 2 s, 1,000 bytes per second" in page
     assert "9 at a time" in page
     assert "of a one-shot" not in page

@@ -31,7 +31,7 @@ def post(client, document, *, verb, based_on=0, **fields):
 def test_a_preview_says_what_would_change_and_when_and_stores_nothing():
     page = post(visitor(), json.dumps({"cluster": {"node_timeout": 8}}), verb="preview").content.decode()
 
-    assert "What this would change" in page
+    assert "Changes</h2>" in page
     assert "cluster.node_timeout" in page
     assert "at next start" in page
     assert not SettingsVersion.objects.exists()
@@ -64,7 +64,7 @@ def test_a_file_can_be_stored():
         ('{"worker": {"claimed": 0}}', "This must be a whole number from 1 to 100000."),
         ('{"worker": {"claimed": 5}', "The body is not JSON"),
         ('{"worker": {}, "worker": {}}', "twice"),
-        ('{"cluster": {"node_timeout": 3}}', "at least two heartbeats"),
+        ('{"cluster": {"node_timeout": 3}}', "at least two heartbeat intervals"),
         ("[" * 100_000, "at most"),
     ],
 )
@@ -80,7 +80,7 @@ def test_who_looked_at_an_older_version_is_told_who_was_faster():
 
     page = post(visitor(), "{}", verb="store", based_on=0).content.decode()
 
-    assert "otto has stored version 1 since" in page
+    assert "otto has since stored version 1" in page
 
 
 def test_only_an_administrator_is_offered_the_form_and_may_store():

@@ -71,7 +71,7 @@ def test_what_is_refused_stores_nothing():
 def test_who_looked_at_an_older_version_is_refused():
     store(SHORT, based_on=0)
 
-    with pytest.raises(SettingsChanged, match="made from version 0, and vera has stored version 1 since"):
+    with pytest.raises(SettingsChanged, match="based on version 0, but vera has since stored version 1"):
         store({"worker": {"claimed": 5}}, based_on=0)
 
 

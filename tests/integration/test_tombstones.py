@@ -353,9 +353,9 @@ def test_a_run_and_a_deleted_job_are_restored_on_pages(site, client):
     answer = client.post(f"/jobs/{site.job_id}/restore/", {"run": "2"}, follow=True).content.decode()
 
     assert 'name="run" value="2"' in page
-    assert "What run 2 removed comes back." in answer
+    assert "Workers are restoring the removals of run 2." in answer
     assert work_off(Restoration.objects.get()).restored == 30
-    assert "30 documents are back." in client.get(f"/jobs/{site.job_id}/removals/").content.decode()
+    assert "Restored documents: 30." in client.get(f"/jobs/{site.job_id}/removals/").content.decode()
 
     site.ask("delete")
     for _ in range(60):

@@ -179,7 +179,7 @@ def test_a_paused_job_says_who_paused_it_and_gives_no_time_left(crawl):
     assert (page["left"], page["waiting"]) == ("—", "10")
     assert page["hosts"][0]["waits"] == "olga paused the job 5 min ago."
     assert host["says"] == "10 documents wait, and their jobs are paused or wait for their windows."
-    assert "It waits. olga paused the job 5 min ago. Resume the job." in crawl.story()
+    assert "The document waits. olga paused the job 5 min ago. Resume the job." in crawl.story()
 
 
 def test_a_job_that_its_output_refused_waits_for_that_output(crawl):
@@ -222,7 +222,7 @@ def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
 
     overview = read_screen("overview")
 
-    assert (overview["headline"], overview["headline_tone"]) == ("Jobs stand still", "failed")
+    assert (overview["headline"], overview["headline_tone"]) == ("No progress", "failed")
     assert overview["headline_detail"] == crawl.page()["says"] == f"No worker takes work: {lacking}."
 
 

@@ -109,14 +109,14 @@ def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
     assert problems == {
         "cluster.heartbeat_interval": ["This must be a number of seconds from 0.05 to 3600."],
         "cluster.nodetimeout": [
-            "There is no such setting; there are: "
+            "Unknown setting. Known settings: "
             + ", ".join(setting.path for setting in TABLE.stored if setting.section == "cluster")
             + "."
         ],
         "cluster.node_timeout": ["This must be a number of seconds from 0.1 to 86400."],
         "worker": ["This must be an object of settings."],
-        "web": ["There is no such section; there are: cluster, crawl, process, worker."],
-        "crawl.connectors": ["This is said by the environment only, as CRAWLCTL_CONNECTORS."],
+        "web": ["Unknown section. Known sections: cluster, crawl, process, worker."],
+        "crawl.connectors": ["This setting can be set only in the environment, as CRAWLCTL_CONNECTORS."],
         "crawl.keep_history": ["This must be a whole number from 0 to 3650."],
     }
 
@@ -124,7 +124,7 @@ def test_whatever_is_wrong_is_named_by_its_path_and_nothing_is_taken():
 def test_a_timeout_below_two_beats_is_refused_also_where_one_of_them_is_the_default():
     assert problems_of({"cluster": {"heartbeat_interval": 6}}) == {
         "cluster.node_timeout": [
-            "This must be at least two heartbeats, 12 s, and is 10 s: one that is late would fail the node."
+            "The timeout of 10 s is too short: one late heartbeat would fail the node. Set at least two heartbeat intervals, 12 s."
         ]
     }
 
@@ -161,8 +161,8 @@ def test_what_contradicts_itself_between_places_is_refused_with_where_each_comes
         effective.check()
 
     assert str(refused.value) == (
-        "cluster.node_timeout: This must be at least two heartbeats, 4 s, and is 3 s: one that is late would fail the "
-        "node. (cluster.node_timeout comes from the environment (CRAWLCTL_NODE_TIMEOUT), cluster.heartbeat_interval "
+        "cluster.node_timeout: The timeout of 3 s is too short: one late heartbeat would fail the node. "
+        "Set at least two heartbeat intervals, 4 s. (cluster.node_timeout comes from the environment (CRAWLCTL_NODE_TIMEOUT), cluster.heartbeat_interval "
         "comes from version 7 of the stored settings.)"
     )
 
@@ -172,9 +172,9 @@ def test_what_contradicts_itself_between_places_is_refused_with_where_each_comes
     [
         (
             {"CRAWLCTL_COORDINATION": "zookeeper"},
-            "the address of ZooKeeper, such as host:2181, where CRAWLCTL_COORDINATION",
+            "CRAWLCTL_COORDINATION is ZOOKEEPER, so this must be the address of ZooKeeper",
         ),
-        ({"CRAWLCTL_ZOOKEEPER_CREDENTIALS": "crawl"}, "This must be user:password, with a colon in between"),
+        ({"CRAWLCTL_ZOOKEEPER_CREDENTIALS": "crawl"}, "This must be user:password, with a colon between them"),
     ],
 )
 def test_zookeeper_needs_an_address_and_credentials_in_two_parts(environment, sentence):

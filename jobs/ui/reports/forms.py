@@ -89,10 +89,10 @@ class HistoryForm(ReportForm):
     job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
     activity = _some(label=_("Activities"), widget=FewLines)
     last = forms.ChoiceField(choices=list(_STRETCHES.items()), required=False, label=_("Time"))
-    since = _moment(label=_("or from (UTC)"))
+    since = _moment(label=_("or since (UTC)"))
     until = _moment(label=_("until (UTC)"))
-    entity = _pattern(label=_("Identifiers like (regular expression)"))
-    code = _pattern(label=_("Result codes like"))
+    entity = _pattern(label=_("Identifiers (regular expression)"))
+    code = _pattern(label=_("Result codes (regular expression)"))
 
     def __init__(self, given: QueryDict) -> None:
         super().__init__(given)
@@ -118,7 +118,7 @@ class HistoryForm(ReportForm):
     def clean(self) -> None:
         since, until = self.cleaned_data.get("since"), self.cleaned_data.get("until")
         if since and until and since >= until:
-            self.add_error("since", _("This is not before the end."))
+            self.add_error("since", _("Choose a begin before the end."))
 
 
 class SimpleHistoryForm(HistoryForm):
@@ -155,7 +155,7 @@ class DocumentsForm(ReportForm):
     repository = forms.ModelChoiceField(
         RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")
     )
-    identifier = _pattern(label=_("Identifiers like (regular expression)"))
+    identifier = _pattern(label=_("Identifiers (regular expression)"))
     now = _moment(label=_("As of (UTC)"))
     job = forms.ModelMultipleChoiceField(Job.objects.order_by("name"), required=False, label=_("Jobs"), widget=FewLines)
     state = _some(label=_("States"), choices=list(STATES.items()), widget=FewLines)

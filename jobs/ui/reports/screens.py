@@ -99,7 +99,7 @@ def busy_row(line: BusyLine, *, measure: Measure, now: dt.datetime) -> list[Cell
 
 def busy_chart(lines: Sequence[BusyLine], *, measure: Measure) -> Chart:
     shown = lines[:_CLASSES_DRAWN]
-    label = _("A minute, at most") if measure == Measure.EVENTS else _("Bytes a minute, at most")
+    label = _("Peak per minute") if measure == Measure.EVENTS else _("Peak bytes per minute")
     return {
         "labels": [_named(line.identifier_class) for line in shown],
         "series": [{"label": label, "values": [line.per_minute for line in shown]}],

@@ -26,7 +26,7 @@ STATUSES: Final[Mapping[Status, str | Promise]] = {
     Status.WAITING_FOR_PROCESSING: _("Waiting for processing"),
     Status.WAITING_FOR_EXPIRATION: _("Waiting for expiration"),
     Status.WAITING_FOREVER: _("Waiting forever"),
-    Status.HOPCOUNT_EXCEEDED: _("Hop count exceeded"),
+    Status.HOPCOUNT_EXCEEDED: _("Too far away"),
 }
 STATUS_TONES: Final[Mapping[Status, str]] = {
     Status.INACTIVE: "quiet",

@@ -99,12 +99,12 @@ def test_the_pages_show_the_same(at_work):
     jobs = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
     job = client.get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
 
-    assert "2 of 2 given" in jobs
+    assert "2 of 2 assigned" in jobs
     assert "OSError: the disk is full" in jobs
     assert "in 1 h 59 min" in jobs
     assert 'data-key="north"' in job
     assert 'data-key="other"' in job
-    assert 'data-key="All jobs, whatever they say themselves"' in jobs
+    assert 'data-key="All distributed jobs (overrides their own switches)"' in jobs
     assert "4 min" in job
     assert "wish" not in jobs
 
@@ -117,7 +117,7 @@ def test_an_open_page_is_told_what_it_would_show_anew(at_work):
     DistributedJobOnNode.objects.filter(node="main").update(runs=1000)
 
     (job,) = read_screen(f"distributed-{at_work}")["jobs"]
-    assert (job["key"], job["shared"], job["runs"], job["state"]) == ("mails", "2 of 2 given", "1,007", "running")
+    assert (job["key"], job["shared"], job["runs"], job["state"]) == ("mails", "2 of 2 assigned", "1,007", "running")
 
 
 def test_a_cluster_that_cannot_be_is_nothing_to_follow():
@@ -195,7 +195,7 @@ def test_the_buttons_do_the_same(at_work):
 
     page = client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "wish": "disable"}, follow=True)
 
-    assert "Nodes hear of it within seconds" in page.content.decode()
+    assert "Nodes apply the switch within seconds" in page.content.decode()
     assert DistributedJobSwitch.objects.get().is_disabled
     client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "wish": "follow"})
     assert not DistributedJobSwitch.objects.exists()
@@ -259,7 +259,7 @@ def test_the_page_of_a_plan_shows_it_and_says_what_is_wrong(at_work):
     shown = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "evenly-spread"}).content.decode()
     wrong = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "by-chance"}).content.decode()
 
-    assert "By evenly-spread, 1 item would go elsewhere" in shown
+    assert "Strategy evenly-spread would move 1 item" in shown
     assert 'data-key="mails/' in shown
     assert "there is no strategy &#x27;by-chance&#x27;" in wrong
 
@@ -289,7 +289,7 @@ def test_where_the_store_does_not_answer_the_book_is_shown_and_the_reason(nowher
 
     assert said["unseen"]
     assert [(job["job"], job["runs"]) for job in said["jobs"]] == [("mails", 7)]
-    assert "The store cannot be looked at" in page
+    assert "The coordination store cannot be read" in page
     assert_problem(
         client_of("administrator", "viewer").post(f"{API}rebalance/", {"dry_run": True}),
         503,

@@ -127,7 +127,7 @@ def test_the_tree_is_shown_node_by_node_and_page_by_page(tree):
     assert "item-000" in first
     assert f"item-{PAGE:03}" not in first
     assert f"item-{PAGE:03}" in second
-    assert "ends with its session" in tree("alive")[1]
+    assert "ephemeral (ends with its session)" in tree("alive")[1]
 
 
 def test_tokens_are_not_shown(tree):
