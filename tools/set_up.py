@@ -39,7 +39,7 @@ def main(environment: Path, requirements: Path) -> None:
 
 
 def _works(environment: Path) -> bool:
-    """True if its Python starts, is new enough and installs into the environment, and pip can be imported."""
+    """True if the Python of the environment starts, is new enough, installs into the environment, and has pip."""
     python = environment / "bin" / "python"
     # Without pyvenv.cfg, this Python would install into the machine's own packages.
     question = f"import sys, pip; sys.exit(sys.version_info < {_LEAST_PYTHON} or sys.prefix == sys.base_prefix)"
