@@ -71,7 +71,7 @@ class FenceRefused(Exception):
     """
     A write was refused because its process was replaced. Retrying cannot help.
 
-    `fence` is the name of the fence (node, term, group, job, claim). `facts` are what the writer believed to be true.
+    `fence` is the name of the fence (node, term, group, job, claim). `facts` are the facts that the writer believed.
     """
 
     def __init__(self, fence: str, *, because: str = "", **facts: object) -> None:

@@ -2,7 +2,7 @@
 Membership of the cluster: every write to the tables of nodes, and the read on which decisions rest.
 
 `nodes.decisions` decides from a snapshot, which may be out of date when the decision is applied. So each write here is
-guarded by what the snapshot showed: it takes its locks first, reads again, and changes nothing if the facts have
+guarded by the facts of the snapshot: it takes its locks first, reads again, and changes nothing if the facts have
 changed. All functions take a plain psycopg connection in autocommit and outside any transaction. Times are the
 database's.
 
@@ -233,8 +233,8 @@ def _move(
 # A term and a final status must survive a crash of the server, even if the server need not keep every commit.
 _BE_DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 
-# Locks: the scope's MainTerm NO KEY UPDATE. It waits for every transaction that holds the term fence. Of two candidates
-# that saw the same term, the second waits here, checks the term again and finds no row.
+# Locks: the scope's MainTerm NO KEY UPDATE. It waits for every transaction that holds the term fence. If two candidates
+# saw the same term, the second waits here, checks the term again and finds no row.
 _LOCK_TERM_SEEN = """
 SELECT main_id, resigned FROM nodes_mainterm WHERE scope = %(scope)s AND term = %(seen_term)s FOR NO KEY UPDATE
 """
@@ -301,8 +301,8 @@ def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, ter
     """
     Mark a node failed permanently. Return False if it has already ended, or has beaten meanwhile.
 
-    After the commit no write of the node passes its fence, and no write that passed it before is still running. What
-    the node held can be given to other nodes.
+    After the commit no write of the node passes its fence, and no write that passed it before is still running. The
+    work of the node can be given to other nodes.
 
     Raises:
         FenceRefused: the caller's term has ended.

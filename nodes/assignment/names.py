@@ -1,5 +1,6 @@
 """
-Strategies of pools by name: our own, and those that packages add as entry points of the group `crawlctl.strategies`.
+Strategies of pools by name: our own, and strategies that packages add as entry points of the group
+`crawlctl.strategies`.
 
 Several names separated by commas form a chain: `keep-ussd,evenly-spread`.
 """

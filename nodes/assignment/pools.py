@@ -56,7 +56,7 @@ class PoolStrategy(Protocol):
 
     def __call__(self, situation: Situation, placed: Shares) -> Shares:
         """
-        Return nodes for items that are not `placed` yet: for all of them, or for those that the strategy wants to
+        Return nodes for items that are not `placed` yet: for all of them, or for the items that the strategy wants to
         place.
         """
         ...

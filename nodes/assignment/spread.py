@@ -1,7 +1,7 @@
 """
 Pools spread evenly: each job over the nodes that can execute it, with the fewest moves.
 
-Each job is balanced by itself. Of nodes that have the same share of a job, the node with fewer items of all other jobs
+Each job is balanced by itself. If nodes have the same share of a job, the one with fewer items of all other jobs
 gets an item first, so that jobs of a single item do not all go to the first node.
 """
 

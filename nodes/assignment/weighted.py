@@ -32,10 +32,10 @@ def weighted(
     """
     Return an assignment in which no single move would make the weights of two holders more even.
 
-    `elsewhere` is weight that holders carry outside of this balance. Of two holders with equal weights, the one with
+    `elsewhere` is weight that holders carry outside of this balance. If two holders have equal weights, the one with
     less elsewhere gets an item first.
     """
-    # From here on a holder is its number. Of equal holders the one with the lowest number gets an item first.
+    # From here on a holder is its number. Among equal holders the one with the lowest number gets an item first.
     others = elsewhere or {}
     holders = sorted(available, key=lambda holder: (others.get(holder, 0.0), holder))
     if not holders:
@@ -107,14 +107,14 @@ def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
 
 def _best(items: list[tuple[float, Item]], *, difference: float) -> int | None:
     """
-    Return the index of the item that best halves the difference, of those that lower the heavier side; None without
-    one.
+    Return the index of the item that best halves the difference, among the items that lower the heavier side; None
+    without one.
     """
     half = difference / 2
     above = bisect_left(items, half, key=_weight)
     candidates = [above - 1]
     if above < len(items):
-        # Of equally heavy items the last: they are sorted by id.
+        # The last of equally heavy items: they are sorted by id.
         candidates.append(bisect_right(items, items[above][0], key=_weight) - 1)
     helping = [place for place in candidates if place >= 0 and 0 < items[place][0] < difference * _ROUNDING]
     return min(helping, key=lambda place: (abs(items[place][0] - half), items[place][0]), default=None)

@@ -1,10 +1,10 @@
 """
 The store of coordination in ZooKeeper, for operators that already run an ensemble.
 
-The tree is DJM's (`paths`), and so are its transactions: each reads the versions on which it rests, and increments
-those of what it changes. Of two that rest on the same state the second is refused. Beyond DJM, a plan of the main node
-also checks the versions of all that it was made from, that its members exist, and its own term. Between changes a
-cluster writes nothing but locks.
+The tree is DJM's (`paths`), and so are its transactions: each reads the versions on which it rests, and increments the
+versions that it changes. If two rest on the same state, the second is refused. Beyond DJM, a plan of the main node also
+checks the versions of all that it was made from, that its members exist, and its own term. Between changes a cluster
+writes nothing but locks.
 
 A sync before each read makes it current. Membership is an ephemeral node, and the main node has the oldest latch. But
 what kazoo reports of a session is not trusted. A beat is a sync: the ensemble's leader confirms that the session lives,

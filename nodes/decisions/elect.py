@@ -3,7 +3,7 @@ The election of the main manager.
 
 Every scope has one main manager, and every main manager a term whose number only grows. The managers need no agreement:
 each reads the same row and the same heartbeats. A manager that may lead tries to, guarded by the term that it has seen.
-Of two that try at once only one can succeed.
+If two try at once, only one can succeed.
 
 The oldest live manager goes first. The second waits one beat, the third two, and so on. So a manager that lives but
 does not act (its work loop hangs, its clock stands still) delays the others only briefly.

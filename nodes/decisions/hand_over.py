@@ -3,8 +3,8 @@ The move of an item from one live manager to another, without a pause.
 
 The main manager begins the move (`Release`): from then on the owner begins nothing more with the item. The owner
 withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins at once. Taken offers
-continue meanwhile. If a process dies on the way, the row records how far the move came. If the owner is gone, or takes
-too long, the main manager takes the item back (`TakeBack`).
+continue meanwhile. If a process dies on the way, the row records how far the move came. If the owner has ended, or
+takes too long, the main manager takes the item back (`TakeBack`).
 """
 
 import datetime as dt

@@ -1,8 +1,8 @@
 """
 Events of a manager of distributed jobs, for metrics, pages and logs.
 
-All methods are empty here. A subclass overrides those that it needs. They are called from many threads, must return
-soon, and cannot break anything: their exceptions are logged.
+All methods are empty here. A subclass overrides the methods that it needs. They are called from many threads, must
+return soon, and cannot break anything: their exceptions are logged.
 """
 
 import datetime as dt

@@ -42,7 +42,7 @@ class ManagerStatus:
 
 
 class JobState(StrEnum):
-    """Whether any node runs an item of a job now."""
+    """The activity of a job: running while any node has a lock of its items."""
 
     RUNNING = "running"
     STOPPED = "stopped"

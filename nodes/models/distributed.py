@@ -43,7 +43,7 @@ class DistributedJobOnNode(models.Model):
 
 class DistributedJobSwitch(models.Model):
     """
-    Whether a distributed job is disabled.
+    The switch of a distributed job.
 
     The job `*` stands for all jobs and overrides their own switches. The empty name stands for jobs without a switch of
     their own. No job has either name.

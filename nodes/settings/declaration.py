@@ -1,9 +1,9 @@
 """
-A table of settings: what can be set, and how each value is written.
+A table of settings: their names, kinds, defaults and meanings.
 
 A setting has a path of two words, by which the settings JSON and the command line name it, and an environment variable.
-Some settings exist in the environment only: those that a process needs before it has a database, and secrets, which are
-never in the settings JSON.
+Some settings exist in the environment only: settings that a process needs before it has a database, and secrets, which
+are never in the settings JSON.
 """
 
 from collections.abc import Callable, Iterable, Mapping
