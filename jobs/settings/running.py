@@ -22,7 +22,7 @@ _process = _Process()
 
 
 def current() -> Effective:
-    """Return the settings of this process. Without `start_with`, stored settings are not included."""
+    """Return the settings of this process; only those of its environment before it has used stored settings."""
     return _process.taken_up or Effective(table=TABLE, environment=settings.CRAWLCTL_ENVIRONMENT)
 
 
