@@ -198,6 +198,8 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
             return _("Worker %(detail)s reads it now.") % facts if verdict.detail else _("Workers read it now.")
         case Cause.NO_MANAGER:
             return _("No manager is running. Start one with “manage.py runmanager”.")
+        case Cause.NO_WORKER:
+            return _("No worker is running. Start one with “manage.py runworker”.")
         case _:
             return ""
 

@@ -32,6 +32,8 @@ from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
 
+# Gaps over which the rate of a bin is taken, at least: one start more or less must not show.
+_GAPS: Final = 10
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
@@ -214,7 +216,8 @@ def _line(
 ) -> BinLine:
     limits = terms.of_bin(row)
     waiting = WITHOUT_LANES if waits is None else waits._asdict()
-    starts, read = STARTS.rate(row.id), BYTES.rate(row.id)
+    over = _GAPS * limits.gap
+    starts, read = STARTS.rate(row.id, over=over), BYTES.rate(row.id, over=over)
     known = Known(
         limits=limits,
         is_stopped=row.stopped_at is not None,

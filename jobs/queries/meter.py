@@ -42,14 +42,14 @@ class Meter:
         self._lock = threading.Lock()
         self._readings: dict[int, deque[_Reading]] = {}
         self._series: dict[int, int] = {}
-        # The growth of a key before its present series, less the first value of that series.
+        # The growth of a key before its present series.
         self._offsets: dict[int, int] = {}
 
     def observe(self, key: int, count: int, *, series: int = 0, age: float = 0.0) -> None:
         """
         Remember what the count was `age` seconds ago.
 
-        A new series (the next run of a job) goes on from the last value, so that the history keeps the earlier one.
+        A new series (the next run of a job) begins at 0 and goes on from the last value, so that the history keeps the earlier one.
         """
         now = self._clock() - age
         with self._lock:
@@ -59,7 +59,7 @@ class Meter:
                 self._series[key], self._offsets[key] = series, 0
             readings = self._readings[key]
             if self._series[key] != series:
-                self._series[key], self._offsets[key] = series, (readings[-1].amount if readings else 0) - count
+                self._series[key], self._offsets[key] = series, readings[-1].amount if readings else 0
             count += self._offsets[key]
             # A watched page reads each second, and several pages may: two readings a second are plenty.
             if readings and now - readings[-1].at < 0.5:
@@ -68,14 +68,18 @@ class Meter:
             while now - readings[0].at > (STEPS + 1) * STEP:
                 readings.popleft()
 
-    def rate(self, key: int) -> float | None:
-        """How much a second it has grown of late; None as long as there are no two readings to tell it from."""
+    def rate(self, key: int, *, over: float = 0.0) -> float | None:
+        """
+        Return the growth a second over the last seconds, at least `over`; None without two readings.
+
+        A count that grows by one every few seconds needs a span of many of these, or the rate is a matter of luck.
+        """
         readings = self._read(key)
         now = self._clock()
         if len(readings) < 2 or now - readings[-1].at > self._stale:
             return None
         last = readings[-1]
-        first = next((one for one in reversed(readings) if last.at - one.at >= _PRESENT), readings[0])
+        first = next((one for one in reversed(readings) if last.at - one.at >= max(_PRESENT, over)), readings[0])
         return max(0.0, (last.amount - first.amount) / (last.at - first.at))
 
     def history(self, key: int) -> list[float | None]:

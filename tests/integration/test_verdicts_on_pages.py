@@ -226,6 +226,15 @@ def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
     assert overview["headline_detail"] == crawl.page()["says"] == f"No worker takes work: {lacking}."
 
 
+def test_jobs_without_a_worker_say_how_to_start_one(crawl):
+    Node.objects.filter(pk=crawl.worker.id).update(status="stopped", stopped_at=timezone.now())
+    said = "No worker is running. Start one with “manage.py runworker”."
+
+    overview = read_screen("overview")
+
+    assert overview["headline_detail"] == overview["jobs"][0]["reason"] == crawl.page()["says"] == said
+
+
 def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
     crawl.empty_the_queue()
     crawl.serve(in_work=2, open_now=2)

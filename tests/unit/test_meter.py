@@ -58,6 +58,23 @@ def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
     assert meter.rate(JOB) is None
 
 
+def test_what_the_next_run_did_before_it_was_read_first_is_in_the_history(meter, clock):
+    watch(meter, clock, seconds=20, rate=0, start=60)
+    clock.now += 1
+
+    meter.observe(JOB, 5, series=2)
+
+    assert sum(rate for rate in meter.history(JOB) if rate) > 0
+
+
+def test_a_slow_count_is_measured_over_many_of_its_steps(meter, clock):
+    for second in range(120):
+        meter.observe(JOB, second // 7)
+        clock.now += 1
+        if second > 90:
+            assert meter.rate(JOB, over=70) == pytest.approx(1 / 7, rel=0.15)
+
+
 def test_the_next_run_keeps_what_the_last_one_did_in_the_history(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=100)
     clock.now += 1
