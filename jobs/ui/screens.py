@@ -105,7 +105,9 @@ def job_screen(page: JobPage, *, now: dt.datetime) -> Record:
 
 
 def _example(page: JobPage) -> BinLine | None:
-    """Return a host of the job to which the verdict on the job refers, or None."""
+    """Return a host that the verdict on the job is about; None if the verdict is about the whole job."""
+    if page.job.hold is not None:
+        return None
     return next((host.bin for host in page.hosts if host.verdict.cause == page.verdict.cause), None)
 
 
