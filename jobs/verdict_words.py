@@ -355,4 +355,4 @@ def open_requests(line: BinLine) -> str:
 def next_start(line: BinLine, *, now: dt.datetime) -> str:
     if line.next_start_at is not None:
         return words.time_until(line.next_start_at, now=now)
-    return _("under way") if line.in_work else words.UNKNOWN
+    return _("under way") if line.in_work or (line.waiting and line.known.open_turns) else words.UNKNOWN
