@@ -58,7 +58,7 @@ def test_a_rate_that_nobody_read_lately_is_not_known(meter, clock):
     assert meter.rate(JOB) is None
 
 
-def test_what_the_next_run_did_before_it_was_read_first_is_in_the_history(meter, clock):
+def test_the_history_has_documents_of_a_new_run_from_before_its_first_reading(meter, clock):
     watch(meter, clock, seconds=20, rate=0, start=60)
     clock.now += 1
 
