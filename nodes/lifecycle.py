@@ -22,10 +22,12 @@ class NodeStatus(StrEnum):
     """
     The state of a node.
 
-    starting: registered. The process is getting ready. It is judged but may not work. running: it works. Set by the
-    node itself. draining: it finishes what it has begun and takes nothing new. Set by the node itself, or by the main
-    manager. stopped: it has ended in good order. Set by the node itself, as its last write. failed: it was silent for
-    too long, or its process ended. Set by the main manager, or by the manager that replaces it.
+    - starting: registered. The process is getting ready. It is judged but may not work.
+    - running: it works. Set by the node itself.
+    - draining: it finishes what it has begun and takes nothing new. Set by the node itself, or by the main manager.
+    - stopped: it has ended in good order. Set by the node itself, as its last write.
+    - failed: it was silent for too long, or its process ended. Set by the main manager, or by the manager that replaces
+      it.
     """
 
     STARTING = "starting"

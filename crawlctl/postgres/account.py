@@ -1,7 +1,8 @@
 """
 The account under which the server runs.
 
-An ordinary user runs it under that user's own account. PostgreSQL refuses to run as root, so for root there are two ways:
+An ordinary user runs it under that user's own account. PostgreSQL refuses to run as root, so for root there are two
+ways:
 
 1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is
     still root, so all files stay root's and no directory has to be opened. To itself the server is not root. It has

@@ -21,7 +21,9 @@ LONGEST_OWED: Final = 365 * 24 * 3600.0
 
 
 def seconds_owed(seconds: float, *, before: float, rate: float) -> float:
-    """Return the time to pay, at another rate, for a debt of `seconds` at the rate `before`. A debt of zero stays zero."""
+    """
+    Return the time to pay, at another rate, for a debt of `seconds` at the rate `before`. A debt of zero stays zero.
+    """
     if seconds <= 0 or before == rate:
         return seconds
     return min(seconds * before / rate, LONGEST_OWED)

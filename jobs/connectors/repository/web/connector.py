@@ -132,7 +132,9 @@ class WebConnector:
         return self._scope.admits(document.identifier)
 
     async def _know_scope_of(self, document: Document, activity: Activity) -> None:
-        """Read the redirects, even redirects that other workers met, by which the document's host came into the scope."""
+        """
+        Read the redirects, even redirects that other workers met, by which the document's host came into the scope.
+        """
         redirects: dict[str, str] = {}
         unknown = [document.identifier]
         while activity.shared is not None and unknown and len(redirects) < self._limits.redirects:

@@ -2,9 +2,9 @@
 The content of one HTML page: its title, its main text, its links, and its robots directives.
 
 The tree is turbohtml's, which parses broken markup as browsers do (decision 0017). Links come from the whole page. The
-text is that of the body without scripts, templates and the surroundings of the content (nav, aside, a header or footer of
-the page, not of an article). If `main`, or else the only `article`, holds at least half of that text, it is the text.
-Every block element begins a line. Blanks are folded.
+text is that of the body without scripts, templates and the surroundings of the content (nav, aside, a header or footer
+of the page, not of an article). If `main`, or else the only `article`, holds at least half of that text, it is the
+text. Every block element begins a line. Blanks are folded.
 """
 
 import re
