@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from jobs.queries.attention.lines import AttentionLine, Severity
 from jobs.queries.attention.sources import read_attention
 from jobs.queries.clock import read_clock
+from jobs.queries.moment import Moment
 from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, read_query
 
@@ -45,4 +46,6 @@ class AttentionView(ContractView):
     def get(self, request: Request) -> Response:
         read_query(Nothing, request)
         now = read_clock()
-        return Response(AttentionSerializer({"at": now, "results": read_attention(now=now)}).data)
+        with Moment().present():
+            lines = read_attention(now=now)
+        return Response(AttentionSerializer({"at": now, "results": lines}).data)

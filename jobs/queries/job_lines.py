@@ -17,7 +17,7 @@ from jobs.queries.failed_seeds import read_failed_seeds
 from jobs.queries.job_facts import is_held, job_seen, read_changes, read_cluster
 from jobs.queries.latest_requests import read_latest_requests
 from jobs.queries.meter import METER, STEP, STEPS, present, smoothed
-from jobs.queries.moment import kept
+from jobs.queries.moment import kept, once_a_moment
 from jobs.queries.standing import Standing
 from jobs.queue.counters import RunCounts
 from jobs.verdicts.causes import Verdict
@@ -107,6 +107,7 @@ def read_first_jobs(*, now: dt.datetime) -> list[JobLine]:
     return job_lines(_first_jobs(), now=now)
 
 
+@once_a_moment
 def _first_jobs() -> list[Job]:
     running = _jobs(_RUNNING)
     if len(running) == _JOBS_SHOWN:

@@ -4,6 +4,7 @@ import datetime as dt
 from typing import Final
 
 from jobs.models import SearchDocument
+from jobs.queries.moment import once_a_moment
 from jobs.queries.standing import Standing
 
 _NOT_FOUND_YET: Final = Standing(
@@ -11,6 +12,7 @@ _NOT_FOUND_YET: Final = Standing(
 )
 
 
+@once_a_moment
 def read_search_lag() -> dt.datetime | None:
     """Return the time at which the oldest text was written that the index lacks; None if it lacks none."""
     return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)

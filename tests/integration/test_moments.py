@@ -1,22 +1,28 @@
 """What several pages show is read once for all that are read at one moment."""
 
+from collections import Counter
+
 import pytest
-from django.db import connection
+from django.db import connection as django_connection
 from django.test.utils import CaptureQueriesContext
 
 from jobs.queries.moment import Moment
 from jobs.ui.topics import read_screen
 from tests.api import make_job
+from tests.factories import make_running_job
+from tests.stepping import Manager
 
 pytestmark = pytest.mark.django_db
 
 OF_NODES = "FROM nodes_node AS node"
 OF_COUNTS = "jobs_jobcounter"
+# A process keeps the latest requests for some seconds, but not in tests.
+OF_REQUESTS = "jobs_activity"
 
 
 def times(reading, *words):
     """How often a statement with such a word is asked while it reads."""
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(django_connection) as asked:
         reading()
     return [sum(word in query["sql"] for query in asked.captured_queries) for word in words]
 
@@ -37,6 +43,15 @@ def test_pages_of_one_moment_share_what_they_read(topics, word):
 
     assert apart > together
     assert [set(screen) for screen in read_both()] == [set(screen) for screen in read_both_at_one_moment()]
+
+
+def test_the_overview_asks_each_question_once(connection):
+    make_running_job(Manager(connection).node)
+    with CaptureQueriesContext(django_connection) as asked, Moment().present():
+        read_screen("overview")
+
+    statements = Counter(query["sql"] for query in asked.captured_queries if OF_REQUESTS not in query["sql"])
+    assert [statement for statement, times_ in statements.items() if times_ > 1] == []
 
 
 def test_the_next_moment_sees_what_has_changed():

@@ -12,6 +12,7 @@ from jobs.management.database import look_at_the_database
 from jobs.queries.attention.lines import AttentionLine
 from jobs.queries.attention.sources import read_attention
 from jobs.queries.clock import read_clock
+from jobs.queries.moment import Moment
 
 
 class Command(BaseCommand):
@@ -24,7 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         look_at_the_database()
-        lines = read_attention(now=read_clock())
+        with Moment().present():
+            lines = read_attention(now=read_clock())
         if options["json"]:
             self.stdout.write(json.dumps([asdict(line) for line in lines], cls=DjangoJSONEncoder))
         else:

@@ -16,7 +16,7 @@ _KIND: Final = "removals_wait"
 def removals_that_wait(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each job whose delete guard asks, found by an index of these jobs."""
     waiting = Job.objects.filter(guard=Guard.WAITING).order_by("pk")
-    jobs = waiting.values_list("pk", "name", "reason", "ended_at")[: SHOWN + 1]
+    jobs = list(waiting.values_list("pk", "name", "reason", "ended_at")[: SHOWN + 1])
     lines = [
         AttentionLine(
             kind=_KIND,

@@ -27,7 +27,7 @@ def say_lost_lines(lost: LostLines) -> str:
 
 def outputs_that_lost_lines(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each file that was deleted or truncated on a machine."""
-    found = LostLines.objects.select_related("output").order_by("output_id", "machine")[: SHOWN + 1]
+    found = list(LostLines.objects.select_related("output").order_by("output_id", "machine")[: SHOWN + 1])
     lines = [
         AttentionLine(
             kind=_KIND,
