@@ -168,7 +168,7 @@ def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection
     """
     Take out of this output everything that it holds by now; returns it.
 
-    Workers do that behind this call, a chunk at a time. The next run of each job brings everything back.
+    Workers do that behind this call, a chunk at a time. `restoring.restore_cleared` brings everything back.
 
     Raises:
         ConnectionUnknown: there is no such output.

@@ -5,14 +5,23 @@ from typing import Final
 
 from django.db import transaction
 
-from jobs import journal
+from jobs import control, journal
 from jobs.deleted_jobs import CannotComeBack, dig_out
 from jobs.lifecycle.job import Phase
-from jobs.models import DeletedJob, Job, Restoration
-from jobs.queries.removals import read_runs
+from jobs.models import DeletedJob, Job, OutputConnection, Restoration
+from jobs.queries.removals import jobs_of_cleared_output, read_outputs, read_runs
+from jobs.queue.tombstones import CLEARED, NO_RUN
 from jobs.transitions import JobUnknown
 
-__all__ = ["CannotComeBack", "NothingToRestore", "find_deleted", "restore", "restore_deleted"]
+__all__ = [
+    "CannotComeBack",
+    "NothingToRestore",
+    "find_deleted",
+    "restore",
+    "restore_cleared",
+    "restore_deleted",
+    "restore_output",
+]
 
 # As the removal of a deleted job's documents is called.
 _DELETED: Final = "job deleted"
@@ -44,7 +53,7 @@ def restore(
         raise NothingToRestore(
             f"Job {job.name} has no documents that run {run_no} removed and that can be brought back."
         )
-    same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": ""}
+    same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": "", "output_id": None}
     with transaction.atomic():
         # A second request for the same restoration is not done again.
         open_one = Restoration.objects.filter(**same, ended_at=None).first()
@@ -54,6 +63,69 @@ def restore(
         message = f"is to get back what run {run_no} removed"
         journal.record(job, kind="restore", message=message, made_by=made_by, now=now)
     return wanted
+
+
+def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Restoration:
+    """
+    Bring back what an operator's order took out of an output of a job. The job gets the output back, too, if it lost it.
+
+    Raises:
+        InvalidJob: the job lost the output, and cannot be changed now.
+        JobUnknown: there is no such job.
+        NothingToRestore: no such removal is kept.
+    """
+    with transaction.atomic():
+        job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
+        if job is None:
+            raise JobUnknown(job_id)
+        output = _stop_clearing(output_id)
+        if output is None or output_id not in {found.output_id for found in read_outputs(job_id)}:
+            name = output.name if output else str(output_id)
+            raise NothingToRestore(
+                f"Job {job.name} has no documents that were taken out of output {name} and are kept."
+            )
+        outputs = list(job.outputs.order_by("pk"))
+        if output not in outputs:
+            control.change_job(job_id, outputs=[*outputs, output], made_by=made_by, now=now)
+        return _restore_into(job, output, cause="", made_by=made_by, now=now)
+
+
+def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[Restoration]:
+    """
+    Bring back what clearing an output took out of it, of all jobs that have the output; a clearing under way ends.
+
+    Raises:
+        NothingToRestore: no such removal is kept, or there is no such output.
+    """
+    with transaction.atomic():
+        output = _stop_clearing(output_id)
+        if output is None:
+            raise NothingToRestore(f"There is no output {output_id}.")
+        jobs = list(Job.objects.filter(pk__in=jobs_of_cleared_output(output_id), outputs=output).order_by("pk"))
+        if not jobs:
+            raise NothingToRestore(
+                f"Output {output.name} was not cleared, or its removed documents are no longer kept."
+            )
+        return [_restore_into(job, output, cause=CLEARED, made_by=made_by, now=now) for job in jobs]
+
+
+def _stop_clearing(output_id: int) -> OutputConnection | None:
+    """Return the output, no longer to be cleared. Its row is locked, so no chunk is under way."""
+    output = OutputConnection.objects.select_for_update(no_key=True).filter(pk=output_id).first()
+    if output is not None and output.clear_before is not None:
+        output.clear_before = None
+        output.save(update_fields=["clear_before"])
+    return output
+
+
+def _restore_into(job: Job, output: OutputConnection, *, cause: str, made_by: str, now: dt.datetime) -> Restoration:
+    same = {"job_id": job.pk, "run_no": NO_RUN, "output_id": output.pk, "cause": cause}
+    open_one = Restoration.objects.filter(**same, ended_at=None).first()
+    if open_one is not None:
+        return open_one
+    message = f"is to get back what was taken out of output {output.name}"
+    journal.record(job, kind="restore", message=message, made_by=made_by, now=now)
+    return Restoration.objects.create(**same, asked_at=now, asked_by=made_by)
 
 
 def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restoration:

@@ -1,6 +1,7 @@
 """Connections: a name, a connector, and the connector's configuration."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from django import forms
@@ -17,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from jobs import connections
+from jobs import connections, restoring
 from jobs.admin.drawn import DRAWN_FOR, DrawnForm, fieldset_for, form_for
 from jobs.admin.lists import BoundedList
 from jobs.admin.rehearsal import rehearsal
@@ -217,7 +218,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
     of_jobs = "outputs"
     drawn_title = _("Configuration")
     proposed = DEFAULT_OUTPUT
-    actions_detail = ("index_again", "clear")
+    actions_detail = ("index_again", "clear", "restore")
 
     def get_shown(self, obj: connections.Connection | None) -> tuple[str, ...]:
         return ("clearing",) if obj else ()
@@ -261,12 +262,28 @@ class OutputConnectionAdmin(ConnectionAdmin):
             request,
             object_id,
             title=_("Remove all"),
-            question=_(
-                "This removes all content of %(name)s. The next run of each job writes the documents that it finds."
-            ),
+            question=_("This removes all content of %(name)s. “Restore all” restores it as long as removals are kept."),
             act=connections.clear,
             said=_("Workers are removing all content of %(name)s."),
         )
+
+    @action(description=_("Restore all"), url_path="restore", permissions=("change",))  # type: ignore[untyped-decorator]
+    def restore(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+        """Everything that clearing took out comes back."""
+        try:
+            return self.do_when_asked(
+                request,
+                object_id,
+                title=_("Restore all"),
+                question=_(
+                    "Everything that “Remove all” took out of %(name)s comes back, without a request to a source."
+                ),
+                act=partial(restoring.restore_cleared, made_by=request.user.get_username()),
+                said=_("Workers are restoring %(name)s."),
+            )
+        except restoring.NothingToRestore as refused:
+            messages.warning(request, str(refused))
+            return redirect("admin:jobs_outputconnection_change", object_id)
 
     @display(description=_("Clearing"))  # type: ignore[untyped-decorator]
     def clearing(self, output: OutputConnection) -> str:

@@ -54,19 +54,42 @@ class _RunSerializer(serializers.Serializer[Any]):
     last_at = serializers.DateTimeField(help_text="When the last of them was removed.")
 
 
+class _OutputSerializer(serializers.Serializer[Any]):
+    output = serializers.IntegerField(source="output_id")
+    name = serializers.CharField(source="output")
+    documents = serializers.IntegerField(help_text="Documents that can be brought back, counted up to 10,000.")
+    last_at = serializers.DateTimeField(help_text="When the last of them was removed.")
+    was_taken_away = serializers.BooleanField(help_text="The job lost the output, and gets it back.")
+
+
 class RestorationSerializer(serializers.ModelSerializer[Restoration]):
     """
-    A request to restore the removals of a run. Workers carry it out; `ended_at` is null until then.
+    A request to restore the removals of a run, or of an order about an `output` (then `run_no` is 0).
+
+    Workers carry it out; `ended_at` is null until then.
 
     `restored` documents are back. No text of `unread` documents is left: the next run reads them again.
     `refused` is the reason why an output did not take a document.
     """
 
     job = serializers.IntegerField(source="job_id")
+    output = serializers.IntegerField(source="output_id", allow_null=True, read_only=True)
 
     class Meta:
         model = Restoration
-        fields = ("id", "job", "run_no", "since", "asked_at", "asked_by", "ended_at", "restored", "unread", "refused")
+        fields = (
+            "id",
+            "job",
+            "run_no",
+            "output",
+            "since",
+            "asked_at",
+            "asked_by",
+            "ended_at",
+            "restored",
+            "unread",
+            "refused",
+        )
         read_only_fields = fields
 
 
@@ -75,16 +98,28 @@ class RemovalsSerializer(serializers.Serializer[Any]):
 
     question = QuestionSerializer(allow_null=True, help_text="Null: no removal waits for approval.")
     runs = _RunSerializer(many=True, help_text="Runs whose removals can be brought back, the newest first.")
+    outputs = _OutputSerializer(many=True, help_text="Outputs that were cleared or taken away from the job.")
     restorations = RestorationSerializer(many=True, help_text="The last restorations, the newest first.")
 
 
 class RestoreSerializer(StrictSerializer):
-    """Which removals to undo: those of one run."""
+    """The removals to undo: of one run, or of an order about one output."""
 
     run_no = serializers.IntegerField(
         required=False, min_value=1, max_value=2**31 - 1, help_text="Without it: the newest run that removed something."
     )
     since = serializers.DateTimeField(required=False, help_text="Only what was removed at this moment or later.")
+    output = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="An output that was cleared or taken away from the job. The job gets it back, if it lost it.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "output" in attrs and len(attrs) > 1:
+            raise serializers.ValidationError({"output": "Name a run or an output, not both."})
+        return attrs
 
 
 class DeletedJobSerializer(serializers.ModelSerializer[DeletedJob]):

@@ -192,9 +192,11 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def restore(self, request: Request, pk: str) -> Response:
         wanted = RestoreSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        asked = restoring.restore(
-            int(pk), **wanted.validated_data, made_by=request.user.get_username(), now=read_clock()
-        )
+        asked_by: Any = {"made_by": request.user.get_username(), "now": read_clock()}
+        if "output" in wanted.validated_data:
+            asked = restoring.restore_output(int(pk), wanted.validated_data["output"], **asked_by)
+        else:
+            asked = restoring.restore(int(pk), **wanted.validated_data, **asked_by)
         return Response(RestorationSerializer(asked).data, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
@@ -360,6 +362,7 @@ class OutputView(ConnectionView):
         "destroy": "jobs.delete_outputconnection",
         "reindex": "jobs.change_outputconnection",
         "clear": "jobs.change_outputconnection",
+        "restore": "jobs.change_outputconnection",
     }
     serializer_class = OutputSerializer
     tagged_by = OutputSerializer
@@ -385,6 +388,18 @@ class OutputView(ConnectionView):
     @action(detail=True, methods=["post"])
     def clear(self, request: Request, pk: str) -> Response:
         return self._mark(request, connections.clear, status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(
+        operation_id="outputs_restore",
+        description="Bring back what clearing this output took out of it, without a request to a source. Workers do it behind this request.",
+        request=Nothing,
+        responses={202: RestorationSerializer(many=True)},
+    )
+    @action(detail=True, methods=["post"])
+    def restore(self, request: Request, pk: str) -> Response:
+        Nothing(data=request.data).is_valid(raise_exception=True)
+        asked = restoring.restore_cleared(int(pk), made_by=request.user.get_username(), now=read_clock())
+        return Response(RestorationSerializer(asked, many=True).data, status=status.HTTP_202_ACCEPTED)
 
     def _mark(
         self, request: Request, wish: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK

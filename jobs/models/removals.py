@@ -27,7 +27,8 @@ class Restoration(models.Model):
     """
     An operator's request to restore the removals of a run of a job (`jobs.queue.tombstones`).
 
-    `since` and `cause` narrow it to removals since that time, or for that cause. `restored` counts restored documents.
+    `since` and `cause` narrow it to removals since that time, or for that cause. `output_id` restores what an operator's order
+    took out of this output, with run 0. `restored` counts restored documents.
     No text of `unread` documents is left: the next run reads them again.
     `refused` is the message of an output that did not take a document.
     """
@@ -36,6 +37,7 @@ class Restoration(models.Model):
     run_no = models.PositiveIntegerField()
     since = models.DateTimeField(null=True)
     cause = models.CharField(max_length=20, blank=True)
+    output_id = models.BigIntegerField(null=True)
     asked_at = models.DateTimeField()
     asked_by = models.CharField(max_length=150)
     ended_at = models.DateTimeField(null=True)

@@ -9,6 +9,7 @@ from django.db import connection
 
 from jobs.lifecycle.job import Guard
 from jobs.models import Job, RemovalQuestion, Restoration
+from jobs.queue.tombstones import CLEARED, TAKEN_AWAY
 
 # Documents of a run that are counted, at most.
 COUNTED_AT_MOST: Final = 10_000
@@ -22,6 +23,7 @@ class Removals:
     job: Job
     question: "Question | None"
     runs: "Sequence[RunRemovals]" = ()
+    outputs: "Sequence[OutputRemovals]" = ()
     restorations: Sequence[Restoration] = field(default_factory=tuple)
 
 
@@ -46,7 +48,7 @@ def read_removals(job_id: int) -> Removals | None:
     if job is None:
         return None
     restorations = Restoration.objects.filter(job_id=job_id).order_by("-pk")[:_RESTORATIONS]
-    return Removals(job, _question_of(job), read_runs(job_id), list(restorations))
+    return Removals(job, _question_of(job), read_runs(job_id), read_outputs(job_id), list(restorations))
 
 
 def _question_of(job: Job) -> Question | None:
@@ -69,9 +71,9 @@ def _question_of(job: Job) -> Question | None:
 # The runs with tombstones, by one step of the index each.
 _RUNS: Final = """
 WITH RECURSIVE run AS (
-    (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s ORDER BY run_no DESC LIMIT 1)
+    (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s AND run_no > 0 ORDER BY run_no DESC LIMIT 1)
      UNION ALL
-    SELECT (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s AND run_no < run.run_no ORDER BY run_no DESC LIMIT 1)
+    SELECT (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s AND run_no > 0 AND run_no < run.run_no ORDER BY run_no DESC LIMIT 1)
       FROM run WHERE run.run_no IS NOT NULL
 )
 SELECT run.run_no, counted.documents, counted.last_at
@@ -99,3 +101,47 @@ def read_runs(job_id: int) -> list[RunRemovals]:
     with connection.cursor() as cursor:
         cursor.execute(_RUNS, {"job": job_id, "most": COUNTED_AT_MOST})
         return [RunRemovals(*row) for row in cursor.fetchall()]
+
+
+# An operator's orders about outputs have run 0. The count of a large output is a lower bound.
+_OUTPUTS: Final = """
+SELECT output.id, output.name, count(DISTINCT stone.hash), max(stone.removed_at), bool_or(stone.cause = %(taken_away)s)
+  FROM (SELECT output_id, hash, removed_at, cause FROM jobs_tombstone
+         WHERE job_id = %(job)s AND run_no = 0 LIMIT %(most)s) AS stone
+  JOIN jobs_outputconnection AS output ON output.id = stone.output_id
+ GROUP BY output.id, output.name
+ ORDER BY output.name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRemovals:
+    """Documents that an operator's order took out of an output; `was_taken_away` if the job lost the output, too."""
+
+    output_id: int
+    output: str
+    documents: int
+    last_at: dt.datetime
+    was_taken_away: bool
+
+
+def read_outputs(job_id: int) -> list[OutputRemovals]:
+    """Return the outputs that were cleared or taken away from a job, if their documents can be restored."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OUTPUTS, {"job": job_id, "most": COUNTED_AT_MOST, "taken_away": TAKEN_AWAY})
+        return [OutputRemovals(*row) for row in cursor.fetchall()]
+
+
+# One step of the index of each job.
+_OF_CLEARED: Final = """
+SELECT job.id FROM jobs_job AS job
+ WHERE EXISTS (SELECT FROM jobs_tombstone AS stone
+                WHERE stone.job_id = job.id AND stone.run_no = 0 AND stone.output_id = %(output)s AND stone.cause = %(cleared)s)
+"""
+
+
+def jobs_of_cleared_output(output_id: int) -> list[int]:
+    """Return the jobs that have documents to restore into an output that was cleared."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_CLEARED, {"output": output_id, "cleared": CLEARED})
+        return [row[0] for row in cursor.fetchall()]

@@ -14,7 +14,10 @@ from jobs.connectors.output.base import Entry, Output, OutputError
 from jobs.connectors.output.registry import StoredOutput
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.activity import ActivityName
+from jobs.queue import tombstones
 from jobs.queue.rows import named_rows
+from jobs.settings.running import current
+from jobs.settings.table import KEEP_REMOVED
 
 _AT_ONCE: Final = 500
 
@@ -49,6 +52,14 @@ SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(o
   LEFT JOIN jobs_job_outputs AS link ON link.job_id = job.id AND link.outputconnection_id = %(output)s
  WHERE %(keeps_history)s
  ORDER BY item.hash, link.job_id, job.id
+"""
+# For each document, a job that keeps it in the output, or kept it there before it lost the output.
+_OWNERS: Final[LiteralString] = """
+SELECT DISTINCT ON (item.hash) item.hash, item.job_id
+  FROM jobs_queueitem AS item
+  LEFT JOIN jobs_job_outputs AS link ON link.job_id = item.job_id AND link.outputconnection_id = %(output)s
+ WHERE item.hash = ANY(%(hashes)s) AND item.indexed_before
+ ORDER BY item.hash, link.job_id NULLS LAST, item.job_id
 """
 _CLEARED: Final[LiteralString] = """
 UPDATE jobs_outputconnection SET clear_before = NULL, clearing_refused = '' WHERE id = %(output)s
@@ -120,15 +131,22 @@ def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_hi
     if not held:
         cursor.execute(_CLEARED, {"output": wanted.id})
         return 0
-    let_go(cursor, held, wanted, output, keeps_history=keeps_history)
+    let_go(cursor, held, wanted, output, cause=tombstones.CLEARED, keeps_history=keeps_history)
     return len(held)
 
 
 def let_go(
-    cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, keeps_history: bool
+    cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, cause: str, keeps_history: bool
 ) -> None:
-    """Take documents, whose account is held, out of an output and out of the account."""
+    """Take documents, whose account is held, out of an output and out of the account; their texts are kept for days."""
     hashes = [row.hash for row in held]
+    if current()[KEEP_REMOVED]:
+        owners = cursor.execute(_OWNERS, {"output": wanted.id, "hashes": hashes}).fetchall()
+        removed = [
+            tombstones.Removed(row.job_id, tombstones.NO_RUN, wanted.id, row.hash.hex, leaves=True, cause=cause)
+            for row in owners
+        ]
+        tombstones.bury(cursor, removed, now=wanted.now)
     cursor.execute(_FORGET, {"output": wanted.id, "hashes": hashes, "keeps_history": keeps_history})
     # What no job knows any more has no name here; only an output that goes by the hash can still let go of it.
     entries = [

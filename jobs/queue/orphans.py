@@ -13,6 +13,7 @@ import psycopg
 from jobs.connectors.output.base import Output
 from jobs.connectors.output.registry import StoredOutput
 from jobs.queue.clear_output import Cleared, clear_chunk, let_go
+from jobs.queue.tombstones import TAKEN_AWAY
 
 _AT_ONCE: Final = 500
 
@@ -68,6 +69,6 @@ def _drop(
     hashes = [row.hash for row in cursor.execute(_HELD, facts)]
     orphans = cursor.execute(_ORPHANS, {"output": wanted.id, "hashes": hashes}).fetchall() if hashes else []
     if orphans:
-        let_go(cursor, orphans, wanted, opens(wanted), keeps_history=keeps_history)
+        let_go(cursor, orphans, wanted, opens(wanted), cause=TAKEN_AWAY, keeps_history=keeps_history)
     cursor.execute(_GO_ON, {"output": wanted.id, "after": hashes[-1] if hashes else None})
     return len(orphans)

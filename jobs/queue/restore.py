@@ -34,7 +34,7 @@ _AT_ONCE: Final = 500
 _IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_restoration WHERE ended_at IS NULL)"
 # Locks: Restoration, skipping one that another process works on.
 _CLAIM: Final[LiteralString] = """
-SELECT id, job_id, run_no, since, cause, restored FROM jobs_restoration
+SELECT id, job_id, run_no, since, cause, output_id, restored FROM jobs_restoration
  WHERE ended_at IS NULL AND id <> ALL(%(apart_from)s)
  ORDER BY id LIMIT 1
    FOR NO KEY UPDATE SKIP LOCKED
@@ -53,9 +53,9 @@ SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_af
 _NEXT: Final[LiteralString] = """
 SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*
   FROM jobs_tombstone AS stone
- WHERE stone.job_id = %(job)s AND stone.run_no = %(run)s
+ WHERE stone.job_id = %(job)s AND stone.run_no = %(run)s AND (%(output)s::bigint IS NULL OR stone.output_id = %(output)s)
    AND stone.hash IN (SELECT hash FROM jobs_tombstone
-                       WHERE job_id = %(job)s AND run_no = %(run)s
+                       WHERE job_id = %(job)s AND run_no = %(run)s AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
                          AND (%(since)s::timestamptz IS NULL OR removed_at >= %(since)s) AND (%(cause)s = '' OR cause = %(cause)s)
                        ORDER BY hash LIMIT %(most)s)
  ORDER BY stone.hash, stone.output_id, stone.removed_at DESC
@@ -76,6 +76,7 @@ WITH stone AS MATERIALIZED (
     SELECT DISTINCT ON (stone.hash) stone.*, given.lane_id AS lane
       FROM unnest(%(hashes)s::uuid[], %(lanes)s::bigint[]) AS given(hash, lane_id)
       JOIN jobs_tombstone AS stone ON stone.hash = given.hash AND stone.job_id = %(job)s AND stone.run_no = %(run)s
+           AND (%(output)s::bigint IS NULL OR stone.output_id = %(output)s)
      ORDER BY stone.hash, stone.removed_at DESC
 ), absent AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, redirects,
@@ -106,7 +107,8 @@ WITH stone AS MATERIALIZED (
     SELECT %(job)s, lane_id, run_no, 'stage', {Stage.HOPCOUNT_REMOVED:d}, 0, '', -count(*) FROM outside GROUP BY lane_id, run_no
 ), linked AS (
     INSERT INTO jobs_outlinks AS links (hash, job_id, targets, is_redirect)
-    SELECT hash, %(job)s, targets, is_redirect FROM stone WHERE targets IS NOT NULL
+    SELECT hash, %(job)s, targets, is_redirect FROM stone
+     WHERE targets IS NOT NULL AND hash IN (SELECT hash FROM absent UNION ALL SELECT hash FROM again)
     ON CONFLICT (hash, job_id) DO UPDATE SET targets = excluded.targets, is_redirect = excluded.is_redirect, lost = NULL
      WHERE links.targets = '{{}}'
 )
@@ -122,7 +124,13 @@ ON CONFLICT (output_id, hash) DO NOTHING
 RETURNING output_id, hash
 """
 _FORGET: Final[LiteralString] = """
-DELETE FROM jobs_tombstone WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
+DELETE FROM jobs_tombstone
+ WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
+   AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
+"""
+# An operator's order about an output leaves the rows of documents as they are.
+_HELD_AGAIN: Final[LiteralString] = """
+SELECT hash FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
 _OUTPUTS: Final[LiteralString] = (
     "SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(outputs)s)"
@@ -181,7 +189,7 @@ def _restore(
     if job.phase == Phase.SHUTTING_DOWN:
         # The running removal would remove the restored documents again.
         return Restored(wanted.id, refused="The job removes documents just now; this begins when it has ended.")
-    of_run = {"job": job.id, "run": wanted.run_no, "now": job.now}
+    of_run = {"job": job.id, "run": wanted.run_no, "output": wanted.output_id, "now": job.now}
     stones = cursor.execute(
         _NEXT, {**of_run, "since": wanted.since, "cause": wanted.cause, "most": _AT_ONCE}
     ).fetchall()
@@ -207,6 +215,8 @@ def _restore(
             },
         )
     }
+    if wanted.output_id is not None:
+        put_back = set(hashes) - {row.hash for row in cursor.execute(_HELD_AGAIN, {**of_run, "hashes": hashes})}
     left = [
         stone for stone in stones if stone.hash in put_back and stone.left_output and stone.output_id in job.outputs
     ]

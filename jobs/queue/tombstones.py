@@ -14,16 +14,26 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 
+# Removals that an operator ordered for an output, and no run made.
+NO_RUN: Final = 0
+CLEARED: Final = "output cleared"
+TAKEN_AWAY: Final = "output taken away"
+
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A document of a job on its way out of one output. `leaves` if no other job keeps it there."""
+    """
+    A document of a job on its way out of one output. `leaves` if no other job keeps it there.
+
+    `cause` is that of an operator's order about the output, which no run removes: its `run_no` is `NO_RUN`.
+    """
 
     job_id: int
     run_no: int
     output_id: int
     hash: str
     leaves: bool
+    cause: str = ""
 
 
 # Locks: nothing more, the rows of the queue and of the account are held. Executed before they change.
@@ -33,7 +43,8 @@ INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, 
                             targets, is_redirect, left_output,
                             title, description, text, content_type, language, text_fetched_at)
 SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
-       CASE WHEN item.stage = {Stage.BEING_DELETED:d} THEN 'job deleted'
+       CASE WHEN gone.cause <> '' THEN gone.cause
+            WHEN item.stage = {Stage.BEING_DELETED:d} THEN 'job deleted'
             WHEN item.stage = {Stage.BEING_CLEANED:d} AND item.action = {Action.LEAVE:d} THEN 'too many hops'
             WHEN item.stage = {Stage.BEING_CLEANED:d} THEN 'not reached'
             WHEN item.action = {Action.EXPIRE:d} THEN 'expired'
@@ -42,8 +53,8 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
        item.depth, item.redirects, item.outcome, item.result_code, held.version, item.validators, item.fetched_at, item.changed_at,
        link.targets, link.is_redirect, gone.leaves,
        found.title, found.description, found.text, found.content_type, found.language, found.fetched_at
-  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[])
-       AS gone(output_id, hash, job_id, run_no, leaves)
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(jobs)s::bigint[], %(runs)s::int[], %(leave)s::bool[], %(causes)s::text[])
+       AS gone(output_id, hash, job_id, run_no, leaves, cause)
   JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id AND item.indexed_before
   JOIN jobs_indexeddocument AS held ON held.output_id = gone.output_id AND held.hash = gone.hash
   JOIN jobs_lane AS lane ON lane.id = item.lane_id
@@ -64,5 +75,6 @@ def bury(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.dat
             "jobs": [one.job_id for one in removed],
             "runs": [one.run_no for one in removed],
             "leave": [one.leaves for one in removed],
+            "causes": [one.cause for one in removed],
         },
     )

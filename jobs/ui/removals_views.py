@@ -1,6 +1,6 @@
 """Pages of a job's removals, which wait for approval or can be restored, and of deleted jobs."""
 
-from typing import Final
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,8 +14,9 @@ from jobs import restoring, words
 from jobs.deleted_jobs import CannotComeBack
 from jobs.models import DeletedJob, Restoration
 from jobs.queries.clock import read_clock
-from jobs.queries.removals import COUNTED_AT_MOST, Question, RunRemovals, read_removals
+from jobs.queries.removals import COUNTED_AT_MOST, OutputRemovals, Question, RunRemovals, read_removals
 from jobs.restoring import NothingToRestore
+from jobs.runs import InvalidJob
 from jobs.settings.running import current
 from jobs.settings.table import KEEP_REMOVED
 from jobs.transitions import JobUnknown
@@ -47,6 +48,10 @@ def removals(request: HttpRequest, job_id: int) -> HttpResponse:
         "next": reverse("job", args=[job_id]),
         "days": current()[KEEP_REMOVED],
         "runs": [_run_row(run) for run in found.runs],
+        "outputs": [
+            {"id": one.output_id, "name": one.output, "why": _order_in_words(one), **_counted(one)}
+            for one in found.outputs
+        ],
         "restorations": [_restoration_in_words(one) for one in found.restorations],
     }
     return render(request, "ui/removals.html", context)
@@ -58,16 +63,22 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
     """Restore the removals of a run."""
     name = name_of_who_may(request, "jobs.control_job")
     run = request.POST.get("run", "")
+    output = request.POST.get("output", "")
+    asked: Any = {"made_by": name, "now": read_clock()}
     try:
-        wanted = restoring.restore(
-            job_id, run_no=int(run) if run.isdecimal() and len(run) < _LONGEST else None, made_by=name, now=read_clock()
-        )
+        if output.isdecimal() and len(output) < _LONGEST:
+            restoring.restore_output(job_id, int(output), **asked)
+            said = _("Workers are restoring the output.")
+        else:
+            run_no = int(run) if run.isdecimal() and len(run) < _LONGEST else None
+            wanted = restoring.restore(job_id, run_no=run_no, **asked)
+            said = _("Workers are restoring the removals of run %(run)d.") % {"run": wanted.run_no}
     except JobUnknown as unknown:
         raise Http404(str(unknown)) from None
-    except NothingToRestore as refused:
+    except (NothingToRestore, InvalidJob) as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("Workers are restoring the removals of run %(run)d.") % {"run": wanted.run_no})
+        messages.success(request, said)
     return redirect("job-removals", job_id)
 
 
@@ -95,12 +106,19 @@ def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
 
 
 def _run_row(run: RunRemovals) -> dict[str, object]:
-    counted = words.number(run.documents)
+    return {"run_no": run.run_no, **_counted(run)}
+
+
+def _counted(removed: RunRemovals | OutputRemovals) -> dict[str, object]:
+    counted = words.number(removed.documents)
     return {
-        "run_no": run.run_no,
-        "documents": _("at least %(n)s") % {"n": counted} if run.documents >= COUNTED_AT_MOST else counted,
-        "at": words.moment(run.last_at, now=read_clock()),
+        "documents": _("at least %(n)s") % {"n": counted} if removed.documents >= COUNTED_AT_MOST else counted,
+        "at": words.moment(removed.last_at, now=read_clock()),
     }
+
+
+def _order_in_words(removed: OutputRemovals) -> str:
+    return _("taken away from the job") if removed.was_taken_away else _("cleared")
 
 
 def _restoration_in_words(one: Restoration) -> str:
@@ -112,7 +130,10 @@ def _restoration_in_words(one: Restoration) -> str:
         "unread": words.number(one.unread),
         "why": one.refused,
     }
-    said = _("%(at)s: %(who)s restored the removals of run %(run)d. Restored documents: %(n)s.") % facts
+    if one.output_id is None:
+        said = _("%(at)s: %(who)s restored the removals of run %(run)d. Restored documents: %(n)s.") % facts
+    else:
+        said = _("%(at)s: %(who)s restored an output. Restored documents: %(n)s.") % facts
     if one.unread:
         said += (
             " "

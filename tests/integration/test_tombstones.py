@@ -5,14 +5,18 @@ import sys
 import time
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models import F
 
 from crawlctl.roles import ADMINISTRATOR, OPERATOR, VIEWER
-from jobs import control, restoring
+from jobs import connections, control, restoring
+from jobs.connectors.output.registry import open_output
 from jobs.lifecycle.job import Guard, Kind, Phase, RunEnd
 from jobs.loops.restoring import work_off
-from jobs.models import IndexedDocument, Job, OutLinks, QueueItem, Restoration, SearchDocument
+from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Restoration, SearchDocument
+from jobs.queue.clear_output import clear_some
+from jobs.queue.orphans import drop_orphans
 from jobs.restoring import CannotComeBack, NothingToRestore
 from tests.api import client_of, make_user
 from tests.cluster import NOON, seconds
@@ -266,6 +270,155 @@ def test_a_wrong_exclude_pattern_loses_nothing_once_it_is_taken_back(site):
     site.put_root()
 
     assert site.run().guard == Guard.NO
+    assert site.held == site.everything
+
+
+def clear(site, output):
+    site.cluster.let_pass(1)
+    connections.clear(output.pk, made_by="administrator", now=site.cluster.clock.at)
+
+
+def clear_outputs(site):
+    """Let a worker clear outputs, and take documents out of them that no job keeps there."""
+    for step in (clear_some, drop_orphans):
+        while step(site.cluster.connection, opens=open_output, apart_from=frozenset()).output is not None:
+            pass
+
+
+def take_away(site, output):
+    control.change_job(
+        site.job_id, outputs=[one for one in site.job.outputs.all() if one != output], made_by="operator", now=NOON
+    )
+
+
+def restore_output(site, output):
+    return work_off(restoring.restore_output(site.job_id, output.pk, made_by="operator", now=NOON))
+
+
+@pytest.mark.parametrize("at_once", [7, 500])
+def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypatch, at_once):
+    monkeypatch.setattr("jobs.queue.clear_output._AT_ONCE", at_once)
+    before, lines, asked = Photograph(site), read_lines(file), len(site.world.log())
+    other = OutputConnection.objects.get(connector="jsonl")
+    for output in (site.search, other):
+        clear(site, output)
+    clear_outputs(site)
+    assert (site.held, held_by(file)) == (set(), set())
+
+    for output in (site.search, other):
+        (wanted,) = restoring.restore_cleared(output.pk, made_by="administrator", now=NOON)
+        assert work_off(wanted).restored == 31
+
+    after = Photograph(site)
+    assert (after.texts, after.account, after.items, after.links) == (
+        before.texts,
+        before.account,
+        before.items,
+        before.links,
+    )
+    written = {line["url"]: line for line in lines}
+    last = {line["url"]: line for line in read_lines(file)}
+    assert last == written
+    assert len(site.world.log()) == asked
+    assert_is_sound(site)
+
+
+def test_a_restore_ends_a_clearing_that_is_under_way(site, monkeypatch):
+    monkeypatch.setattr("jobs.queue.clear_output._AT_ONCE", 7)
+    clear(site, site.search)
+    clear_some(site.cluster.connection, opens=open_output, apart_from=frozenset())
+    assert len(site.held) == 24
+
+    (wanted,) = restoring.restore_cleared(site.search.pk, made_by="administrator", now=NOON)
+    clear_outputs(site)
+    work_off(wanted)
+
+    assert site.held == site.everything
+
+
+def test_a_job_gets_an_output_back_that_was_taken_away(site):
+    before = Photograph(site)
+    take_away(site, site.search)
+    clear_outputs(site)
+    assert site.held == set()
+
+    done = restore_output(site, site.search)
+
+    assert done.restored == 31
+    assert site.search in site.job.outputs.all()
+    assert Photograph(site).texts == before.texts
+    site.world.put("page0", text="a newer text")
+    assert site.run().run_end == RunEnd.FINISHED
+    assert SearchDocument.objects.get(url="scripted://here/page0").text == "a newer text"
+    assert_is_sound(site)
+
+
+def test_a_cleared_output_keeps_what_a_run_wrote_since_then(site):
+    clear(site, site.search)
+    clear_outputs(site)
+    site.world.put("page0", text="a newer text")
+    site.run()
+    assert site.held == site.everything
+
+    assert restore_output(site, site.search).restored == 0
+
+    assert SearchDocument.objects.get(url="scripted://here/page0").text == "a newer text"
+    assert_is_sound(site)
+
+
+def test_a_run_and_a_cleared_output_are_restored_each_on_its_own(site):
+    site.put_root(links=site.pages[5:])
+    site.run()
+    clear(site, site.search)
+    clear_outputs(site)
+
+    assert restore_output(site, site.search).restored == 26
+    assert site.held == site.everything - set(site.pages[:5])
+    assert bring_back(site).restored == 5
+
+    assert site.held == site.everything
+
+
+def test_an_output_that_lost_nothing_cannot_be_restored(site):
+    with pytest.raises(NothingToRestore, match="has no documents that were taken out of output search"):
+        restoring.restore_output(site.job_id, site.search.pk, made_by="operator", now=NOON)
+    with pytest.raises(NothingToRestore, match="was not cleared"):
+        restoring.restore_cleared(site.search.pk, made_by="operator", now=NOON)
+
+
+def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
+    operator, administrator = client_of(OPERATOR), client_of(ADMINISTRATOR)
+    client.force_login(User.objects.get(username="a administrator"))
+    address = f"/api/v1/jobs/{site.job_id}"
+    clear(site, site.search)
+    clear_outputs(site)
+
+    (shown,) = operator.get(f"{address}/removals/").json()["outputs"]
+    assert (shown["output"], shown["documents"], shown["was_taken_away"]) == (site.search.pk, 31, False)
+    assert "Output search, cleared" in client.get(f"/jobs/{site.job_id}/removals/").content.decode()
+    assert operator.post(f"/api/v1/outputs/{site.search.pk}/restore/").status_code == 403
+    assert administrator.post(f"/api/v1/outputs/{site.search.pk}/restore/").json()[0]["output"] == site.search.pk
+    work_off(Restoration.objects.latest("pk"))
+    assert site.held == site.everything
+
+    take_away(site, site.search)
+    clear_outputs(site)
+    both = {"output": site.search.pk, "run_no": 1}
+    assert operator.post(f"{address}/restore/", both, format="json").status_code == 400
+    assert operator.post(f"{address}/restore/", {"output": site.search.pk}, format="json").status_code == 202
+    work_off(Restoration.objects.latest("pk"))
+    assert site.held == site.everything
+
+    clear(site, site.search)
+    clear_outputs(site)
+    client.post(f"/jobs/{site.job_id}/restore/", {"output": site.search.pk})
+    work_off(Restoration.objects.latest("pk"))
+    assert site.held == site.everything
+
+    clear(site, site.search)
+    clear_outputs(site)
+    call_command("restore", "site", "--output", "search")
+    assert "31 documents are back" in capsys.readouterr().out
     assert site.held == site.everything
 
 

@@ -10,9 +10,10 @@ from django.utils.dateparse import parse_datetime
 from jobs import restoring
 from jobs.loops.restoring import work_off
 from jobs.management.database import look_at_the_database
-from jobs.models import Job, Restoration
+from jobs.models import Job, OutputConnection, Restoration
 from jobs.queries.clock import read_clock
 from jobs.restoring import CannotComeBack, NothingToRestore
+from jobs.runs import InvalidJob
 
 
 class Command(BaseCommand):
@@ -27,6 +28,9 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--since", metavar="TIME", help="only what was removed since then, as 2030-01-31T12:00+00:00"
+        )
+        parser.add_argument(
+            "--output", metavar="NAME", help="bring back what was taken out of this output, which the job gets back"
         )
         parser.add_argument(
             "--deleted", action="store_true", help="bring back the job of this name that was deleted last"
@@ -49,11 +53,22 @@ class Command(BaseCommand):
         job = Job.objects.filter(name=name).first()
         if job is None:
             raise CommandError(f"There is no job named {name!r}. For a deleted one: --deleted.", returncode=2)
+        if given["output"]:
+            return self._ask_for_the_output(job, given["output"])
         since = parse_datetime(given["since"]) if given["since"] else None
         if given["since"] and (since is None or since.tzinfo is None):
             message = f"--since is {given['since']!r}: write a moment with its zone, as 2030-01-31T12:00+00:00."
             raise CommandError(message, returncode=2)
         return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
+
+    def _ask_for_the_output(self, job: Job, name: str) -> Restoration:
+        output = OutputConnection.objects.filter(name=name).first()
+        if output is None:
+            raise CommandError(f"There is no output named {name!r}.", returncode=2)
+        try:
+            return restoring.restore_output(job.pk, output.pk, made_by=getpass.getuser(), now=read_clock())
+        except InvalidJob as refused:
+            raise CommandError(str(refused), returncode=1) from refused
 
     def _ask_for_the_deleted(self, name: str) -> Restoration:
         deleted = restoring.find_deleted(name)
