@@ -17,14 +17,14 @@ from tests.processes import wait_for
 
 CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
 # Seconds for each role and phase.
-SECONDS = int(os.environ.get("CRAWLCTL_CONTRACT_SECONDS", "8"))
+SECONDS = int(os.environ.get("CRAWLCTL_TEST_CONTRACT_SECONDS", "8"))
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
 
 
 @pytest.fixture
 def address(machine):
     """The address of a web server without a cluster."""
-    command = machine.start("serve", "--port", 8370)
+    command = machine.start("serve", "--port", 0)
     pattern = r"http://127\.0\.0\.1:\d+"
     return wait_for(lambda: re.search(pattern, command.out + command.err), saying="the address of the web server")[0]
 
