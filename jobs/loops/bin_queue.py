@@ -51,14 +51,14 @@ class PacedBin:
         self.cadence.change(gap=pace.gap, bytes_per_second=pace.bytes_per_second)
         self.cadence.hold_until(now + pace.wait)
 
-    def heed(self, limits: Limits) -> bool:
+    def apply_limits(self, limits: Limits) -> bool:
         """Go on under these limits, and what the source asked for; returns whether they are stricter than before."""
         gap, rate = self.cadence.gap, self.cadence.bytes_per_second
         self.most_open = limits.requests
         self.cadence.change(gap=max(limits.gap, self.asked_gap), bytes_per_second=limits.bytes_per_second)
         return self.cadence.gap > gap or (limits.bytes_per_second or math.inf) < (rate or math.inf)
 
-    def heed_source(self, gap: float) -> None:
+    def apply_crawl_delay(self, gap: float) -> None:
         """Its source asks for this gap, which may not be among the limits of the turn yet."""
         self.asked_gap = gap
         self.cadence.tighten(gap=gap)

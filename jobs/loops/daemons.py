@@ -18,9 +18,9 @@ import psycopg
 import uvloop
 
 from jobs.loops.database import WorkConnection, find_database, name_djangos_sessions
-from jobs.loops.manager import Manager, ManagerFailed, ManagerSettings
+from jobs.loops.manager import Manager, ManagerFailed
 from jobs.loops.open_files import raise_the_limit_of_open_files
-from jobs.loops.worker import Worker, WorkerFailed, WorkerSettings
+from jobs.loops.worker import Worker, WorkerFailed
 from jobs.settings.running import start_with, told
 from jobs.settings.table import (
     CLAIMED,
@@ -80,9 +80,8 @@ def run_worker(
         raise WorkerFailed(str(error)) from error
     sys.setswitchinterval(_SWITCH)
     raise_the_limit_of_open_files()
-    worker = Worker(dsn=dsn, identity=identity, settings=WorkerSettings.of(effective, scope=scope), store=store)
     with _life_logged(identity):
-        uvloop.run(_run_worker(worker, attached=attached))
+        uvloop.run(_run_worker(dsn, identity, effective, store, attached=attached))
 
 
 @contextmanager
@@ -149,9 +148,12 @@ def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: 
         asking.close()
 
 
-async def _run_worker(worker: Worker, *, attached: bool) -> None:
+async def _run_worker(
+    dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None, *, attached: bool
+) -> None:
     loop = asyncio.get_running_loop()
     stop, hurry = asyncio.Event(), asyncio.Event()
+    worker = Worker(dsn=dsn, identity=identity, settings=settings, stop=stop, store=store)
 
     def asked() -> None:
         if stop.is_set():
@@ -163,7 +165,7 @@ async def _run_worker(worker: Worker, *, attached: bool) -> None:
         loop.add_signal_handler(number, asked)
     if attached:
         call_when_orphaned(lambda: loop.call_soon_threadsafe(stop.set))
-    await worker.run(stop=stop, hurry=hurry)
+    await worker.run(hurry=hurry)
 
 
 def run_manager(
@@ -227,7 +229,7 @@ def make_manager(
         store = _reach_store(effective, dsn=dsn, identity=identity, should_stop=should_stop)
     except CoordinationError as error:
         raise ManagerFailed(str(error)) from error
-    return Manager(dsn=dsn, identity=identity, settings=ManagerSettings.of(effective), store=store)
+    return Manager(dsn=dsn, identity=identity, settings=effective, store=store)
 
 
 def _reach_store(

@@ -10,8 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, LiteralString, Self
+from typing import Any, Final, LiteralString
 
 import psycopg
 from django.db import connection as django_connection
@@ -51,8 +50,9 @@ from jobs.duties.stuff import stuff_groups, sweep
 from jobs.duties.tags import TAGS_ARE_NEEDED, say_which_tags_lack
 from jobs.duties.tombstones import keep_tombstones
 from jobs.duties.windows import SCHEDULED_JOBS, mind_windows
-from jobs.loops.database import DatabaseClock, Ear, WorkConnection
+from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import ALWAYS, Rhythm, calls, duties
+from jobs.loops.node import Node
 from jobs.metrics import crawl
 from jobs.queue.addresses import WANTED_PLACINGS
 from jobs.queue.counters import COUNTS_TO_FOLD
@@ -61,21 +61,16 @@ from jobs.queue.gates import GATES_OF_LOST_NODES
 from jobs.queue.hold import LANES_A_PASS, GroupHeld
 from jobs.queue.release import HELD_BY_LOST_WORKERS, KEPT_IN_VAIN, OFFERED_OF_STOPPED_JOBS
 from jobs.queue.wake import Sweep, notify
-from jobs.settings import running
-from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
 from nodes import membership
 from nodes.connections import Dsn
 from nodes.coordination.port import Coordination
-from nodes.coordination.seat import KeptSeat, Seat
 from nodes.decisions.elect import Elect, Resign, elect
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
-from nodes.fences import FenceRefused, TermHeld, count_refused
-from nodes.heartbeat import Heart, exit_at_once
+from nodes.fences import FenceRefused, TermHeld
 from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.metrics import of_nodes
-from nodes.settings import versions
 from nodes.settings.effective import Effective
 
 logger = logging.getLogger(__name__)
@@ -86,8 +81,6 @@ _PASS: Final = 0.2
 # find more, and does better to let some come together, unless somebody has run out of it.
 _SHORT_BREATH: Final = 0.01
 _BREATH: Final = 0.12
-# How long a manager that was told to stop waits for a database that is away.
-_LAST_HOPE: Final = 3.0
 # The cluster is looked at so often in a beat, and whenever a pass follows a wake-up of control.
 _LOOKS_A_BEAT: Final = 2
 # What calls for duties is asked so often, and whenever the main moved something or a job changed its state. While
@@ -148,18 +141,6 @@ SELECT EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s)
 _ASK_ALL: Final[LiteralString] = "SELECT " + ", ".join([_MY_GROUPS, calls(OWNER_DUTIES), calls(MAIN_DUTIES)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerSettings:
-    """What an operator may set of a manager."""
-
-    heartbeat: dt.timedelta
-    give_up: dt.timedelta
-
-    @classmethod
-    def of(cls, effective: Effective) -> Self:
-        return cls(heartbeat=effective[HEARTBEAT_INTERVAL], give_up=effective[NODE_GIVE_UP])
-
-
 class ManagerFailed(Exception):
     """This manager was marked failed, lost its database for good, or found no store of coordination: its process has to exit."""
 
@@ -168,40 +149,29 @@ class Manager:
     """One manager node. `run` lasts until it is told to stop and has left."""
 
     def __init__(
-        self, *, dsn: Dsn, identity: NodeIdentity, settings: ManagerSettings, store: Coordination | None = None
+        self, *, dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None = None
     ) -> None:
-        """`store` is the node's way to the store of coordination, if there is one beside the database; it has been reached."""
+        """`store` is the connection to the store of coordination, if there is one beside the database."""
         self._me = self.identity = identity
-        self._settings = settings
-        self._heart = Heart(
+        self._node = Node(
             dsn=dsn,
-            node_id=identity.id,
-            interval=settings.heartbeat,
-            timeout=identity.timeout,
-            give_up=settings.give_up,
-            abandon=exit_at_once,
-        )
-        self._work = WorkConnection(
-            dsn,
-            node_id=identity.id,
-            timeout=identity.timeout,
-            longest_pause=settings.heartbeat,
-            gives_up=self._gives_up,
-        )
-        self._ear = Ear(
-            dsn,
-            node_id=identity.id,
-            timeout=identity.timeout,
+            identity=identity,
+            settings=settings,
+            store=store,
             channels=(channels.STUFF, channels.GROUPS, channels.CONTROL),
             heard=self._heard,
+            is_stopping=self._is_stopping,
+            stands=True,
+            seat_changed=self._see_the_seat_change,
         )
+        self._heart, self._seat = self._node.heart, self._node.seat
+        self._work = self._node.work_connection()
         self._clock = DatabaseClock()
         self._woken = threading.Event()
         self._control_changed = threading.Event()
         self._groups_changed = threading.Event()
         self._limits_changed = threading.Event()
         self._seat_changed = threading.Event()
-        self._seat = Seat() if store is None else self._seat_in(store)
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
         self._sources = AskAside()
@@ -213,6 +183,7 @@ class Manager:
         self._stuffed = 0
         self._flows = False
         self._misses_somebody = False
+        self._should_stop: Callable[[], bool] = lambda: False
         # Grows with each change of a job's state that this process heard of.
         self.control_changes = 0
 
@@ -225,26 +196,22 @@ class Manager:
         """
         self._should_stop = should_stop
         try:
-            self._work.run(self._register)
-            self._heart.start()
-            self._seat.start()
-            self._ear.start()
+            self._work.run(self._node.join)
+            self._node.start()
             while not should_stop() and not self._heart.drains.is_set():
                 self._go_round(after_pass)
             self._work.run(self._begin_leaving)
             leaves_at = time.monotonic() + self._me.timeout.total_seconds()
             while self._work.run(self._has_heirs) and time.monotonic() < leaves_at:
                 self._go_round(after_pass)
-            self._work.run(self._leave)
+            self._work.run(self._node.leave)
         except FenceRefused as refused:
-            self._work.run(lambda connection: count_refused(connection, self._me.id))
+            self._work.run(self._node.count_refused)
             raise ManagerFailed(str(refused)) from refused
         except psycopg.OperationalError as error:
             raise ManagerFailed(f"the database stayed away: {error}") from error
         finally:
-            self._seat.stop()
-            self._ear.stop()
-            self._heart.stop()
+            self._node.stop()
             self._work.close()
             django_connection.close()
 
@@ -255,48 +222,21 @@ class Manager:
 
     _groups: tuple[GroupHeld, ...] = ()
 
-    def _seat_in(self, store: Coordination) -> Seat:
-        return KeptSeat(
-            store,
-            timeout=self._me.timeout,
-            stands=True,
-            is_fit=self._may_begin,
-            changed=self._sees_the_seat_change,
-        )
-
-    def _sees_the_seat_change(self) -> None:
-        """In the seat's thread."""
+    def _see_the_seat_change(self) -> None:
+        """Look at the office in the next pass. Runs in the seat's thread."""
         self._seat_changed.set()
         self._woken.set()
 
-    def _gives_up(self, failing_for: float) -> bool:
-        """Whether to stop hoping for a database that is away: the heart, too, hears nothing of it."""
-        if self._heart.has_given_up:
-            return True
-        return self._should_stop() and failing_for > _LAST_HOPE and not self._heart.trust.may_begin
-
-    def _may_begin(self) -> bool:
-        """Whether this node may trust that it is still a member: without, it stops before others take its place."""
-        return self._heart.trust.may_begin
+    def _is_stopping(self) -> bool:
+        return self._should_stop()
 
     def _may_act_as_main(self) -> bool:
-        return self._may_begin() and self._seat.is_chosen is not False
-
-    def _register(self, connection: psycopg.Connection[Any]) -> None:
-        membership.join(connection, identity=self._me)
-        versions.report(connection, node_id=self._me.id, settings=running.current().report())
-
-    def _take_up_settings(self, connection: psycopg.Connection[Any]) -> None:
-        """Somebody stored settings: go on with them."""
-        taken = running.take_up_newest(connection)
-        self._settings = ManagerSettings.of(taken)
-        self._heart.adjust(interval=self._settings.heartbeat, give_up=self._settings.give_up)
-        versions.report(connection, node_id=self._me.id, settings=taken.report())
+        return self._node.may_begin() and self._seat.is_chosen is not False
 
     def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
         """Leave the office to others, and let the main move the groups: they go on here until then."""
         self._seat.stand_down()
-        membership.begin_draining(connection, node_id=self._me.id, reason="asked to stop")
+        self._node.begin_draining(connection)
         self._looked_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
 
@@ -305,9 +245,6 @@ class Manager:
         row = connection.execute(_HAS_HEIRS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
         assert row is not None
         return bool(row[0])
-
-    def _leave(self, connection: psycopg.Connection[Any]) -> None:
-        membership.stop(connection, node_id=self._me.id, reason="asked to stop")
 
     def _heard(self, channel: str, payload: str) -> None:
         """In the ear's thread."""
@@ -346,8 +283,8 @@ class Manager:
         of_nodes.IS_MAIN.set(self._term is not None)
         if self._heart.failed.is_set():
             raise ManagerFailed(self._heart.why)
-        if self._heart.settings_version > running.current().version:
-            self._take_up_settings(connection)
+        if self._node.has_new_settings:
+            self._node.take_up_settings(connection)
         if self._control_changed.is_set():
             self._control_changed.clear()
             self._main.hasten()
@@ -367,11 +304,11 @@ class Manager:
             self._seat_changed.clear()
             self._looked_at = float("-inf")
         # Who is missed elsewhere is judged in the moment in which the database's rules allow it.
-        pause = 0.0 if self._misses_somebody else self._settings.heartbeat.total_seconds() / _LOOKS_A_BEAT
+        pause = 0.0 if self._misses_somebody else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
         if time.monotonic() - self._looked_at > pause:
             self._looked_at = time.monotonic()
             self._keep_office(connection)
-        if not self._may_begin():
+        if not self._node.may_begin():
             return 0
         now = self._clock.now(connection)
         if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flows else _ASK):
@@ -389,7 +326,7 @@ class Manager:
             front=self._front,
         )
         self._front.is_cut_off = False
-        moved = self._owner.perform(at, called=self._called, may_begin=self._may_begin)
+        moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
         self._flows = moved >= _PLENTY
         self._stuffed += moved
         if self._term is None or self._owner.was_broken_off:
@@ -402,7 +339,7 @@ class Manager:
                 raise
             # Somebody else is main now, or nobody: this node goes on as a manager among others.
             logger.warning("no longer main: %s", refused)
-            count_refused(connection, self._me.id)
+            self._node.count_refused(connection)
             self._term = None
         if moved_as_main or self._term is None:
             # Groups were given, perhaps to this manager, or a run waits for its seeds; or somebody else gives them.
@@ -424,7 +361,7 @@ class Manager:
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes
         )
         is_chosen = self._seat.is_chosen
-        decision = elect(cluster, beat=self._settings.heartbeat, is_steady=self._heart.is_steady, is_chosen=is_chosen)
+        decision = elect(cluster, beat=self._node.heartbeat, is_steady=self._heart.is_steady, is_chosen=is_chosen)
         match decision:
             case Elect():
                 self._term = membership.elect(

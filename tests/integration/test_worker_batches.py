@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from jobs.loops.due import Due
-from jobs.loops.worker import Worker, WorkerSettings
+from jobs.loops.worker import Worker
 from jobs.models import Batch, BinState
 from jobs.queue.stuff import stuff
 from jobs.queue.take import take
@@ -25,17 +24,13 @@ def taken(connection, worker):
 
 def test_a_batch_that_ends_while_the_database_is_asked_is_not_taken_for_one_that_nobody_knows(dsn, worker, taken):
     async def compare_while_it_ends():
-        loop = asyncio.get_running_loop()
-        wants = asyncio.Event()
-        mine = Worker(dsn=dsn, identity=worker, settings=WorkerSettings.of(current(), scope=worker.scope))
-        mine._loop, mine._something_to_take = loop, asyncio.Event()
-        mine._flush_due, mine._close_due = Due(loop, wants), Due(loop, wants)
+        mine = Worker(dsn=dsn, identity=worker, settings=current(), stop=asyncio.Event())
         for turn in taken.turns:
             for claimed in turn.documents:
-                mine._batches.add(claimed.batch_id)
-                mine._settle(claimed)
-        # The one is asked for before the other is written: the database answers in this order.
-        await asyncio.gather(mine._compare_batches(), mine._write_everything())
+                mine._state.batches.add(claimed.batch_id)
+                mine._state.settle(claimed)
+        # The database answers the comparison first, then the write.
+        await asyncio.gather(mine._upkeep.compare_batches(), mine._flushing.write_everything())
         mine._database.close()
 
     asyncio.run(compare_while_it_ends())

@@ -230,7 +230,7 @@ def test_how_much_of_a_parent_may_be_open_is_as_its_limits_are_now():
     queue.add(make_turn(1, "abc"), parents=(address,), now=0.0)
     queue.begin(now=0.0)
 
-    address.heed(Limits(2, 0.5))
+    address.apply_limits(Limits(2, 0.5))
 
     assert [name for _, name in begin_all(queue, now=1.0)] == ["b"]
 
@@ -240,7 +240,7 @@ def test_looser_limits_are_used_at_once_and_are_not_called_stricter():
     queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)
     queue.begin(now=10.0)
 
-    assert not queue.paced.heed(Limits(2, 1.0))
+    assert not queue.paced.apply_limits(Limits(2, 1.0))
 
     assert queue.next_start == 11.0
 
@@ -249,9 +249,9 @@ def test_what_a_source_has_just_asked_for_is_kept_under_looser_limits():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)
     queue.begin(now=10.0)
-    queue.paced.heed_source(5.0)
+    queue.paced.apply_crawl_delay(5.0)
 
-    queue.paced.heed(Limits(2, 1.0))
+    queue.paced.apply_limits(Limits(2, 1.0))
 
     assert queue.next_start == 15.0
 
@@ -261,7 +261,7 @@ def test_stricter_limits_are_called_so(limits):
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.0, bytes_per_second=500.0), now=0.0)
 
-    assert queue.paced.heed(limits)
+    assert queue.paced.apply_limits(limits)
 
 
 class BinAtWork(RuleBasedStateMachine):

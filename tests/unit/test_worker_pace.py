@@ -8,7 +8,8 @@ import pytest
 import uvloop
 
 from jobs.loops.bin_queue import BinQueue, PacedBin
-from jobs.loops.worker import _Pace, results_wait
+from jobs.loops.worker.document_pace import DocumentPace
+from jobs.loops.worker.results import results_wait
 from jobs.queue.take import PaceTaken, TurnTaken
 
 GAP, BUSY = 0.4, 0.1
@@ -22,7 +23,7 @@ def queue_with(*, gap, documents=()):
 
 
 def pace_of(queue, *, left=lambda: None, may_begin=lambda: True):
-    return _Pace((queue.paced,), delay=lambda: 0.0, left=left, may_begin=may_begin)
+    return DocumentPace((queue.paced,), delay=lambda: 0.0, left=left, may_begin=may_begin)
 
 
 def be_busy():

@@ -1,0 +1,138 @@
+"""The life of a node, the same for managers and workers: it joins, beats, listens, follows settings and leaves."""
+
+import datetime as dt
+from collections.abc import Callable, Collection
+from typing import Any, Final, Protocol
+
+import psycopg
+
+from jobs.loops.database import Ear, WorkConnection
+from jobs.settings import running
+from jobs.settings.table import HEARTBEAT_INTERVAL, NODE_GIVE_UP
+from nodes import membership
+from nodes.connections import Dsn
+from nodes.coordination.port import Coordination
+from nodes.coordination.seat import KeptSeat, Seat
+from nodes.fences import count_refused
+from nodes.heartbeat import Heart, exit_at_once
+from nodes.identity import NodeIdentity
+from nodes.settings import versions
+from nodes.settings.effective import Effective
+
+# Seconds that a stopping node waits for a database that does not answer.
+_LAST_WAIT: Final = 3.0
+
+
+class _Heard(Protocol):
+    def __call__(self, channel: str, payload: str, /) -> None: ...
+
+
+class Node:
+    """
+    A node of the cluster, from its registration to its end.
+
+    The heart and the ear have threads and connections of their own, and so has the seat in a store of coordination.
+    """
+
+    def __init__(
+        self,
+        *,
+        dsn: Dsn,
+        identity: NodeIdentity,
+        settings: Effective,
+        store: Coordination | None,
+        channels: Collection[str],
+        heard: _Heard,
+        is_stopping: Callable[[], bool],
+        stands: bool = False,
+        seat_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """
+        `heard` is called in the ear's thread for each notification of `channels`, and with two empty texts after a
+        reconnect. A node that `stands` can become the main manager. `store` has been reached; None if there is none.
+        """
+        self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
+        self.heart = Heart(
+            dsn=dsn,
+            node_id=identity.id,
+            interval=settings[HEARTBEAT_INTERVAL],
+            timeout=identity.timeout,
+            give_up=settings[NODE_GIVE_UP],
+            abandon=exit_at_once,
+        )
+        self.seat = Seat()
+        if store is not None:
+            self.seat = KeptSeat(
+                store, timeout=identity.timeout, stands=stands, is_fit=self.may_begin, changed=seat_changed
+            )
+        self._ear = Ear(dsn, node_id=identity.id, timeout=identity.timeout, channels=channels, heard=heard)
+
+    @property
+    def heartbeat(self) -> dt.timedelta:
+        """Return the time between two beats."""
+        return self._settings[HEARTBEAT_INTERVAL]
+
+    def may_begin(self) -> bool:
+        """True if this node can trust its membership. If not, it stops before other nodes take its place."""
+        return self.heart.trust.may_begin
+
+    def work_connection(self) -> WorkConnection:
+        """Return a connection for the node's work. It is made at its first use, and again when it breaks."""
+        return WorkConnection(
+            self._dsn,
+            node_id=self._identity.id,
+            timeout=self._identity.timeout,
+            longest_pause=self._settings[HEARTBEAT_INTERVAL],
+            gives_up=self._should_stop_waiting_for_database,
+        )
+
+    def join(self, connection: psycopg.Connection[Any]) -> None:
+        """Register the node, and report the settings that it uses."""
+        membership.join(connection, identity=self._identity)
+        versions.report(connection, node_id=self._identity.id, settings=running.current().report())
+
+    def start(self) -> None:
+        """Start to beat and to listen. Call it after `join`."""
+        self.heart.start()
+        self.seat.start()
+        self._ear.start()
+
+    def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
+        """Say that this node finishes what it has and gets nothing more."""
+        membership.begin_draining(connection, node_id=self._identity.id, reason="asked to stop")
+
+    def leave(self, connection: psycopg.Connection[Any]) -> None:
+        """Say that this node has stopped in order."""
+        membership.stop(connection, node_id=self._identity.id, reason="asked to stop")
+
+    def stop(self) -> None:
+        """End the node's threads."""
+        self.seat.stop()
+        self._ear.stop()
+        self.heart.stop()
+
+    @property
+    def has_new_settings(self) -> bool:
+        """True if a beat saw a version of the stored settings that is newer than the one in use."""
+        return self.heart.settings_version > running.current().version
+
+    def take_up_settings(self, connection: psycopg.Connection[Any]) -> Effective:
+        """Apply the stored settings, report that, and return them."""
+        self._settings = running.take_up_newest(connection)
+        self.heart.adjust(interval=self._settings[HEARTBEAT_INTERVAL], give_up=self._settings[NODE_GIVE_UP])
+        versions.report(connection, node_id=self._identity.id, settings=self._settings.report())
+        return self._settings
+
+    def count_refused(self, connection: psycopg.Connection[Any]) -> None:
+        """Count a write of this node that a fence refused."""
+        count_refused(connection, self._identity.id)
+
+    def _should_stop_waiting_for_database(self, failing_for: float) -> bool:
+        """
+        True if the node gives up a database that has not answered for `failing_for` seconds.
+
+        A stopping node gives up early: the main manager releases its documents.
+        """
+        if self.heart.has_given_up:
+            return True
+        return self._is_stopping() and failing_for > _LAST_WAIT and not self.may_begin()

@@ -1,0 +1,98 @@
+"""The pace of one document's requests."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from jobs.loops.bin_queue import PacedBin
+
+# Seconds after which a waiting request looks again whether its limits have changed.
+_LONGEST_SLEEP: Final = 1.0
+
+
+class DocumentPace:
+    """
+    The pace of one document: its start was its first turn, and further requests wait for theirs.
+
+    Two requests leave with the gap of their bin and its parents between them, however late the loop runs: it may be
+    busy, or it may have to connect first. So a request that was let go holds back the others until it has left.
+    `delay` returns the crawl-delay known by now: robots.txt may have come with the first request. `left` is called
+    when a request has left.
+
+    The process may freeze between the start of a document and its request. So `may_begin` is asked again when the
+    request is let go, and when it goes. If the worker may not begin it, the request ends as if it was cancelled.
+    """
+
+    def __init__(
+        self,
+        paces: tuple[PacedBin, ...],
+        *,
+        delay: Callable[[], float],
+        left: Callable[[], None],
+        may_begin: Callable[[], bool],
+    ) -> None:
+        self._paces = paces
+        self._delay = delay
+        self._left = left
+        self._may_begin = may_begin
+        self._is_first = True
+        self._is_leaving = False
+        self._paid = [paced.cadence.price for paced in paces]
+
+    async def before_request(self) -> None:
+        """Wait until the document may send a request, and count it."""
+        if not self._is_first:
+            self._paces[0].apply_crawl_delay(self._delay())
+        # Meanwhile other documents of the bin may start, or an edit of its limits may move the moment.
+        while (wait := self._wait()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(wait, _LONGEST_SLEEP))
+        self.request_goes()
+        # The loop's time stands still while the loop is busy, so this is the real time.
+        now = time.monotonic()
+        if not self._is_first:
+            self._paid = [paced.cadence.price for paced in self._paces]
+        for paced in self._paces:
+            paced.count_request(now=now, has_turn=self._is_first)
+        self._is_first = False
+
+    def _wait(self) -> float:
+        now = time.monotonic()
+        return max(paced.wait(now=now, has_turn=self._is_first) for paced in self._paces)
+
+    def request_leaves(self) -> None:
+        """Hold back other requests until this one has left."""
+        self._is_leaving = True
+        for paced in self._paces:
+            paced.leaving += 1
+
+    def request_goes(self) -> None:
+        """
+        Check again that the worker may begin a request.
+
+        Raises:
+            CancelledError: it may not.
+        """
+        if not self._may_begin():
+            raise asyncio.CancelledError
+
+    def request_sent(self) -> None:
+        """Note that the request was handed to the loop."""
+        if self._is_leaving:
+            self._is_leaving = False
+            # The loop writes to its sockets at the end of a round, so the request has left by the next round.
+            asyncio.get_running_loop().call_soon(self._has_left)
+
+    def _has_left(self) -> None:
+        now = time.monotonic()
+        for paced in self._paces:
+            paced.count_left(now=now)
+        # Without a gap, no request was held back.
+        if any(paced.cadence.gap for paced in self._paces):
+            self._left()
+
+    def bytes_read(self, count: int) -> None:
+        """Count bytes of the answer against the bytes limits."""
+        now = time.monotonic()
+        for paced, paid in zip(self._paces, self._paid, strict=True):
+            paced.count_bytes(count, paid=paid, now=now)

@@ -1,0 +1,100 @@
+"""The results of a worker between two writes."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from jobs.loops.due import Due
+from jobs.loops.writing import Ended, ToWrite
+from jobs.queue.close import ClosedTurn
+from jobs.queue.take import Claimed
+
+# Results that trigger a flush.
+_RESULTS_A_FLUSH: Final = 150
+# Documents waiting to start above which results wait longer, and the factor on that time. If several workers share a
+# machine, each has few results, and a flush of few costs nearly as much as a flush of many.
+_PLENTY: Final = 64
+_PATIENCE: Final = 2
+# Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.
+_CLOSING_WAITS: Final = 0.15
+_FREEING_WAITS: Final = 0.1
+# Most seconds by which closed turns wait longer for a flush that writes them too.
+_CLOSED_WITH_A_FLUSH: Final = 0.06
+
+
+class Results:
+    """
+    Outcomes, documents to give back, and closed turns, until a write takes them.
+
+    `flush_due` and `close_due` are the moments of the next flush and of the next write of closed turns alone; `wanted`
+    is set when one of them has come. All of it belongs to the event loop's thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.wanted = asyncio.Event()
+        self.flush_due = Due(loop, self.wanted)
+        self.close_due = Due(loop, self.wanted)
+        self._ended: list[Ended] = []
+        self._given_back: list[Claimed] = []
+        self._closed: list[ClosedTurn] = []
+        # A host said something of itself, which must be stored before its turn is closed.
+        self._hosts_spoke = False
+
+    @property
+    def only_closes(self) -> bool:
+        """True if closed turns are due and a flush is not."""
+        return self.close_due.is_over and not self.flush_due.is_over and not self._hosts_spoke
+
+    @property
+    def flush_is_near(self) -> bool:
+        """True if the next flush comes so soon that closed turns wait for it."""
+        return self.flush_due.comes_within(_CLOSED_WITH_A_FLUSH)
+
+    def add(self, ended: Ended, *, is_last: bool, within: float) -> None:
+        """Add an outcome. It is flushed after `within` seconds, or at once if no other comes soon."""
+        self._ended.append(ended)
+        if len(self._ended) >= _RESULTS_A_FLUSH or is_last:
+            self.flush_due.now()
+        elif not self.flush_due.is_asked_for:
+            self.flush_due.within(within)
+
+    def add_denied(self, ended: Iterable[Ended], *, within: float) -> None:
+        """Add the outcomes of documents that ended without a request."""
+        self._ended.extend(ended)
+        self.flush_due.within(within)
+
+    def give_back(self, claims: Iterable[Claimed]) -> None:
+        """Give documents back at once."""
+        self._given_back.extend(claims)
+        self.flush_due.now()
+
+    def note_news_of_a_host(self) -> None:
+        """Write outcomes before turns are closed: they tell something of a host that its next turn needs."""
+        self._hosts_spoke = True
+
+    def close(self, turns: Sequence[ClosedTurn], *, is_followed: bool) -> None:
+        """Close turns soon: sooner if no turn of their bin follows here, since the bin stands still until then."""
+        self._closed.extend(turns)
+        due = self.flush_due if self._hosts_spoke else self.close_due
+        due.within(_CLOSING_WAITS if is_followed else _FREEING_WAITS)
+
+    def take_closed(self, *, runs_out: bool) -> ToWrite:
+        """Return the closed turns alone."""
+        self.close_due.clear()
+        closed, self._closed = self._closed, []
+        return ToWrite(closed=closed, runs_out=runs_out)
+
+    def take_all(self, *, done_batches: Sequence[int], runs_out: bool) -> ToWrite:
+        """Return all that waits."""
+        self.flush_due.clear()
+        self.close_due.clear()
+        self._hosts_spoke = False
+        given = ToWrite(self._ended, self._given_back, self._closed, done_batches, runs_out)
+        self._ended, self._given_back, self._closed = [], [], []
+        return given
+
+
+def results_wait(flush_after: dt.timedelta, *, in_hand: int) -> float:
+    """Return the seconds that results wait for others: longer if many documents wait to start here."""
+    return flush_after.total_seconds() * (_PATIENCE if in_hand >= _PLENTY else 1)

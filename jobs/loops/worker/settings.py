@@ -1,0 +1,62 @@
+"""The settings of a worker, as its parts read them."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from jobs.loops.open_files import documents_within_open_files
+from jobs.models import Batch
+from jobs.settings import table
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings.effective import Effective
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """
+    The settings of a worker that an operator may change.
+
+    `capacity` bounds the documents that are claimed and not yet flushed, `open_documents` those in progress at the
+    same time, and `pools` the documents of each kind of batch that one take gets. A worker that `tells` notifies outputs of
+    the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy that one is.
+    `free_disk` is the least number of free bytes on each of its disks.
+    """
+
+    capacity: int
+    open_documents: int
+    pools: Mapping[str, int]
+    tells: bool
+    keeps_strictly: bool
+    flush_after: dt.timedelta
+    drain_timeout: dt.timedelta
+    heartbeat: dt.timedelta
+    keeps_history: bool
+    free_disk: int = 0
+
+    @classmethod
+    def of(cls, effective: Effective, *, scope: str) -> Self:
+        """Read them from all settings. The workers of a one-shot crawl share its work alone, so they do everything."""
+        is_shared = scope == CLUSTER_SCOPE
+        pools: dict[str, int] = {
+            Batch.Kind.PROCESS: effective[table.PROCESSED_AT_ONCE],
+            Batch.Kind.EXPIRE: effective[table.EXPIRED_AT_ONCE],
+            Batch.Kind.CLEAN: effective[table.CLEANED_AT_ONCE],
+            Batch.Kind.DELETE: effective[table.DELETED_AT_ONCE],
+        }
+        return cls(
+            capacity=effective[table.CLAIMED],
+            open_documents=documents_within_open_files(effective[table.OPEN_DOCUMENTS]),
+            pools=pools if is_shared else {},
+            tells=effective[table.TELLS_OUTPUTS] or not is_shared,
+            keeps_strictly=effective[table.KEEPS_BINS_STRICTLY],
+            flush_after=effective[table.FLUSH_AFTER],
+            drain_timeout=effective[table.DRAIN_TIMEOUT],
+            heartbeat=effective[table.HEARTBEAT_INTERVAL],
+            keeps_history=effective[table.KEEP_HISTORY] > 0,
+            free_disk=effective[table.FREE_DISK],
+        )
+
+
+class WorkerFailed(Exception):
+    """This worker was marked failed, lost its database for good, or reached no store of coordination: its process ends."""

@@ -1,0 +1,65 @@
+"""The state that the parts of a worker share."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+
+from jobs.loops.backlog import Backlog
+from jobs.loops.batches import BatchesInHand
+from jobs.loops.database import DatabaseClock, DatabaseThread
+from jobs.loops.node import Node
+from jobs.loops.served_bins import ServedBins
+from jobs.loops.worker.results import Results
+from jobs.loops.worker.settings import WorkerSettings
+from jobs.loops.worker_jobs import JobAtWork, JobTable, read_job
+from jobs.loops.writing import Writer, stop_job
+from jobs.queue.take import Claimed
+from nodes.identity import NodeIdentity
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerState:
+    """
+    One worker's connections, documents and results.
+
+    `stopped_jobs` are jobs of which nothing may start. `indexes` is True once a job wrote texts that have to be made
+    searchable. `lacks_disk` is True while a disk has too little room.
+    """
+
+    identity: NodeIdentity
+    settings: WorkerSettings
+    node: Node
+    database: DatabaseThread
+    clock: DatabaseClock
+    writer: Writer
+    results: Results
+    jobs: JobTable = field(default_factory=JobTable)
+    batches: BatchesInHand = field(default_factory=BatchesInHand)
+    bins: ServedBins = field(default_factory=ServedBins)
+    backlog: Backlog = field(default_factory=Backlog)
+    # Wakes the part that takes batches.
+    may_find_work: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped_jobs: set[int] = field(default_factory=set)
+    indexes: bool = False
+    lacks_disk: bool = False
+
+    def job_of(self, claimed: Claimed) -> JobAtWork | None:
+        """Return the job of a claim; None if it is unknown here, or nothing of it may start."""
+        return None if claimed.job_id in self.stopped_jobs else self.jobs.find(claimed)
+
+    async def read_job(self, job_id: int) -> None:
+        """Learn what a worker needs to know of a job, unless it no longer exists."""
+        row = await self.database.run(partial(read_job, job_id=job_id))
+        if row is not None:
+            self.indexes = self.indexes or bool(row.outputs)
+            self.jobs.add(row)
+
+    async def stop_job(self, job_id: int, reason: str) -> None:
+        """Pause a job and start nothing more of it."""
+        self.stopped_jobs.add(job_id)
+        await self.database.run(lambda _connection: stop_job(job_id, reason=reason))
+
+    def settle(self, claimed: Claimed) -> None:
+        """Note that a document of a batch is no longer this worker's."""
+        if self.batches.settle(claimed.batch_id):
+            self.results.flush_due.within(self.settings.flush_after.total_seconds())

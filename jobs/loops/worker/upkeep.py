@@ -1,0 +1,162 @@
+"""Upkeep: a worker's documents, jobs and settings follow the database, and slow work goes on beside the crawl."""
+
+import asyncio
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+
+from jobs.duties.index import index_waiting_texts
+from jobs.loops.backlog import MORE_TEXTS_AT_ONCE
+from jobs.loops.clearing import clear_outputs
+from jobs.loops.telling import tell_outputs
+from jobs.loops.worker.limits import Limits
+from jobs.loops.worker.serving import Serving
+from jobs.loops.worker.settings import WorkerSettings
+from jobs.loops.worker.state import WorkerState
+from jobs.queue import release
+from jobs.queue.runnable import RUNNABLE
+
+# Seconds between two looks at texts that wait to be made searchable, after a look that found few.
+_INDEX_POLL: Final = 0.5
+
+
+class Upkeep:
+    """
+    Work that does not depend on single documents, each piece a method that runs until it is cancelled.
+
+    `moved_jobs` are jobs whose state changed. `control_changed` wakes the piece that follows such changes, and
+    `may_have_news` the piece that notifies outputs.
+    """
+
+    def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits) -> None:
+        self._state, self._serving, self._limits = state, serving, limits
+        self._loop = asyncio.get_running_loop()
+        self.moved_jobs: set[int] = set()
+        self.control_changed = asyncio.Event()
+        self.may_have_news = asyncio.Event()
+
+    # --- The database decides --------------------------------------------------------------------
+
+    async def compare(self) -> None:
+        """Compare batches with the database every two beats, and forget bins that were not served for a while."""
+        while True:
+            await asyncio.sleep(2 * self._state.settings.heartbeat.total_seconds())
+            await self.compare_batches()
+            self._serving.forget_idle_bins()
+
+    async def compare_batches(self) -> None:
+        """
+        Make this worker's batches agree with the database's.
+
+        A batch that only the database has was taken by a statement whose answer was lost. None of its documents has
+        started, so it goes back. If only the worker has a batch, another process ended its claims, so none of its
+        documents may start.
+        """
+        state = self._state
+        here = state.batches.all
+        there = await state.database.run(lambda connection: release.batches_of(connection, worker=state.identity.id))
+        # Meanwhile batches may have come, and others may have ended.
+        here |= state.batches.all
+        if strange := there - here:
+            await state.database.run(
+                lambda connection: release.give_back_batches(
+                    connection, worker=state.identity.id, batches=strange, now=state.clock.now(connection)
+                )
+            )
+        if gone := here - there:
+            for queue in state.bins.at_work:
+                for claimed in queue.drop_waiting(lambda claimed: claimed.batch_id in gone):
+                    state.settle(claimed)
+                self._serving.close_turns(queue)
+
+    async def follow_settings(self) -> None:
+        """Apply stored settings after a beat has seen them."""
+        state = self._state
+        while True:
+            await asyncio.sleep(state.settings.heartbeat.total_seconds() / 4)
+            if state.node.has_new_settings:
+                effective = await state.database.run(state.node.take_up_settings)
+                state.settings = WorkerSettings.of(effective, scope=state.identity.scope)
+                state.writer.keeps_history = state.settings.keeps_history
+
+    async def follow_control(self) -> None:
+        """Give back documents of jobs that must not go on, and apply edited limits, once a beat or when told."""
+        state = self._state
+        while True:
+            try:
+                async with asyncio.timeout(state.settings.heartbeat.total_seconds()):
+                    await self.control_changed.wait()
+            except TimeoutError:
+                pass
+            self.control_changed.clear()
+            await self._read_moved_jobs()
+            mine = {claimed.job_id for queue in state.bins.at_work for _, claimed in queue.waiting}
+            mine |= state.stopped_jobs
+            if mine:
+                state.stopped_jobs = await state.database.run(partial(_stopped_jobs, jobs=frozenset(mine)))
+            if state.stopped_jobs:
+                self._serving.give_back_waiting(lambda claimed: claimed.job_id in state.stopped_jobs)
+            await self._limits.refresh()
+
+    async def _read_moved_jobs(self) -> None:
+        """Read jobs again whose state changed: their seeds may have changed too."""
+        moved = [job_id for job_id in self.moved_jobs if self._state.jobs.knows(job_id)]
+        self.moved_jobs.clear()
+        for job_id in moved:
+            await self._state.read_job(job_id)
+
+    # --- Beside the crawl ------------------------------------------------------------------------
+
+    async def tell(self) -> None:
+        """Notify outputs of the end of runs."""
+        state = self._state
+        await tell_outputs(
+            state.database,
+            worker=state.identity.id,
+            scope=state.identity.scope,
+            woken=self.may_have_news,
+            may_begin=state.node.may_begin,
+            keeps_history=lambda: state.settings.keeps_history,
+        )
+
+    async def clear(self) -> None:
+        """Clear outputs and restore removed documents."""
+        state = self._state
+        await clear_outputs(
+            state.database, may_begin=state.node.may_begin, keeps_history=lambda: state.settings.keeps_history
+        )
+
+    async def index(self) -> None:
+        """Make texts searchable, a few at a time, so that no flush waits long."""
+        while True:
+            has_more = self._state.indexes and await self._index_some()
+            await asyncio.sleep(0.0 if has_more else _INDEX_POLL)
+
+    async def _index_some(self) -> bool:
+        """Make some texts searchable. Return True if there may be more."""
+        backlog = self._state.backlog
+        held_back = backlog.holds
+        has_more = backlog.note(await self._state.database.run(partial(index_waiting_texts, most=backlog.at_once)))
+        if held_back and not backlog.holds:
+            self._state.may_find_work.set()
+        return has_more
+
+    async def index_what_is_left(self, deadline: float) -> None:
+        """Make all waiting texts searchable: no other worker does that after a one-shot crawl."""
+        state = self._state
+        while state.indexes and self._loop.time() < deadline:
+            indexed = await state.database.run(partial(index_waiting_texts, most=MORE_TEXTS_AT_ONCE))
+            state.indexes = indexed.texts > 0
+
+
+def _stopped_jobs(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
+    """Return those of these jobs of which nothing may start. They include jobs that no longer exist."""
+    rows = connection.execute(
+        f"""
+        SELECT id FROM jobs_job AS job
+         WHERE id = ANY(%s) AND phase IN ('active', 'shutting_down', 'deleting') AND {RUNNABLE}
+        """,  # noqa: S608 (a constant)
+        (list(jobs),),
+    )
+    return set(jobs) - {row[0] for row in rows}

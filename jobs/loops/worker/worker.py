@@ -1,0 +1,217 @@
+"""The life of a worker: it joins, works until it is told to stop, drains and leaves."""
+
+import asyncio
+import logging
+
+import psycopg
+
+from jobs import channels
+from jobs.loops.database import DatabaseClock, DatabaseThread
+from jobs.loops.disk import FreeDisk
+from jobs.loops.node import Node
+from jobs.loops.worker.flushing import Flushing
+from jobs.loops.worker.limits import Limits
+from jobs.loops.worker.processing import Processing
+from jobs.loops.worker.results import Results
+from jobs.loops.worker.serving import Serving
+from jobs.loops.worker.settings import WorkerFailed, WorkerSettings
+from jobs.loops.worker.state import WorkerState
+from jobs.loops.worker.taking import Taking
+from jobs.loops.worker.upkeep import Upkeep
+from jobs.loops.writing import Writer
+from jobs.metrics import crawl
+from nodes.connections import Dsn
+from nodes.coordination.port import Coordination
+from nodes.fences import FenceRefused
+from nodes.identity import NodeIdentity
+from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.settings.effective import Effective
+
+logger = logging.getLogger(__name__)
+
+
+class Worker:
+    """
+    One worker node, made inside the event loop that it uses. It puts its parts together.
+
+    `run` lasts until `stop` is set, the worker's documents are done or given back, and it has left.
+    """
+
+    def __init__(
+        self,
+        *,
+        dsn: Dsn,
+        identity: NodeIdentity,
+        settings: Effective,
+        stop: asyncio.Event,
+        store: Coordination | None = None,
+    ) -> None:
+        """`store` is the connection to the store of coordination, if there is one beside the database."""
+        self._loop = asyncio.get_running_loop()
+        self._me = identity
+        self._stop = stop
+        self._node = Node(
+            dsn=dsn,
+            identity=identity,
+            settings=settings,
+            store=store,
+            channels=(channels.TAKE, channels.CONTROL),
+            heard=self._heard,
+            is_stopping=stop.is_set,
+        )
+        self._heart = self._node.heart
+        self._database = DatabaseThread(self._node.work_connection(), effort=self._heart.mind_another_thread())
+        self._disk = FreeDisk()
+        worker_settings = WorkerSettings.of(settings, scope=identity.scope)
+        clock = DatabaseClock()
+        self._state = state = WorkerState(
+            identity=identity,
+            settings=worker_settings,
+            node=self._node,
+            database=self._database,
+            clock=clock,
+            writer=Writer(identity, clock, keeps_history=worker_settings.keeps_history, disk=self._disk),
+            results=Results(self._loop),
+        )
+        self._serving = Serving(state, process=Processing(state).process)
+        limits = Limits(state, self._serving)
+        self._flushing = Flushing(state, self._serving)
+        self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
+        self._upkeep = Upkeep(state, serving=self._serving, limits=limits)
+
+    async def run(self, *, hurry: asyncio.Event) -> None:
+        """
+        Work until `stop` is set; then give back what has not started and wait for the rest, unless `hurry`.
+
+        Raises:
+            WorkerFailed: the node was marked failed, or the database did not come back.
+        """
+        loops: list[asyncio.Task[None]] = []
+        stopping = self._loop.create_task(self._stop.wait())
+        try:
+            await self._database.run(self._node.join)
+            self._node.start()
+            taking = self._loop.create_task(self._taking.run(), name="take")
+            loops = [taking, *self._start_beside()]
+            done, _ = await asyncio.wait([*loops, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for finished in done - {stopping}:
+                finished.result()
+            taking.cancel()
+            await self._drain(hurry=hurry)
+        except (FenceRefused, WorkerFailed, psycopg.OperationalError) as error:
+            await self._die(error)
+            raise WorkerFailed(str(error)) from error
+        finally:
+            tasks = [*loops, stopping, *self._serving.tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._state.jobs.close()
+            self._node.stop()
+            self._database.close()
+
+    def _start_beside(self) -> list[asyncio.Task[None]]:
+        """Start all that goes on until the end, also while the worker drains."""
+        coroutines = {
+            "flush": self._flushing.run(),
+            "watch": self._watch(),
+            "compare": self._upkeep.compare(),
+            "settings": self._upkeep.follow_settings(),
+            "control": self._upkeep.follow_control(),
+            "index": self._upkeep.index(),
+            "clear": self._upkeep.clear(),
+        }
+        if self._state.settings.tells:
+            coroutines["tell"] = self._upkeep.tell()
+        return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
+
+    def _heard(self, channel: str, payload: str) -> None:
+        """Pass on a notification, in the ear's thread. Two empty texts mean that any may have been lost."""
+        if channel in {channels.TAKE, ""} and payload in {self._me.scope, ""}:
+            self._loop.call_soon_threadsafe(self._state.may_find_work.set)
+        if channel in {channels.CONTROL, ""}:
+            if payload.isdigit():
+                self._loop.call_soon_threadsafe(self._upkeep.moved_jobs.add, int(payload))
+            self._loop.call_soon_threadsafe(self._upkeep.control_changed.set)
+            self._loop.call_soon_threadsafe(self._upkeep.may_have_news.set)
+
+    async def _watch(self) -> None:
+        """
+        Tell the heart that the loop runs, and act on the state of the node.
+
+        Nothing here waits for the database: open requests have to end also when it does not answer.
+        """
+        while True:
+            self._report()
+            if self._heart.failed.is_set():
+                # One more write, which is refused and counted.
+                await self._flushing.write_everything()
+                raise WorkerFailed(self._heart.why)
+            if self._heart.has_given_up:
+                raise WorkerFailed("the database stayed away")
+            if self._heart.drains.is_set():
+                self._stop.set()
+            if self._heart.trust.must_close:
+                self._serving.cancel_tasks()
+            elif self._heart.trust.may_begin:
+                self._serving.dispatch_all()
+            await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
+
+    def _report(self) -> None:
+        """Tell the heart and the metrics how much the worker has."""
+        state, in_flight = self._state, len(self._serving.tasks)
+        claimed, capacity = state.batches.documents, state.settings.capacity
+        self._heart.progress(
+            claimed=claimed,
+            capacity=capacity,
+            in_flight=in_flight,
+            flushed=self._flushing.flushed,
+            refused=self._flushing.refused,
+            bins=len(state.bins),
+            open=state.bins.open_documents,
+            disk=self._look_at_disks(),
+        )
+        crawl.CLAIMED.set(claimed)
+        crawl.CAPACITY.set(capacity)
+        crawl.IN_FLIGHT.set(in_flight)
+        crawl.HOSTS.set(len(state.bins))
+
+    def _look_at_disks(self) -> str:
+        """Return which disk lacks room. Documents that have not started then go back, for other workers."""
+        state = self._state
+        shortage = self._disk.shortage(floor=state.settings.free_disk)
+        if shortage and not state.lacks_disk:
+            logger.warning("takes no work: %s", shortage)
+            self._serving.give_back_waiting(lambda _claimed: True)
+        elif state.lacks_disk and not shortage:
+            logger.info("takes work again: its disks have room")
+        state.lacks_disk = bool(shortage)
+        return shortage
+
+    async def _drain(self, *, hurry: asyncio.Event) -> None:
+        """Give back what has not started, and wait for the rest as long as is allowed."""
+        tasks = self._serving.tasks
+        self._serving.give_back_waiting(lambda _claimed: True)
+        await self._database.run(self._node.begin_draining)
+        await self._flushing.write_everything()
+        # The take that was cancelled may have claimed batches.
+        await self._upkeep.compare_batches()
+        hurried = self._loop.create_task(hurry.wait())
+        deadline = self._loop.time() + self._state.settings.drain_timeout.total_seconds()
+        while tasks and not hurried.done() and self._loop.time() < deadline:
+            left = max(0.0, deadline - self._loop.time())
+            await asyncio.wait([*tasks, hurried], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+        self._serving.cancel_tasks()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._flushing.write_everything()
+        if self._me.scope != CLUSTER_SCOPE:
+            await self._upkeep.index_what_is_left(deadline)
+        await self._database.run(self._node.leave)
+
+    async def _die(self, error: Exception) -> None:
+        """Break off open requests, and count the refused write if there was one."""
+        logger.error("worker %s ends: %s", self._me.id, error)
+        self._serving.cancel_tasks()
+        if self._heart.failed.is_set() or isinstance(error, FenceRefused):
+            await self._database.run(self._node.count_refused)
