@@ -35,7 +35,7 @@ class _Utility(ManagementUtility):
         if subcommand not in get_commands():
             near = difflib.get_close_matches(subcommand, get_commands(), n=1)
             hint = f"Did you mean {near[0]}?" if near else "manage.py help lists them."
-            _refuse(f"There is no command {subcommand!r}. {hint}")
+            _refuse(f"Unknown command {subcommand!r}. {hint}")
         command = _OneLine.of(super().fetch_command(subcommand))
         # Loaded modules stay until the end: no collection in a daemon's life needs to visit them again.
         gc.freeze()
@@ -72,7 +72,7 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
         word = name.removeprefix(_OURS)
         if word != name and word not in known and not name.startswith(_OF_TESTS):
             (near,) = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.0)
-            sentences.append(f"Warning: {name} is no setting and has no effect. Did you mean {_OURS}{near}?")
+            sentences.append(f"Warning: {name} is an unknown setting and has no effect. Did you mean {_OURS}{near}?")
     return sentences
 
 

@@ -9,10 +9,7 @@ from django.utils.log import log_response
 
 from jobs.api.errors import Problem
 
-_DETAIL = (
-    "This server does not answer for the host in the request. Use one of its own names, or add this one to "
-    "CRAWLCTL_ALLOWED_HOSTS."
-)
+_DETAIL = "This server does not accept the host name of the request. Use one of its own names, or add this one to CRAWLCTL_ALLOWED_HOSTS."
 
 
 class KnownHosts:

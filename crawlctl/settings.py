@@ -240,7 +240,7 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "crawlctl",
-    "DESCRIPTION": "Control of incremental, polite crawls over many machines. Errors have one shape: `Problem`.",
+    "DESCRIPTION": "Control plane for incremental, polite crawls over many machines. All errors have the schema `Problem`.",
     "VERSION": "1",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],

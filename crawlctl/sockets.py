@@ -60,7 +60,7 @@ def listen_at(address: str) -> tuple[socket.socket, str]:
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > _LAST_PORT:
-        raise BadAddress(f"{address!r} is no address: write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001.")
+        raise BadAddress(f"{address!r} is not a listen address. Write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001.")
     host = match["host"].strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

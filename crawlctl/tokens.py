@@ -27,7 +27,7 @@ class Credentials(StrictSerializer):
 
 
 class Token(serializers.Serializer[Any]):
-    token = serializers.CharField(help_text="It is shown only here.")
+    token = serializers.CharField(help_text="Token, shown only in this answer.")
     expires_at = serializers.DateTimeField()
 
 
@@ -48,7 +48,7 @@ class TokenView(APIView):
 
     @extend_schema(
         operation_id="token_create",
-        description="Exchange a name and a password for a token.",
+        description="Return a token for a user name and a password.",
         request=Credentials,
         responses={201: Token},
         auth=[],
@@ -59,16 +59,14 @@ class TokenView(APIView):
         user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF offers no other access)
         if user is None:
             if wait := logins.seconds_to_wait(request._request):  # noqa: SLF001
-                raise exceptions.Throttled(wait, "Too many wrong passwords.")
-            raise exceptions.AuthenticationFailed("There is no user of this name with this password.")
+                raise exceptions.Throttled(wait, "Too many wrong passwords. Try again later.")
+            raise exceptions.AuthenticationFailed("Wrong user name or password.")
         row, token = AuthToken.objects.create(user=user)
         surplus = AuthToken.objects.filter(user=user).order_by("-created").values_list("pk", flat=True)[MOST_OF_A_USER:]
         AuthToken.objects.filter(pk__in=list(surplus)).delete()
         return created({"token": token, "expires_at": row.expiry}, at=reverse("api:token"), request=request)
 
-    @extend_schema(
-        operation_id="token_destroy", description="End the token of this very request.", responses={204: None}
-    )
+    @extend_schema(operation_id="token_destroy", description="Revoke the token of this request.", responses={204: None})
     def delete(self, request: Request) -> Response:
         Nothing(data=request.data).is_valid(raise_exception=True)
         request.auth.delete()

@@ -35,7 +35,7 @@ class DemoRuns(Exception):
     """Another demo runs on this database."""
 
     def __init__(self) -> None:
-        super().__init__("A demo runs on this database already; end it first (Ctrl-C in its terminal).")
+        super().__init__("Another demo is running on this database. End it first (Ctrl-C in its terminal).")
 
 
 @contextmanager

@@ -97,13 +97,13 @@ def choose(connection: psycopg.Connection[Any], *, scope: str, whom: Whom) -> Vi
     of_kind = [node for node in live if node.kind == kind]
     fitting = [node for node in of_kind if whom == Whom.WORKER or node.is_main == (whom == Whom.MAIN)]
     if not fitting:
-        raise NoVictim(f"There is no live {whom} that works: start one, and try again.")
+        raise NoVictim(f"No running {whom} was found. Start one, then try again.")
     if len(of_kind) < 2:
-        raise NoVictim(f"{fitting[0]} is the only {kind}: start another that can take its place, and try again.")
+        raise NoVictim(f"{fitting[0]} is the only {kind}. Start another one as a replacement, then try again.")
     victim = max(fitting, key=lambda node: node.documents) if whom == Whom.WORKER else fitting[0]
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=scope, name="drill", timeout=_NO_TIMEOUT)
     if not me.shares_processes_with(boot_id=victim.boot_id, pid_namespace=victim.pid_namespace):
-        raise NoVictim(f"{victim} runs on another machine: perform the drill there.")
+        raise NoVictim(f"{victim} runs on another machine. Run the drill there.")
     return victim
 
 
@@ -117,7 +117,7 @@ def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], 
         NoVictim: its process has ended by itself.
     """
     if is_process_gone(pid=victim.pid, process_start=victim.process_start):
-        raise NoVictim(f"The process of {victim} has ended meanwhile.")
+        raise NoVictim(f"The process of {victim} has already ended.")
     if fault == Fault.KILL:
         os.kill(victim.pid, signal.SIGKILL)
         return

@@ -16,7 +16,7 @@ from nodes.api.strict import Nothing, read_query
 
 
 class AttentionLineSerializer(serializers.Serializer[AttentionLine]):
-    """One thing that needs attention."""
+    """Line of the attention list."""
 
     kind = serializers.CharField(help_text="A fixed word for this kind of line, such as `node_lost`.")
     key = serializers.CharField(help_text="Tells lines of one kind apart.")

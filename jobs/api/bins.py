@@ -38,27 +38,27 @@ _STATES: Final = {
 
 
 class SourceSerializer(serializers.Serializer[SourceLine]):
-    """Who says a limit."""
+    """Source of a limit."""
 
     origin = serializers.CharField(
         source="source.origin",
-        help_text="`policy`, `robots` (its crawl-delay), `usual` (no policy says anything), or `stop`.",
+        help_text="`policy`, `robots` (crawl-delay), `usual` (the default without a policy), or `stop`.",
     )
     policy = serializers.IntegerField(source="source.policy", allow_null=True)
     policy_name = serializers.CharField(source="policy", allow_blank=True)
     rule = serializers.IntegerField(
         source="source.rule",
         allow_null=True,
-        help_text="Which of the policy's rules, from 1; null: what it says itself.",
+        help_text="Number of the policy's rule, from 1. Null if the limit is that of the policy itself.",
     )
-    since = serializers.DateTimeField(allow_null=True, help_text="As far as that is known.")
+    since = serializers.DateTimeField(allow_null=True, help_text="Null if it is unknown.")
     until = serializers.DateTimeField(
-        source="source.until", allow_null=True, help_text="When a rule of the policy begins or ends next."
+        source="source.until", allow_null=True, help_text="Next moment at which a rule of the policy begins or ends."
     )
 
 
 class SaidBySerializer(serializers.Serializer[LimitLines]):
-    """Who says each limit; null where nothing limits that."""
+    """Source of each limit. Null where no limit applies."""
 
     denied = SourceSerializer(allow_null=True)
     open_requests = SourceSerializer(source="requests", allow_null=True)
@@ -67,21 +67,21 @@ class SaidBySerializer(serializers.Serializer[LimitLines]):
 
 
 class ParentSerializer(serializers.Serializer[ParentLine]):
-    """What a bin shares limits with: the hosts of an address, or all bins of a policy (of the cluster)."""
+    """Hosts that share limits: all at one IP address, or all of a policy, or the whole cluster."""
 
     kind = serializers.CharField(source="namespace", help_text="`address` or `policy`.")
     name = serializers.CharField()
     holds_everywhere = serializers.BooleanField(source="is_everywhere")
     limits = LimitsSerializer()
     said_by = SaidBySerializer()
-    open_requests = serializers.IntegerField(help_text="Given out over all of them.")
+    open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")
     starts_per_second = serializers.FloatField(allow_null=True)
     bytes_per_second = serializers.FloatField(allow_null=True)
     next_start_at = serializers.DateTimeField(source="opens_at", allow_null=True)
 
 
 class StopSerializer(serializers.Serializer[BinLine | Bin]):
-    """By whom a bin was stopped, and why."""
+    """Stop of a host, with its author and reason."""
 
     at = serializers.DateTimeField(source="stopped_at")
     by = serializers.CharField(source="stopped_by")
@@ -89,7 +89,7 @@ class StopSerializer(serializers.Serializer[BinLine | Bin]):
 
 
 class BackOffSerializer(serializers.Serializer[BinLine]):
-    """How often in a row it said that it is asked too much, and until when it is left alone."""
+    """Back-off of a host: its level and its end."""
 
     level = serializers.IntegerField(source="back_off_level")
     until = serializers.DateTimeField(source="back_off_until", allow_null=True)
@@ -97,18 +97,21 @@ class BackOffSerializer(serializers.Serializer[BinLine]):
 
 
 class LimitedBySerializer(serializers.Serializer[BinLine]):
-    """What keeps a bin from being asked for more at this moment."""
+    """Limit that a host has reached at this moment."""
 
     cause = serializers.ChoiceField([cause.value for cause in Cause], source="verdict.cause")
-    said_by = serializers.SerializerMethodField(help_text="Where it is a limit.")
+    said_by = serializers.SerializerMethodField(help_text="Source of the limit. Null if the cause is not a limit.")
     shared_with = serializers.CharField(
-        source="parent.name", default=None, allow_null=True, help_text="The parent that has the limit, if one does."
+        source="parent.name",
+        default=None,
+        allow_null=True,
+        help_text=("Address, policy or cluster that shares the limit. Null if the limit is not shared."),
     )
     since = serializers.DateTimeField(source="limited_since", allow_null=True)
     until = serializers.DateTimeField(source="verdict.until", allow_null=True)
-    is_failing = serializers.SerializerMethodField(help_text="Whether most of its latest requests failed.")
-    sentence = serializers.SerializerMethodField(help_text="The cause in words, and what failed.")
-    remedy = serializers.SerializerMethodField(help_text="What would change it; empty where nothing has to be done.")
+    is_failing = serializers.SerializerMethodField(help_text="True if most of its latest requests failed.")
+    sentence = serializers.SerializerMethodField(help_text="Cause in words, with the failures.")
+    remedy = serializers.SerializerMethodField(help_text="Change that would end it. Empty if no action is needed.")
 
     def get_is_failing(self, line: BinLine) -> bool:
         return line.verdict.failing is not None
@@ -126,25 +129,27 @@ class LimitedBySerializer(serializers.Serializer[BinLine]):
 
 
 class BinSerializer(serializers.Serializer[BinLine]):
-    """One host, or another unit of politeness of its connector. Rates are those of late; null: not known yet."""
+    """Host, or another unit of politeness of its connector. Rates are recent. Null means not known yet."""
 
     id = serializers.IntegerField()
-    kind = serializers.CharField(source="namespace", help_text="Of its source: `web`, `filesystem`, …")
+    kind = serializers.CharField(source="namespace", help_text="Connector of the source: `web`, `filesystem`, …")
     name = serializers.CharField()
     limits = LimitsSerializer()
     said_by = SaidBySerializer()
     limited_by = LimitedBySerializer(source="*")
-    allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="null: as many as it answers.")
+    allowed_starts_per_second = serializers.FloatField(allow_null=True, help_text="Null if there is no limit.")
     starts_per_second = serializers.FloatField(allow_null=True)
     bytes_per_second = serializers.FloatField(allow_null=True)
     open_requests = serializers.IntegerField(
         allow_null=True,
-        help_text="Requests that workers have open there, as of their last heartbeats. null: no worker has told.",
+        help_text="Open requests, as of the workers' last heartbeats. Null if no worker has reported them.",
     )
-    lent_requests = serializers.IntegerField(source="lent", help_text="Requests that workers may have open there.")
-    in_work = serializers.IntegerField(help_text="Documents that are handed out.")
-    waiting = serializers.IntegerField(help_text="Documents that wait in jobs that run.")
-    next_start_at = serializers.DateTimeField(allow_null=True, help_text="null: it is under way, or nothing waits.")
+    lent_requests = serializers.IntegerField(source="lent", help_text="Maximum number of open requests.")
+    in_work = serializers.IntegerField(help_text="Documents in progress.")
+    waiting = serializers.IntegerField(help_text="Waiting documents of running jobs.")
+    next_start_at = serializers.DateTimeField(
+        allow_null=True, help_text="Null if a request is in progress, or if no document waits."
+    )
     back_off = serializers.SerializerMethodField()
     stopped = serializers.SerializerMethodField()
     parents = ParentSerializer(many=True)
@@ -159,22 +164,22 @@ class BinSerializer(serializers.Serializer[BinLine]):
 
 
 class LaneSerializer(serializers.Serializer[LaneLine]):
-    """Documents of one seed that wait for the bin, or are in work there."""
+    """Documents of one seed that wait for the host or are in progress there."""
 
     id = serializers.IntegerField()
     job = serializers.IntegerField(source="job_id")
     job_name = serializers.CharField()
-    seed = serializers.CharField(help_text="The first of its addresses.")
+    seed = serializers.CharField(help_text="First address of the seed.")
     priority = serializers.IntegerField()
     waiting = serializers.IntegerField()
     in_work = serializers.IntegerField()
     served_at = serializers.DateTimeField(allow_null=True)
     ready_at = serializers.DateTimeField(allow_null=True)
-    owner = serializers.CharField(allow_blank=True, help_text="The manager that hands them out.")
+    owner = serializers.CharField(allow_blank=True, help_text="Manager that hands out the documents.")
 
 
 class RefusalSerializer(serializers.Serializer[Refusal]):
-    """A 429 or 503 of its host."""
+    """Answer 429 or 503 of the host."""
 
     at = serializers.DateTimeField()
     address = serializers.CharField()
@@ -182,40 +187,42 @@ class RefusalSerializer(serializers.Serializer[Refusal]):
 
 
 class BinPageSerializer(BinSerializer):
-    """One bin, with who waits for it."""
+    """Return one host with the seeds that wait for it."""
 
     history = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
-        help_text="Starts a second in steps of 5 s up to now; null: nobody looked then.",
+        help_text="Request starts per second in steps of 5 s, the newest last. Null if the step was not measured.",
     )
-    lanes = LaneSerializer(many=True, help_text="Next in line first; 20 at most.")
-    refusals = RefusalSerializer(many=True, help_text="The latest, of the newest entries of the history.")
+    lanes = LaneSerializer(many=True, help_text="Waiting seeds, the next in line first (at most 20).")
+    refusals = RefusalSerializer(many=True, help_text="Latest 429 and 503 answers, from the newest history entries.")
 
 
 class BinQuery(PageQuery):
-    name = serializers.CharField(required=False, max_length=300, help_text="How its name begins.")
-    state = serializers.ChoiceField(list(_STATES), required=False, help_text="`open`: documents of it are handed out.")
-    limit = serializers.IntegerField(min_value=1, max_value=200, default=50, help_text="Bins on a page.")
+    name = serializers.CharField(required=False, max_length=300, help_text="Beginning of the host's name.")
+    state = serializers.ChoiceField(
+        list(_STATES), required=False, help_text="`open`: the host has documents in progress."
+    )
+    limit = serializers.IntegerField(min_value=1, max_value=200, default=50, help_text="Hosts per page.")
 
 
 class ReasonSerializer(StrictSerializer):
-    """Why a bin is stopped."""
+    """Reason for the stop of a host."""
 
-    reason = serializers.CharField(help_text="Shown with the stop or the denial.")
+    reason = serializers.CharField(help_text="Reason, shown with the stop or the denial.")
 
 
 class _ConfirmedSerializer(ReasonSerializer):
     confirm = serializers.BooleanField(
         default=False,
-        help_text="Do it even if no crawl has come to such a host. Without it the answer is then 409, `unknown_hosts`.",
+        help_text="True to stop or deny hosts that no crawl has reached. Without it, such a request gets 409, `unknown_hosts`.",
     )
 
 
 class StopByNameSerializer(_ConfirmedSerializer):
-    """A host to be stopped."""
+    """Host to stop."""
 
     name = serializers.CharField(
-        help_text="Of a web host, or an address there. Without a port it means every port of the host."
+        help_text="Name of a web host, or an address there. Without a port, it means every port of the host."
     )
 
 
@@ -252,11 +259,14 @@ class BinView(ListingView):
         rows: Sequence[Any] = super().paginate_queryset(queryset) or ()
         return read_bin_lines([row.pk for row in rows], now=read_clock())
 
-    @extend_schema(description="Bins and what limits each, oldest first.", parameters=[BinQuery])
+    @extend_schema(
+        description="List hosts and the limits of each, oldest first. (The path says bins: the general term of all sources.)",
+        parameters=[BinQuery],
+    )
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().list(request, *args, **kwargs)
 
-    @extend_schema(description="One bin, with who waits for it.", responses=BinPageSerializer)
+    @extend_schema(description="Return one host with the seeds that wait for it.", responses=BinPageSerializer)
     def retrieve(self, request: Request, pk: str) -> Response:
         found = read_bin_page(int(pk), now=read_clock())
         if found is None:
@@ -270,8 +280,10 @@ class BinView(ListingView):
 
     @extend_schema(
         operation_id="bins_stop",
-        description="Ask nothing more of a bin, on all nodes, within 5 seconds; open requests are closed. Its documents wait "
-        "until it goes on; outputs keep what they hold. A host without a port stands for every port of it.",
+        description=(
+            "Stop a host. Within 5 seconds, no node sends it requests, and open ones are closed. Its documents wait until it is "
+            "released. Outputs keep their content. A name without a port means every port."
+        ),
         request=ReasonSerializer,
         responses=BinPageSerializer,
     )
@@ -284,7 +296,7 @@ class BinView(ListingView):
 
     @extend_schema(
         operation_id="bins_stop_by_name",
-        description="The same for a web host by its name; for one that no crawl has come to, with `confirm`.",
+        description="Stop a web host by its name. A host that no crawl has reached needs `confirm`.",
         request=StopByNameSerializer,
         responses=BinPageSerializer,
     )
@@ -298,7 +310,7 @@ class BinView(ListingView):
 
     @extend_schema(
         operation_id="bins_go_on",
-        description="Let a bin that was stopped be asked again, at its pace.",
+        description="Release a stopped host. Requests resume within its limits.",
         request=Nothing,
         responses=BinPageSerializer,
     )
@@ -310,8 +322,10 @@ class BinView(ListingView):
 
     @extend_schema(
         operation_id="bins_end_back_off",
-        description="Let a bin that backs off, or comes back from that, be asked at its full pace again, on all nodes, within 5 "
-        "seconds, whatever its host asked for. Documents that failed there are tried again at once.",
+        description=(
+            "End the back-off of a host. Within 5 seconds, all nodes resume requests at the full rate. Documents that wait for a "
+            "retry there are due at once."
+        ),
         request=Nothing,
         responses=BinPageSerializer,
     )
@@ -326,14 +340,18 @@ class BinView(ListingView):
 
 
 class DenialSerializer(serializers.Serializer[Denial]):
-    """A rule of a policy that holds everywhere by which nothing is fetched from the bins of a pattern."""
+    """Rule that denies the hosts of a pattern, of a policy that applies everywhere."""
 
-    pattern = serializers.CharField(allow_blank=True, help_text="Empty: every bin.")
+    pattern = serializers.CharField(allow_blank=True, help_text="Host pattern. If empty, all hosts match.")
     policy = serializers.IntegerField(source="policy_id")
     policy_name = serializers.CharField(source="policy")
     rule = serializers.IntegerField(help_text="From 1.")
-    is_always = serializers.BooleanField(help_text="Else at the times of the rule.")
-    reason = serializers.CharField(help_text="Empty for a rule that a form of policies made.")
+    is_always = serializers.BooleanField(
+        help_text="True if the denial holds at all times. Otherwise it holds at the times of the rule."
+    )
+    reason = serializers.CharField(
+        help_text="User who denied the hosts. Empty if the rule was made with the form of the policy."
+    )
     denied_by = serializers.CharField()
     denied_at = serializers.DateTimeField(allow_null=True)
 
@@ -342,20 +360,20 @@ class DenyListSerializer(serializers.Serializer[Any]):
     denials = DenialSerializer(many=True)
 
 
-_PATTERN: Final = "`www.example.com`, `*.example.com` (not example.com itself). Without a port: every port."
+_PATTERN: Final = "Host pattern, such as `www.example.com` or `*.example.com` (not example.com itself). Without a port, it means every port."
 
 
 class DenySerializer(_ConfirmedSerializer):
-    """Hosts to be denied."""
+    """Hosts to deny."""
 
     pattern = serializers.CharField(help_text=_PATTERN)
 
 
 class AllowSerializer(StrictSerializer):
-    """A denial to be taken back."""
+    """Denial to remove."""
 
     pattern = serializers.CharField(help_text=_PATTERN)
-    policy = serializers.IntegerField(help_text="The policy that denies them.")
+    policy = serializers.IntegerField(help_text="Policy with the denial.")
 
 
 class _OfDenyList(ContractView):
@@ -373,7 +391,7 @@ class DenyListView(_OfDenyList):
 
     @extend_schema(
         operation_id="deny_list",
-        description="What is denied everywhere: rules of policies that hold everywhere.",
+        description="List the denials of policies that apply everywhere.",
         responses=DenyListSerializer,
     )
     def get(self, request: Request) -> Response:
@@ -381,8 +399,7 @@ class DenyListView(_OfDenyList):
 
     @extend_schema(
         operation_id="deny_list_add",
-        description="Deny more hosts, whatever job names them; the answer is the whole list. Their documents end as DENIED in "
-        "the runs that come to them; outputs keep what they hold.",
+        description="Deny hosts for all jobs, and return the whole list. Their documents end as DENIED. Outputs keep their content.",
         request=DenySerializer,
         responses={201: DenyListSerializer},
     )
@@ -399,7 +416,7 @@ class AllowView(_OfDenyList):
 
     @extend_schema(
         operation_id="deny_list_remove",
-        description="Deny hosts no longer; the answer is the whole list.",
+        description="Remove hosts from the deny list, and return the whole list.",
         request=AllowSerializer,
         responses=DenyListSerializer,
     )

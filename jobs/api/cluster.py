@@ -28,9 +28,9 @@ _ID = "[0-9]{1,18}"
 
 
 class GroupSerializer(serializers.ModelSerializer[ThrottleGroup]):
-    """Seeds that are throttled together, and the manager that owns them."""
+    """Group of seeds that are throttled together, with its manager."""
 
-    name = serializers.SerializerMethodField(help_text="That of its policy, or the first address of its seed.")
+    name = serializers.SerializerMethodField(help_text="Name of the group's policy, or the first address of its seed.")
 
     class Meta:
         model = ThrottleGroup
@@ -51,9 +51,9 @@ class GroupSerializer(serializers.ModelSerializer[ThrottleGroup]):
         read_only_fields = fields
         extra_kwargs = {
             "failing_since": {
-                "help_text": "Since when its manager has failed to hand out its documents; null while it can."
+                "help_text": "Moment since which its manager fails to hand out its documents. Null while it succeeds."
             },
-            "failing_why": {"help_text": "The error in a line; empty while it can."},
+            "failing_why": {"help_text": "Error message. Empty while its manager succeeds."},
         }
 
     def get_name(self, group: ThrottleGroup) -> str:
@@ -66,30 +66,30 @@ class GroupQuery(PageQuery):
 
 
 class MoveSerializer(StrictSerializer):
-    """Where a group is to go."""
+    """Destination of a group."""
 
-    to = serializers.UUIDField(help_text="The id of a running manager.")
+    to = serializers.UUIDField(help_text="ID of a running manager.")
 
 
 class DryRunSerializer(StrictSerializer):
-    """Whether to do anything."""
+    """Choice between a plan and its execution."""
 
-    dry_run = serializers.BooleanField(default=False, help_text="Only say what would be moved.")
+    dry_run = serializers.BooleanField(default=False, help_text="True to return the plan without any move.")
 
 
 class PlannedMoveSerializer(serializers.Serializer[Any]):
-    """One group that changes its owner."""
+    """Move of a group to another manager."""
 
     group = serializers.IntegerField()
     name = serializers.CharField()
-    epoch = serializers.IntegerField(help_text="Of the group before the move.")
+    epoch = serializers.IntegerField(help_text="Epoch of the group before the move.")
     weight = serializers.FloatField()
-    owner = serializers.UUIDField(help_text="The manager that hands it over.")
+    owner = serializers.UUIDField(help_text="Manager that hands the group over.")
     to = serializers.UUIDField()
 
 
 class LoadSerializer(serializers.Serializer[Any]):
-    """What one manager carries."""
+    """Load of one manager."""
 
     manager = serializers.UUIDField()
     name = serializers.CharField()
@@ -98,7 +98,7 @@ class LoadSerializer(serializers.Serializer[Any]):
 
 
 class PlanSerializer(serializers.Serializer[Any]):
-    """What the main does about a request."""
+    """Plan of the main manager for a request."""
 
     moves = PlannedMoveSerializer(many=True)
     before = LoadSerializer(many=True)
@@ -106,7 +106,7 @@ class PlanSerializer(serializers.Serializer[Any]):
 
 
 class PlanInListSerializer(serializers.Serializer[PlanInBrief]):
-    """What the main does about a request: the first of what may be a move for each group, under another name."""
+    """Plan of the main manager for a request, with its first moves."""
 
     moves_in_all = serializers.IntegerField()
     first_moves = PlannedMoveSerializer(many=True)
@@ -115,14 +115,14 @@ class PlanInListSerializer(serializers.Serializer[PlanInBrief]):
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
-    """How far a request has come."""
+    """Progress of a request."""
 
     moves = serializers.IntegerField()
     arrived = serializers.IntegerField()
 
 
 class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
-    """Something that was asked of the cluster, and what its main came to."""
+    """Request to the cluster, with the plan of the main manager."""
 
     group = serializers.IntegerField(source="item", allow_null=True)
     answer: serializers.Serializer[Any] = PlanSerializer(allow_null=True)
@@ -153,7 +153,7 @@ class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
 
 
 class ClusterRequestInListSerializer(ClusterRequestSerializer):
-    """Something that was asked of the cluster, in a list: with the first of the moves that its main came to."""
+    """Request to the cluster in a list, with its first moves."""
 
     answer = PlanInListSerializer(source="plan", allow_null=True)
 
@@ -198,8 +198,8 @@ class GroupView(mixins.RetrieveModelMixin, ListingView):
 
 
 @extend_schema_view(
-    list=extend_schema(description="What was asked of the cluster, newest first, each with the first of its moves."),
-    retrieve=extend_schema(description="One request with all of its moves, and how far it has come."),
+    list=extend_schema(description="List the requests to the cluster, newest first, each with its first moves."),
+    retrieve=extend_schema(description="Return one request with all its moves and its progress."),
 )
 class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options"]
@@ -231,7 +231,7 @@ class RebalanceView(ContractView):
 
     @extend_schema(
         operation_id="cluster_rebalance",
-        description="Make the balance of groups over managers even, with few moves.",
+        description="Balance the groups over the managers with few moves.",
         request=DryRunSerializer,
         responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
     )
@@ -248,7 +248,7 @@ class DrainView(ContractView):
 
     @extend_schema(
         operation_id="nodes_drain",
-        description="Let a node finish what it has begun, hand over what it holds, and stop.",
+        description="Drain a node: it finishes documents in progress, hands over or returns the rest, and stops.",
         request=DryRunSerializer,
         responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
     )

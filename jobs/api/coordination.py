@@ -17,37 +17,39 @@ from nodes.coordination.port import LockSeen
 
 
 class CoordinationQuery(StrictSerializer):
-    cluster = serializers.CharField(default="", max_length=120, help_text="The cluster of the daemons, or the first.")
+    cluster = serializers.CharField(
+        default="",
+        max_length=120,
+        help_text=("Name of the cluster. By default, it is that of the managers and workers, or the first."),
+    )
 
 
 class MemberSerializer(serializers.Serializer[Any]):
-    """A node of a cluster, also one that is gone and not forgotten yet."""
+    """Node of a cluster, including nodes that left recently."""
 
     node = serializers.CharField()
     is_main = serializers.BooleanField()
     is_gone = serializers.BooleanField()
-    jobs = serializers.ListField(child=serializers.CharField(), help_text="What it can do.")
-    items = serializers.IntegerField(help_text="How many items it is to do.")
+    jobs = serializers.ListField(child=serializers.CharField(), help_text="Distributed jobs that the node can run.")
+    items = serializers.IntegerField(help_text="Number of items that the node was assigned.")
 
 
 class PoolSerializer(serializers.Serializer[Any]):
-    """What there is to do of a job."""
+    """Pool of a distributed job."""
 
     job = serializers.CharField()
     items = serializers.IntegerField()
-    placed = serializers.IntegerField(help_text="Of them given to a node.")
+    placed = serializers.IntegerField(help_text="Number of assigned items.")
 
 
 class LockSerializer(serializers.Serializer[Any]):
-    """Who has an item in hand."""
+    """Lock of an item."""
 
     job = serializers.CharField(source="item.job")
     item = serializers.CharField(source="item.item")
-    holder = serializers.CharField(help_text="Empty where what is stored is no lock.")
+    holder = serializers.CharField(help_text="Node that holds the lock. Empty if the stored lock is invalid.")
     since = serializers.DateTimeField(allow_null=True)
-    remaining = serializers.SerializerMethodField(
-        help_text="Seconds of its lease; none is left of one that has expired."
-    )
+    remaining = serializers.SerializerMethodField(help_text="Remaining lease in seconds. 0 if it has expired.")
     note = serializers.CharField()
     host = serializers.CharField()
 
@@ -61,7 +63,7 @@ class CoordinationSerializer(serializers.Serializer[Any]):
     store = serializers.CharField()
     cluster = serializers.CharField()
     clusters = serializers.ListField(child=serializers.CharField())
-    main = serializers.CharField(source="sight.main", help_text="Empty while nobody is.")
+    main = serializers.CharField(source="sight.main", help_text="Name of the main node. Empty while there is none.")
     term = serializers.IntegerField(source="sight.term")
     members = MemberSerializer(source="sight.members", many=True)
     members_in_all = serializers.IntegerField(source="sight.members_in_all")
@@ -76,8 +78,14 @@ class CoordinationView(ContractView):
 
     @extend_schema(
         operation_id="coordination_retrieve",
-        description="A cluster of the store of coordination: members, main, pools, locks.",
-        parameters=[OpenApiParameter("cluster", str, description="The cluster of the daemons, or the first.")],
+        description="Return a cluster of the coordination store: members, main node, pools and locks.",
+        parameters=[
+            OpenApiParameter(
+                "cluster",
+                str,
+                description=("Name of the cluster. By default, it is that of the managers and workers, or the first."),
+            )
+        ],
         responses=CoordinationSerializer,
     )
     def get(self, request: Request) -> Response:
@@ -85,5 +93,5 @@ class CoordinationView(ContractView):
         asked.is_valid(raise_exception=True)
         seen = read_coordination(asked.validated_data["cluster"], dsn=database_dsn())
         if seen.sight is None:
-            raise NotFound(sentence(seen.problem or "There is no cluster yet."))
+            raise NotFound(sentence(seen.problem or "No cluster exists yet. Start a node of distributed jobs first."))
         return Response(CoordinationSerializer(seen).data)

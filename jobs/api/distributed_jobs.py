@@ -31,25 +31,25 @@ _OF_MANY: Final = {"all": ALL, "others": OTHERS}
 
 class ClusterQuery(StrictSerializer):
     cluster = serializers.CharField(
-        default=DEFAULT_CLUSTER, max_length=120, help_text="The circle of nodes that share the jobs."
+        default=DEFAULT_CLUSTER, max_length=120, help_text="Name of the cluster whose nodes share the distributed jobs."
     )
 
 
 class SwitchedSerializer(serializers.Serializer[Any]):
-    """Whether something is disabled, and who said so when."""
+    """State of a switch, with its author and time."""
 
     is_disabled = serializers.BooleanField()
-    by = serializers.CharField(help_text="Empty where nobody has said anything.")
+    by = serializers.CharField(help_text="User who set the switch. Empty if it was never set.")
     at = serializers.DateTimeField(allow_null=True)
 
 
 class JobOnNodeSerializer(serializers.Serializer[Any]):
-    """A job on one node, as that node said last at `seen_at`; moments are by its clock, counts since it started."""
+    """Distributed job on one node, as of the node's last report at `seen_at`. Moments are by its clock, counts since its start."""
 
     node = serializers.CharField()
-    is_member = serializers.BooleanField(help_text="Whether it can be given items at this moment.")
-    items = serializers.IntegerField(help_text="How many it does.")
-    in_hand = serializers.IntegerField(help_text="Runs that go on.")
+    is_member = serializers.BooleanField(help_text="True if the node can be assigned items now.")
+    items = serializers.IntegerField(help_text="Number of items of the node.")
+    in_hand = serializers.IntegerField(help_text="Number of runs in progress.")
     runs = serializers.IntegerField()
     failures = serializers.IntegerField()
     failures_in_a_row = serializers.IntegerField()
@@ -57,27 +57,27 @@ class JobOnNodeSerializer(serializers.Serializer[Any]):
     last_seconds = serializers.FloatField(allow_null=True)
     last_failure = serializers.CharField()
     next_at = serializers.DateTimeField(allow_null=True)
-    problem = serializers.CharField(help_text="What is wrong with its pool, or its schedule.")
+    problem = serializers.CharField(help_text="Problem with the pool or the schedule. Empty if there is none.")
     seen_at = serializers.DateTimeField()
 
 
 class DistributedJobSerializer(serializers.Serializer[Any]):
-    """A distributed job; runs and failures are of all its nodes together."""
+    """Distributed job. Runs and failures are totals of all its nodes."""
 
     job = serializers.CharField()
     state = serializers.SerializerMethodField(
-        help_text="`running` while anybody has one of its items in hand, else `stopped`."
+        help_text="`running` while a node runs one of its items, otherwise `stopped`."
     )
     is_disabled = serializers.BooleanField()
-    switch = SwitchedSerializer(allow_null=True, help_text="Its own; null: it does as the others do.")
-    items = serializers.IntegerField(help_text="In its work pool.")
-    given = serializers.IntegerField(help_text="Of them given to a node.")
-    able = serializers.IntegerField(help_text="Nodes that can do it.")
+    switch = SwitchedSerializer(allow_null=True, help_text="Its own switch. Null if the switch of the others applies.")
+    items = serializers.IntegerField(help_text="Number of items in the pool.")
+    given = serializers.IntegerField(help_text="Number of assigned items.")
+    able = serializers.IntegerField(help_text="Number of nodes that can run it.")
     in_hand = serializers.IntegerField()
     runs = serializers.IntegerField()
     failures = serializers.IntegerField()
     last_began_at = serializers.DateTimeField(allow_null=True)
-    last_failure = serializers.CharField(help_text="Of a node whose last run failed.")
+    last_failure = serializers.CharField(help_text="Error of a node whose last run failed.")
     next_at = serializers.DateTimeField(allow_null=True)
     problem = serializers.CharField()
     nodes = JobOnNodeSerializer(many=True)
@@ -87,28 +87,28 @@ class DistributedJobSerializer(serializers.Serializer[Any]):
 
 
 class DistributedJobsSerializer(serializers.Serializer[Any]):
-    """The distributed jobs of a cluster, the first 200 by name."""
+    """Distributed jobs of a cluster, the first 200 by name."""
 
     cluster = serializers.CharField()
-    clusters = serializers.ListField(child=serializers.CharField(), help_text="Those that are known.")
-    main = serializers.CharField(help_text="Empty while nobody is.")
+    clusters = serializers.ListField(child=serializers.CharField(), help_text="Names of the known clusters.")
+    main = serializers.CharField(help_text="Name of the main node. Empty while there is none.")
     term = serializers.IntegerField()
-    refusal = serializers.CharField(help_text="Why the main leaves items where they are; empty where all is well.")
-    unseen = serializers.CharField(help_text="Why the store could not be looked at; empty where it could.")
-    all_jobs = SwitchedSerializer(help_text="The switch of all jobs, whatever theirs are.")
-    other_jobs = SwitchedSerializer(help_text="The switch of jobs without one of their own.")
+    refusal = serializers.CharField(
+        help_text="Reason why the main node keeps the current assignment. Empty if there is none."
+    )
+    unseen = serializers.CharField(help_text="Reason why the coordination store cannot be read. Empty if it can.")
+    all_jobs = SwitchedSerializer(help_text="Switch of all distributed jobs. It overrides their own switches.")
+    other_jobs = SwitchedSerializer(help_text="Switch of distributed jobs without their own switch.")
     jobs = DistributedJobSerializer(many=True)
     jobs_in_all = serializers.IntegerField()
 
 
 class LockOfItemSerializer(serializers.Serializer[Any]):
-    """Who has an item in hand."""
+    """Lock of an item."""
 
-    holder = serializers.CharField(help_text="Empty where what is stored is no lock.")
+    holder = serializers.CharField(help_text="Node that holds the lock. Empty if the stored lock is invalid.")
     since = serializers.DateTimeField(allow_null=True)
-    remaining = serializers.SerializerMethodField(
-        help_text="Seconds of its lease; none is left of one that has expired."
-    )
+    remaining = serializers.SerializerMethodField(help_text="Remaining lease in seconds. 0 if it has expired.")
     note = serializers.CharField()
 
     def get_remaining(self, lock: LockSeen) -> float:
@@ -116,7 +116,7 @@ class LockOfItemSerializer(serializers.Serializer[Any]):
 
 
 class ItemSerializer(serializers.Serializer[ItemOfJob]):
-    """The smallest piece of a job: the node that is to do it ('' where none is), and its lock."""
+    """Item of a distributed job, with its node ('' if none) and its lock."""
 
     item = serializers.CharField()
     node = serializers.CharField()
@@ -134,31 +134,37 @@ class DistributedJobPageSerializer(serializers.Serializer[Any]):
 
 
 class SwitchSerializer(StrictSerializer):
-    """What is to be disabled or enabled: one `job`, or `all`, or the `others`, which have no switch of their own."""
+    """Switch to set: of one `job`, of `all`, or of the `others` (without their own switch)."""
 
     cluster = serializers.CharField(default=DEFAULT_CLUSTER, max_length=120)
     of = serializers.ChoiceField(["job", *_OF_MANY], default="job")
-    job = serializers.CharField(required=False, max_length=120, help_text="Where the switch is of one job.")
-    is_disabled = serializers.BooleanField(allow_null=True, help_text="null takes the switch away.")
+    job = serializers.CharField(
+        required=False, max_length=120, help_text="Name of the distributed job, if the switch is for one."
+    )
+    is_disabled = serializers.BooleanField(
+        allow_null=True, help_text="True disables, false enables, null removes the switch."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if (attrs["of"] == "job") != ("job" in attrs):
-            raise serializers.ValidationError({"job": ["Name a job where the switch is of one, and only there."]})
+            raise serializers.ValidationError({"job": ["Give `job` if `of` is `job`, and only then."]})
         return attrs
 
 
 class RebalanceJobsSerializer(StrictSerializer):
-    """Which cluster is to share its items out anew, and whether only to say what that would move."""
+    """Rebalance of a cluster, or its dry run."""
 
     cluster = serializers.CharField(default=DEFAULT_CLUSTER, max_length=120)
     dry_run = serializers.BooleanField(default=False)
     strategy = serializers.CharField(
-        default=DEFAULT, max_length=500, help_text="By which the plan of a dry run is made; the main keeps to its own."
+        default=DEFAULT,
+        max_length=500,
+        help_text="Strategy for the plan of a dry run. The main node always uses its own strategy.",
     )
 
 
 class PlannedItemSerializer(serializers.Serializer[Any]):
-    """An item that would go elsewhere; '' is nobody."""
+    """Item that would move. '' means no node."""
 
     job = serializers.CharField()
     item = serializers.CharField()
@@ -167,7 +173,7 @@ class PlannedItemSerializer(serializers.Serializer[Any]):
 
 
 class SharingPlanSerializer(serializers.Serializer[Any]):
-    """What the strategy comes to: items by node before and after, and the first 500 that would move."""
+    """Plan of a strategy: items by node before and after, and the first 500 moves."""
 
     strategy = serializers.CharField()
     before = serializers.DictField(child=serializers.IntegerField())
@@ -176,7 +182,9 @@ class SharingPlanSerializer(serializers.Serializer[Any]):
     moves_in_all = serializers.IntegerField()
 
 
-_CLUSTER = OpenApiParameter("cluster", str, description=f"The circle of nodes that share the jobs ({DEFAULT_CLUSTER}).")
+_CLUSTER = OpenApiParameter(
+    "cluster", str, description=f"Name of the cluster whose nodes share the distributed jobs ({DEFAULT_CLUSTER})."
+)
 
 
 class _OfSwitches(ContractView):
@@ -198,7 +206,7 @@ class DistributedJobsView(_OfSwitches):
 
     @extend_schema(
         operation_id="distributed_jobs_list",
-        description="The distributed jobs of a cluster: state, pool, runs, failures, next run, nodes.",
+        description="List the distributed jobs of a cluster with state, pool, runs, failures, next run and nodes.",
         parameters=[_CLUSTER],
         responses=DistributedJobsSerializer,
     )
@@ -213,7 +221,7 @@ class DistributedJobView(ContractView):
 
     @extend_schema(
         operation_id="distributed_jobs_retrieve",
-        description="One distributed job: its items, who is to do each, and who has it in hand.",
+        description="Return one distributed job with its items, the node of each item, and the locks.",
         parameters=[_CLUSTER],
         responses=DistributedJobPageSerializer,
     )
@@ -236,7 +244,7 @@ class SwitchView(_OfSwitches):
 
     @extend_schema(
         operation_id="distributed_jobs_switch",
-        description="Disable or enable a distributed job, all of them, or those without a switch of their own. Nodes hear of it within seconds.",
+        description="Disable or enable one distributed job, all of them, or all without their own switch. Nodes apply the switch within seconds.",
         request=SwitchSerializer,
         responses=DistributedJobsSerializer,
     )
@@ -261,7 +269,7 @@ class RebalanceJobsView(ContractView):
 
     @extend_schema(
         operation_id="distributed_jobs_rebalance",
-        description="Let the main share all items out anew, within seconds; or, as a dry run, say what a strategy would move now.",
+        description="Let the main node rebalance all items within seconds. A dry run returns the moves that a strategy would make now.",
         request=RebalanceJobsSerializer,
         responses={200: SharingPlanSerializer, 202: None},
     )

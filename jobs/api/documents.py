@@ -29,7 +29,7 @@ _PATIENCE = "5s"
 
 
 class HeldSerializer(serializers.Serializer[IndexedDocument]):
-    """An output that holds the document's text."""
+    """Output that holds the document."""
 
     output = serializers.IntegerField(source="output_id")
     name = serializers.CharField(source="output.name")
@@ -37,27 +37,29 @@ class HeldSerializer(serializers.Serializer[IndexedDocument]):
 
 
 class DocumentSerializer(serializers.Serializer[QueueItem]):
-    """A document of a job: one address, as the queue knows it."""
+    """Document of a job: one address in the queue."""
 
     id = serializers.SerializerMethodField()
     job = serializers.IntegerField(source="job_id")
     seed = serializers.IntegerField(source="lane.seed_id")
     host = serializers.CharField(source="lane.bin.name")
     url = serializers.CharField(source="identifier")
-    state = serializers.SerializerMethodField(help_text="Where it stands in the queue.")
+    state = serializers.SerializerMethodField(help_text="Stage of the document in the queue.")
     manifoldcf_status = serializers.CharField(
-        help_text="As ManifoldCF calls it; empty while nothing names it in this run."
+        help_text="State in ManifoldCF's words. Empty if this run has not reached the document."
     )
-    outcome = serializers.SerializerMethodField(help_text="In which class it ended.")
-    result_code = serializers.CharField(help_text="How exactly it ended: an HTTP status or a word.")
-    run_no = serializers.IntegerField(help_text="The run that saw it last.")
+    outcome = serializers.SerializerMethodField(help_text="Class of its result.")
+    result_code = serializers.CharField(help_text="Result code: an HTTP status or a word.")
+    run_no = serializers.IntegerField(help_text="Last run that reached the document.")
     depth = serializers.IntegerField()
     redirects = serializers.IntegerField()
-    failures = serializers.IntegerField(help_text="Attempts in a row that failed.")
-    losses = serializers.IntegerField(help_text="Workers that were lost with it.")
-    check_time = serializers.DateTimeField(allow_null=True, help_text="When it is due, if that is later than now.")
+    failures = serializers.IntegerField(help_text="Number of consecutive failed attempts.")
+    losses = serializers.IntegerField(help_text="Number of workers that failed while they held it.")
+    check_time = serializers.DateTimeField(
+        allow_null=True, help_text="Moment at which it is due. Null if it is due now."
+    )
     fetched_at = serializers.DateTimeField(allow_null=True)
-    held_by = HeldSerializer(many=True, help_text="The outputs of its job that hold it.")
+    held_by = HeldSerializer(many=True, help_text="Outputs of its job that hold the document.")
 
     def get_id(self, item: QueueItem) -> str:
         return f"{item.job_id}-{item.hash.hex}"
@@ -70,17 +72,17 @@ class DocumentSerializer(serializers.Serializer[QueueItem]):
 
 
 class DocumentQuery(PageQuery):
-    url = serializers.CharField(max_length=10_000, required=False, help_text="The address of a document, in full.")
+    url = serializers.CharField(max_length=10_000, required=False, help_text="Full address of a document.")
     url_begins = serializers.CharField(
         max_length=10_000,
         required=False,
-        help_text="How addresses begin: `https://docs.example/manual/`. With a web host, or with `job`, the answer is quick.",
+        help_text="Beginning of the addresses, such as `https://docs.example/manual/`. The search is fast with a host or with `job`.",
     )
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     state = serializers.ChoiceField(list(_STAGES), required=False)
     outcome = serializers.ChoiceField(list(_OUTCOMES), required=False)
     host = serializers.CharField(
-        max_length=300, required=False, help_text="With its port, where that is not 80 or 443."
+        max_length=300, required=False, help_text="Host name, with its port unless that is 80 or 443."
     )
     result_code = serializers.CharField(max_length=30, required=False)
 
@@ -108,7 +110,7 @@ class DocumentView(ListingView):
         attach_holders(page or [])
         return page
 
-    @extend_schema(description="Documents of all jobs, in the order of their hashes.")
+    @extend_schema(description="List documents of all jobs, ordered by their hashes.")
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         with transaction.atomic():
             with connection.cursor() as cursor:
@@ -116,7 +118,7 @@ class DocumentView(ListingView):
             return super().list(request, *args, **kwargs)
 
     @extend_schema(
-        description="One document.",
+        description="Return one document.",
         parameters=[OpenApiParameter("id", OpenApiTypes.STR, OpenApiParameter.PATH, pattern=lookup_value_regex)],
     )
     def retrieve(self, request: Request, id: str) -> Response:  # noqa: A002 (the address's word)

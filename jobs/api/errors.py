@@ -94,7 +94,7 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
     if problem is None:
         logger.error("unexpected error in %s", type(context.get("view")).__name__, exc_info=error)
         problem = Problem(
-            status.HTTP_500_INTERNAL_SERVER_ERROR, "internal_error", "This is a defect of crawlctl; its log says more."
+            status.HTTP_500_INTERNAL_SERVER_ERROR, "internal_error", "Internal error. See the server's log for details."
         )
     return problem.as_response()
 
@@ -114,7 +114,9 @@ class NothingHere(APIView):
     schema = None
 
     def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> NoReturn:
-        raise exceptions.NotFound(f"There is nothing at {request.path}. Addresses end with a slash.")
+        raise exceptions.NotFound(
+            f"Nothing exists at {request.path}. Check the path: all paths of the API end with a slash."
+        )
 
 
 def _problem_of(error: Exception) -> Problem | None:
@@ -153,10 +155,12 @@ def _problem_of(error: Exception) -> Problem | None:
         case ConnectionInUse() | PolicyInUse():
             return Problem(status.HTTP_409_CONFLICT, "in_use", str(error))
         case ProtectedError() | RestrictedError():
-            return Problem(status.HTTP_409_CONFLICT, "in_use", "Something else still needs it; remove that first.")
+            return Problem(status.HTTP_409_CONFLICT, "in_use", "Other objects still use it. Remove these first.")
         case IntegrityError():
             return Problem(
-                status.HTTP_409_CONFLICT, "conflict", "Somebody changed the same thing at this moment; look again."
+                status.HTTP_409_CONFLICT,
+                "conflict",
+                ("Another request changed the same object at this moment. Read it again, then repeat your change."),
             )
         case PolicyNotAllowed():
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", str(error))
@@ -173,9 +177,9 @@ def _problem_of(error: Exception) -> Problem | None:
         case DistributedJobUnknown():
             return Problem(status.HTTP_404_NOT_FOUND, "not_found", str(error))
         case Http404():
-            return Problem(status.HTTP_404_NOT_FOUND, "not_found", "There is nothing of this id.")
+            return Problem(status.HTTP_404_NOT_FOUND, "not_found", "No object with this ID exists.")
         case django_errors.PermissionDenied():
-            return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "You may not do this.")
+            return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "Your role does not permit this.")
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
         case BadPattern():
@@ -186,7 +190,9 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "too_slow", str(error))
         case OperationalError() if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
             return Problem(
-                status.HTTP_503_SERVICE_UNAVAILABLE, "too_slow", "This took too long; ask for less, by more filters."
+                status.HTTP_503_SERVICE_UNAVAILABLE,
+                "too_slow",
+                "The request took too long. Narrow it with more filters.",
             )
         case OperationalError() | InterfaceError() | psycopg.OperationalError() | psycopg.InterfaceError():
             logger.warning("the database does not answer: %s", error)
@@ -199,7 +205,9 @@ def _problem_of(error: Exception) -> Problem | None:
 
 def _invalid(fields: Mapping[str, Sequence[str]]) -> Problem:
     about = ", ".join(fields)
-    return Problem(status.HTTP_400_BAD_REQUEST, "invalid", f"Nothing was changed; look at: {about}.", fields=fields)
+    return Problem(
+        status.HTTP_400_BAD_REQUEST, "invalid", f"Nothing was changed. Invalid fields: {about}.", fields=fields
+    )
 
 
 def _of_the_framework(error: exceptions.APIException) -> Problem:

@@ -47,8 +47,8 @@ class SecondsField(serializers.Field[dt.timedelta, object, float, Any]):
     """A span of time in seconds."""
 
     default_error_messages = {
-        "not_a_number": "A span of time is a number of seconds.",
-        "out_of_range": "A span of time is more than nothing, and 100 years at most.",
+        "not_a_number": "Write a number of seconds.",
+        "out_of_range": "Write a number of seconds greater than 0 and at most 100 years.",
     }
 
     def to_internal_value(self, data: object) -> dt.timedelta:
@@ -97,7 +97,7 @@ class ObjectField(serializers.Field[Any, Any, Any, Any]):
 class OutputsField(serializers.ListField):
     """The outputs of a job by their ids, looked up in one query."""
 
-    default_error_messages = {"unknown": "There is no output {unknown}."}
+    default_error_messages = {"unknown": "Output {unknown} does not exist."}
     child = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID)
 
     def to_internal_value(self, data: list[Any]) -> list[OutputConnection]:

@@ -56,7 +56,7 @@ def _period() -> serializers.ChoiceField:
         [period.value for period in Period],
         allow_blank=True,
         default="",
-        help_text="Of the starts; empty without them.",
+        help_text="Period of the starts. Empty without starts.",
     )
 
 
@@ -77,65 +77,76 @@ class RuleSerializer(StrictSerializer):
     pattern = serializers.CharField(
         allow_blank=True,
         default="",
-        help_text="Of names of bins: `www.example.com`, `*.example.com` (not example.com itself), with a port that is not "
-        "the usual one. Empty: every bin.",
+        help_text=(
+            "Host pattern, such as `www.example.com` or `*.example.com` (not example.com itself), with a port unless it is the usual "
+            "one. If empty, all hosts match."
+        ),
     )
     days = serializers.ListField(
         child=serializers.IntegerField(),
         max_length=7,
         default=list(EVERY_DAY),
-        help_text="1 is Monday, 7 Sunday; past midnight, the days on which it begins.",
+        help_text="Days of the week on which the rule begins: 1 is Monday, 7 is Sunday.",
     )
-    from_time = serializers.TimeField(allow_null=True, default=None, help_text="Null, both: the whole day.")
+    from_time = serializers.TimeField(
+        allow_null=True, default=None, help_text="Begin of the rule. If both times are null, it applies all day."
+    )
     to_time = serializers.TimeField(
-        allow_null=True, default=None, help_text="Just before it the rule ends; before `from_time`: on the next day."
+        allow_null=True,
+        default=None,
+        help_text="End of the rule (exclusive). A time before `from_time` is on the next day.",
     )
-    open_requests = _maybe("Open to one bin at the same time.")
-    min_gap = serializers.FloatField(allow_null=True, default=None, help_text="Seconds between two starts to one bin.")
-    starts = _maybe("To one bin, in a period.")
+    open_requests = _maybe("Simultaneous open requests to one host.")
+    min_gap = serializers.FloatField(
+        allow_null=True, default=None, help_text="Minimum seconds between two request starts to one host."
+    )
+    starts = _maybe("Maximum request starts to one host per period.")
     period = _period()
-    bytes_per_second = _maybe("From one bin.")
-    total_open_requests = _maybe("To all bins of the policy together; of a rule of every bin.")
-    total_starts = _maybe("To all bins of the policy together; of a rule of every bin.")
+    bytes_per_second = _maybe("Maximum bytes per second from one host.")
+    total_open_requests = _maybe("Maximum for all hosts of the policy together. Only for rules that match every host.")
+    total_starts = _maybe("Maximum for all hosts of the policy together. Only for rules that match every host.")
     total_period = _period()
-    total_bytes_per_second = _maybe("From all bins of the policy together; of a rule of every bin.")
-    denies = serializers.BooleanField(default=False, help_text="Nothing is fetched from these bins.")
+    total_bytes_per_second = _maybe(
+        "Maximum bytes per second from all hosts of the policy together. Only for rules that match every host."
+    )
+    denies = serializers.BooleanField(default=False, help_text="True to deny these hosts.")
 
 
 class PolicySerializer(StrictModelSerializer):
-    """Limits that hold for each bin that a seed of this policy reaches, and for all these bins together."""
+    """Throttle policy: limits for each host that its seeds reach, and for all these hosts together."""
 
     ignored = frozenset({"warnings"})
     name = serializers.CharField()
-    open_requests = serializers.IntegerField(
-        default=2, help_text="Requests that may be open to one bin at the same time."
-    )
+    open_requests = serializers.IntegerField(default=2, help_text="Simultaneous open requests to one host.")
     min_gap = serializers.FloatField(
         required=False,
-        help_text="Seconds between the starts of two requests to one host. The longer of this gap and of the rate holds. "
-        "Without it: 0 if `starts` or `unlimited` is given, else 1.",
+        help_text=(
+            "Minimum seconds between two request starts to one host. The longer of this gap and the rate's gap applies. Default: 0 "
+            "with `starts` or `unlimited`, otherwise 1."
+        ),
     )
-    starts = _maybe("At most so many to one bin in a period, evenly spread: 30 a minute are one every 2 s.")
+    starts = _maybe("Maximum request starts to one host per period, evenly spread: 30 per minute means one every 2 s.")
     period = _period()
-    bytes_per_second = _maybe("From one bin.")
-    total_open_requests = _maybe("To all bins of the policy together.")
-    total_starts = _maybe("To all bins of the policy together, in their period.")
+    bytes_per_second = _maybe("Maximum bytes per second from one host.")
+    total_open_requests = _maybe("Maximum open requests to all hosts of the policy together.")
+    total_starts = _maybe("Maximum request starts to all hosts of the policy together, per total period.")
     total_period = _period()
-    total_bytes_per_second = _maybe("From all bins of the policy together.")
+    total_bytes_per_second = _maybe("Maximum bytes per second from all hosts of the policy together.")
     holds_everywhere = serializers.BooleanField(
-        default=False, help_text="It limits every bin of the cluster, and its totals the cluster. For administrators."
+        default=False,
+        help_text="True to apply the policy to every host of the cluster, and its totals to the cluster. Administrators only.",
     )
     per_address = serializers.BooleanField(
-        default=False, help_text="Its limits of a bin hold for all bins at one address together, too."
+        default=False, help_text="True to apply the limits per host also to all hosts at one IP address together."
     )
     spares_loopback = serializers.BooleanField(
-        default=False, help_text="Loopback addresses need no gap: nobody else is there to be spared."
+        default=False, help_text="True to skip the delay for loopback addresses."
     )
-    time_zone = serializers.CharField(default="UTC", help_text="Of the times of its rules: a name like Europe/Berlin.")
+    time_zone = serializers.CharField(default="UTC", help_text="Time zone of the rules, such as Europe/Berlin.")
     rules: serializers.ListSerializer[Any] = serializers.ListSerializer(child=RuleSerializer(), default=list)
     unlimited = UnlimitedField(
         default=False,
-        help_text="Say so where neither gap nor rate nor bytes shall limit its bins: it is refused otherwise.",
+        help_text="True if neither gap nor rate nor bytes should limit the hosts. Otherwise such a policy is refused.",
     )
 
     class Meta:
@@ -149,7 +160,7 @@ class PolicySerializer(StrictModelSerializer):
 
 
 class PolicyInListSerializer(PolicySerializer):
-    """A policy in a list: with the first of its rules, so under another name, lest they be taken for all and sent back."""
+    """Policy in a list, with its first rules."""
 
     rules_in_all = serializers.IntegerField(read_only=True)
     first_rules = RuleSerializer(many=True, read_only=True)
@@ -161,7 +172,7 @@ class PolicyInListSerializer(PolicySerializer):
 
 
 class PolicySavedSerializer(PolicySerializer):
-    """A policy as it was just stored, and what is legal about it and probably not meant."""
+    """Stored policy, with warnings about probable mistakes."""
 
     warnings = serializers.ListField(child=serializers.CharField(), read_only=True)
 
@@ -175,12 +186,12 @@ class PolicySavedSerializer(PolicySerializer):
 
 
 class LimitsSerializer(serializers.Serializer[Limits]):
-    """What may be asked for at this moment; null is any number."""
+    """Limits at this moment. Null means no limit."""
 
     denied = serializers.BooleanField()
-    closed_until = serializers.DateTimeField(allow_null=True, help_text="Denied by rules with times: until then.")
+    closed_until = serializers.DateTimeField(allow_null=True, help_text="End of a denial by rules with times.")
     open_requests = serializers.IntegerField(source="requests", allow_null=True)
-    gap = serializers.FloatField(help_text="Seconds between two starts.")
+    gap = serializers.FloatField(help_text="Seconds between two request starts.")
     bytes_per_second = serializers.FloatField(allow_null=True)
 
     def to_representation(self, instance: Limits) -> dict[str, Any]:
@@ -189,27 +200,27 @@ class LimitsSerializer(serializers.Serializer[Limits]):
 
 
 class CountedSerializer(serializers.Serializer[Counted]):
-    """How many there are, and the first of them."""
+    """Number of objects, with the first of them."""
 
-    number = serializers.IntegerField(help_text="Counted up to 1,001.")
-    is_more = serializers.BooleanField(help_text="More than 1,000: nobody counted on.")
+    number = serializers.IntegerField(help_text="Number, counted up to 1,001.")
+    is_more = serializers.BooleanField(help_text="True if there are more than 1,000.")
     names = serializers.ListField(child=serializers.CharField())
 
 
 class BinChangeSerializer(serializers.Serializer[BinChange]):
-    """One bin for which something changes: now; or, where both are the same, at other times or for its address."""
+    """Host with changed limits: now, or, if both are equal, at other times or for its address."""
 
     name = serializers.CharField()
-    before = LimitsSerializer(allow_null=True, help_text="null: the policy says nothing of it.")
+    before = LimitsSerializer(allow_null=True, help_text="Limits of the policy. Null if it has none for this host.")
     after = LimitsSerializer(allow_null=True)
     in_force_before = LimitsSerializer(
-        allow_null=True, help_text="The strictest of that and of all else that limits the bin while its jobs run."
+        allow_null=True, help_text="Effective limits: the strictest of all limits for the host while its jobs run."
     )
     in_force_after = LimitsSerializer(allow_null=True)
 
 
 class ReachSerializer(serializers.Serializer[Reach]):
-    """What the pattern of a rule matches, of the bins that were looked at."""
+    """Matches of a rule's pattern among the checked hosts."""
 
     pattern = serializers.CharField(source="rule.pattern")
     matches = serializers.SerializerMethodField(help_text="`nothing`, `something` or `everything`.")
@@ -222,21 +233,22 @@ class ReachSerializer(serializers.Serializer[Reach]):
 
 
 class PreviewSerializer(serializers.Serializer[Preview]):
-    """What would be touched, and how; nothing was stored."""
+    """Preview of changed limits. Nothing was stored."""
 
-    bins = CountedSerializer(help_text="Bins for which something changes.")
-    changes = BinChangeSerializer(many=True, help_text="The first of these bins.")
-    seeds = CountedSerializer(help_text="Seeds that have the policy; all, where it holds everywhere.")
+    bins = CountedSerializer(help_text="Number of hosts with changed limits.")
+    changes = BinChangeSerializer(many=True, help_text="First of these hosts.")
+    seeds = CountedSerializer(help_text="Seeds with this policy. All seeds if the policy applies everywhere.")
     rules = ReachSerializer(many=True, source="reaches")
     total_before = LimitsSerializer(allow_null=True)
     total_after = LimitsSerializer(allow_null=True)
     per_address_before = serializers.BooleanField()
     per_address_after = serializers.BooleanField()
-    looked_at = serializers.IntegerField(source="among", help_text="So many bins were looked at.")
+    looked_at = serializers.IntegerField(source="among", help_text="Number of checked hosts.")
     of_all_bins = serializers.BooleanField(
-        source="is_of_all_bins", help_text="They are all that are known; else those of the policy's seeds."
+        source="is_of_all_bins",
+        help_text="True if all known hosts were checked. False if only those of the policy's seeds were.",
     )
-    has_more = serializers.BooleanField(help_text="There are more of them than were looked at.")
+    has_more = serializers.BooleanField(help_text="True if more hosts exist than were checked.")
     warnings = serializers.ListField(child=serializers.CharField())
 
 
@@ -244,7 +256,7 @@ class PreviewSerializer(serializers.Serializer[Preview]):
 
 
 class PolicyView(mixins.RetrieveModelMixin, ListingView):
-    """Throttle policies. One that a one-shot made for itself is shown by its address only."""
+    """List throttle policies. Policies of one-shot crawls are shown only by their address."""
 
     permissions_needed = {
         "list": "jobs.view_throttlepolicy",
@@ -275,33 +287,35 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         return queryset.filter(private_to=None)
 
-    @extend_schema(description="Store a new policy.", responses={201: PolicySavedSerializer})
+    @extend_schema(description="Create a policy.", responses={201: PolicySavedSerializer})
     def create(self, request: Request) -> Response:
         saved = policies.create(**self._wanted(request), **_by(request))
         return created(self._shown(saved), at=reverse("api:policy-detail", args=[saved.policy.pk]), request=request)
 
     @extend_schema(
-        description="Replace a policy. It counts from the next turn of each bin.",
+        description="Replace a policy. The change applies from the next turn of each host.",
         responses={200: PolicySavedSerializer},
     )
     def update(self, request: Request, pk: str) -> Response:
         return self._change(request, partial=False)
 
     @extend_schema(
-        description="Change some of a policy; rules are given all together. It counts from the next turn of each bin.",
+        description="Change fields of a policy. Rules are replaced as a whole. The change applies from the next turn of each host.",
         responses={200: PolicySavedSerializer},
     )
     def partial_update(self, request: Request, pk: str) -> Response:
         return self._change(request, partial=True)
 
-    @extend_schema(description="Delete a policy that no seed has; 409 names the jobs whose seeds have it.")
+    @extend_schema(
+        description="Delete a policy without seeds. Otherwise the answer is 409 and names the jobs of its seeds."
+    )
     def destroy(self, request: Request, pk: str) -> Response:
         policies.delete(int(pk), **_by(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(
         operation_id="policies_preview",
-        description="Say what a new policy would touch, and how; nothing is stored.",
+        description="Preview the hosts and limits that a new policy would change. Nothing is stored.",
         responses={200: PreviewSerializer},
     )
     @action(detail=False, methods=["post"])
@@ -310,7 +324,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="policies_preview_change",
-        description="Say what a change of a policy would touch, and how; nothing is stored. The body is as that of PATCH.",
+        description="Preview the hosts and limits that a change of a policy would affect. Nothing is stored. The body is that of PATCH.",
         responses={200: PreviewSerializer},
     )
     @action(detail=True, methods=["post"], url_path="preview", url_name="preview-change")

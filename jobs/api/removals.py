@@ -24,7 +24,7 @@ class _HostSerializer(serializers.Serializer[Any]):
 class _SeedSerializer(serializers.Serializer[Any]):
     identifier = serializers.CharField()
     state = serializers.CharField(help_text="gone, empty, redirects, replaced or changed.")
-    code = serializers.CharField(help_text="Its result code in that run.")
+    code = serializers.CharField(help_text="Result code in that run.")
 
 
 class _ParentSerializer(_SeedSerializer):
@@ -50,15 +50,15 @@ class QuestionSerializer(serializers.Serializer[Any]):
 
 class _RunSerializer(serializers.Serializer[Any]):
     run_no = serializers.IntegerField()
-    documents = serializers.IntegerField(help_text="Documents that can be brought back, counted up to 10,000.")
-    last_at = serializers.DateTimeField(help_text="When the last of them was removed.")
+    documents = serializers.IntegerField(help_text="Number of documents that can be restored, counted up to 10,000.")
+    last_at = serializers.DateTimeField(help_text="Moment of the last removal.")
 
 
 class _OutputSerializer(serializers.Serializer[Any]):
     output = serializers.IntegerField(source="output_id")
     name = serializers.CharField(source="output")
-    documents = serializers.IntegerField(help_text="Documents that can be brought back, counted up to 10,000.")
-    last_at = serializers.DateTimeField(help_text="When the last of them was removed.")
+    documents = serializers.IntegerField(help_text="Number of documents that can be restored, counted up to 10,000.")
+    last_at = serializers.DateTimeField(help_text="Moment of the last removal.")
     was_taken_away = serializers.BooleanField(help_text="The job lost the output, and gets it back.")
 
 
@@ -96,19 +96,24 @@ class RestorationSerializer(serializers.ModelSerializer[Restoration]):
 class RemovalsSerializer(serializers.Serializer[Any]):
     """The removals of a job."""
 
-    question = QuestionSerializer(allow_null=True, help_text="Null: no removal waits for approval.")
-    runs = _RunSerializer(many=True, help_text="Runs whose removals can be brought back, the newest first.")
+    question = QuestionSerializer(allow_null=True, help_text="Removals that wait for approval. Null if there are none.")
+    runs = _RunSerializer(many=True, help_text="Runs whose removals can be restored, newest first.")
     outputs = _OutputSerializer(many=True, help_text="Outputs that were cleared or taken away from the job.")
-    restorations = RestorationSerializer(many=True, help_text="The last restorations, the newest first.")
+    restorations = RestorationSerializer(many=True, help_text="Latest restorations, newest first.")
 
 
 class RestoreSerializer(StrictSerializer):
     """The removals to undo: of one run, or of an order about one output."""
 
     run_no = serializers.IntegerField(
-        required=False, min_value=1, max_value=2**31 - 1, help_text="Without it: the newest run that removed something."
+        required=False,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="Number of the run. By default, the newest run that removed documents.",
     )
-    since = serializers.DateTimeField(required=False, help_text="Only what was removed at this moment or later.")
+    since = serializers.DateTimeField(
+        required=False, help_text="Restore only documents that were removed at this moment or later."
+    )
     output = serializers.IntegerField(
         required=False,
         min_value=1,
@@ -123,7 +128,7 @@ class RestoreSerializer(StrictSerializer):
 
 
 class DeletedJobSerializer(serializers.ModelSerializer[DeletedJob]):
-    """A job that was deleted and can be brought back."""
+    """Deleted job that can be restored."""
 
     class Meta:
         model = DeletedJob
@@ -131,7 +136,7 @@ class DeletedJobSerializer(serializers.ModelSerializer[DeletedJob]):
         read_only_fields = fields
 
 
-@extend_schema_view(list=extend_schema(description="Jobs that were deleted and can be brought back, the newest first."))
+@extend_schema_view(list=extend_schema(description="List deleted jobs that can be restored, newest first."))
 class DeletedJobView(ListingView):
     permissions_needed = {"list": "jobs.view_job", "restore": "jobs.delete_job"}
     queryset = DeletedJob.objects.defer("rows")
@@ -141,7 +146,7 @@ class DeletedJobView(ListingView):
 
     @extend_schema(
         operation_id="deleted_jobs_restore",
-        description="Bring back a deleted job, with what its deletion removed from outputs. Workers do it behind this request.",
+        description="Restore a deleted job. Workers then restore its documents to the outputs.",
         request=Nothing,
         responses={202: RestorationSerializer},
     )

@@ -14,14 +14,14 @@ from nodes.api.strict import PageQuery, read_query
 
 
 class SegmentSerializer(serializers.Serializer[Any]):
-    """A piece of text, and whether it is one of the words that were asked for. It is text, not markup."""
+    """Piece of text, with a flag for a match. It is text, not markup."""
 
     text = serializers.CharField()
     is_match = serializers.BooleanField()
 
 
 class HitSerializer(serializers.Serializer[Hit]):
-    """A document that was found."""
+    """Matching document."""
 
     output = serializers.IntegerField(source="output_id")
     url = serializers.CharField()
@@ -34,17 +34,17 @@ class HitSerializer(serializers.Serializer[Hit]):
 
 
 class SearchPageSerializer(serializers.Serializer[SearchPage]):
-    """What was found, best first. With `has_more` there is more than `total`, which was not ranked."""
+    """Matching documents, best first. With `has_more`, more than `total` match, and the rest was not ranked."""
 
     results = HitSerializer(many=True, source="hits")
     total = serializers.IntegerField()
     has_more = serializers.BooleanField()
-    next = serializers.URLField(allow_null=True, help_text="The address of the next page; null behind the last.")
+    next = serializers.URLField(allow_null=True, help_text="Address of the next page. Null on the last page.")
 
 
 class SearchQuery(PageQuery):
-    q = serializers.CharField(help_text='Words that must all be there; "a phrase"; or; -not.')
-    limit = serializers.IntegerField(min_value=1, max_value=100, default=10, help_text="Documents on a page.")
+    q = serializers.CharField(help_text='Search words: all must occur. Supported: "a phrase", or, -without.')
+    limit = serializers.IntegerField(min_value=1, max_value=100, default=10, help_text="Documents per page.")
 
 
 class SearchView(ContractView):
@@ -53,7 +53,7 @@ class SearchView(ContractView):
 
     @extend_schema(
         operation_id="search",
-        description="Documents that speak of what is asked, best first.",
+        description="Search the documents, best match first.",
         parameters=[SearchQuery],
         responses=SearchPageSerializer,
     )

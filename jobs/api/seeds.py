@@ -47,9 +47,9 @@ class TextRenderer(BaseRenderer):
 
 @extend_schema_view(
     list=extend_schema(
-        description="The seeds of all jobs, each with the first of its addresses; they are changed with their job."
+        description="List the seeds of all jobs, each with its first address. To change a seed, change its job."
     ),
-    retrieve=extend_schema(description="One seed, with all of its addresses."),
+    retrieve=extend_schema(description="Return one seed with all its addresses."),
 )
 class SeedView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options", "put", "post"]
@@ -80,7 +80,7 @@ class SeedView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="seeds_urls",
-        description="All addresses of a seed, one a line.",
+        description="Return all addresses of a seed, one per line.",
         responses={(200, "text/plain"): OpenApiTypes.STR},
     )
     @action(detail=True, renderer_classes=[TextRenderer, JSONRenderer], parser_classes=[TextParser])
@@ -92,7 +92,7 @@ class SeedView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="seeds_replace_urls",
-        description="Let these be the addresses of a seed, one a line: 100,000 at most, all of them or none.",
+        description="Replace the addresses of a seed, one per line, at most 100,000. If one is invalid, nothing is changed.",
         request={"text/plain": OpenApiTypes.STR},
         responses={(200, "application/json"): AddressesSavedSerializer},
     )
@@ -102,7 +102,7 @@ class SeedView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="seeds_append_urls",
-        description="Add addresses to those of a seed, one a line: a page of a long list.",
+        description="Add addresses to a seed, one per line.",
         request={"text/plain": OpenApiTypes.STR},
         responses={(200, "application/json"): AddressesSavedSerializer},
     )

@@ -24,13 +24,13 @@ class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer[Any]):
 
 
 class SeedSerializer(StrictModelSerializer):
-    """A starting point, or a list of them, crawled under one policy."""
+    """Seed: one or more start addresses with one policy."""
 
     id = serializers.IntegerField(
         min_value=1,
         max_value=HIGHEST_ID,
         required=False,
-        help_text="The seed of this job that is changed. Without it, a seed is added. A new job ignores it.",
+        help_text="ID of the seed to change. Without it, a seed is added. A new job ignores it.",
     )
     urls = serializers.ListField(
         child=AddressField(max_length=LONGEST_ADDRESS), min_length=1, max_length=MOST_ADDRESSES
@@ -39,7 +39,7 @@ class SeedSerializer(StrictModelSerializer):
         source="policy_id", min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Its id."
     )
 
-    tag = TagField(help_text="Only workers with this tag read it. Empty: any.")
+    tag = TagField(help_text="Tag of the workers that read the seed. If empty, any worker does.")
 
     class Meta:
         model = Seed
@@ -47,7 +47,7 @@ class SeedSerializer(StrictModelSerializer):
 
 
 class SeedOfJobSerializer(SeedSerializer):
-    """A starting point with its job."""
+    """Seed with its job."""
 
     class Meta:
         model = Seed
@@ -56,7 +56,7 @@ class SeedOfJobSerializer(SeedSerializer):
 
 
 class FirstSeedSerializer(serializers.Serializer[Any]):
-    """A starting point in a row of a list, with the first of its addresses."""
+    """Seed in a list, with its first address."""
 
     id = serializers.IntegerField()
     first_urls = serializers.ListField(child=AddressField())
@@ -66,14 +66,14 @@ class FirstSeedSerializer(serializers.Serializer[Any]):
 
 
 class SeedInListSerializer(FirstSeedSerializer):
-    """A starting point in a list over jobs, with the first of its addresses."""
+    """Seed in a list over all jobs, with its first address."""
 
     job = serializers.IntegerField(source="job_id")
     policy = serializers.IntegerField(source="policy_id", allow_null=True, help_text="Its id.")
 
 
 class AddressesSavedSerializer(serializers.Serializer[Any]):
-    """A seed whose addresses were changed."""
+    """Seed with changed addresses."""
 
     id = serializers.IntegerField()
     job = serializers.IntegerField()
@@ -82,7 +82,7 @@ class AddressesSavedSerializer(serializers.Serializer[Any]):
 
 
 class JobSerializer(TermsFields, StrictModelSerializer):
-    """A job: what is crawled, from where, into which outputs, and how it stands."""
+    """Job: its source, seeds, outputs, schedule and status."""
 
     ignored = frozenset({"warnings"})
     name = serializers.CharField(max_length=200)
@@ -91,21 +91,27 @@ class JobSerializer(TermsFields, StrictModelSerializer):
         child=SeedSerializer(), min_length=1, max_length=MOST_SEEDS
     )
     specification = ObjectField(
-        default=dict, help_text="What the repository's connector is told: scope, rules, limits."
+        default=dict, help_text="Specification for the repository's connector: scope, rules, limits."
     )
     max_documents = serializers.IntegerField(
-        min_value=1, max_value=2**53 - 1, allow_null=True, default=None, help_text="A run asks for no more."
+        min_value=1,
+        max_value=2**53 - 1,
+        allow_null=True,
+        default=None,
+        help_text="Document limit of a run. Null if there is none.",
     )
     priority = serializers.IntegerField(
-        min_value=1, max_value=10, default=5, help_text="1 is served first, 10 last, where jobs compete for one host."
+        min_value=1, max_value=10, default=5, help_text="Priority among jobs that share a host: 1 is first, 10 is last."
     )
     scope = serializers.CharField(
-        source="node_scope", read_only=True, help_text="The circle of nodes that works on it."
+        source="node_scope", read_only=True, help_text="Scope of the nodes that work on the job."
     )
-    run_end = serializers.CharField(read_only=True, help_text="How its last run ended; empty before that.")
-    status = serializers.CharField(read_only=True, help_text="In plain words.")
-    manifoldcf_status = serializers.CharField(read_only=True, help_text="As ManifoldCF calls it.")
-    allowed = serializers.SerializerMethodField(help_text="The actions that are possible now.")
+    run_end = serializers.CharField(
+        read_only=True, help_text="Result of its last run. Empty before the first run has ended."
+    )
+    status = serializers.CharField(read_only=True, help_text="Status in plain words.")
+    manifoldcf_status = serializers.CharField(read_only=True, help_text="Status in ManifoldCF's words.")
+    allowed = serializers.SerializerMethodField(help_text="Actions that are possible now.")
 
     class Meta:
         model = Job
@@ -148,7 +154,7 @@ class JobSerializer(TermsFields, StrictModelSerializer):
 
     def validate_repository(self, repository: RepositoryConnection) -> RepositoryConnection:
         if self.instance is not None and repository.pk != self.instance.repository_id:
-            raise serializers.ValidationError("A job keeps the repository that it was made with.")
+            raise serializers.ValidationError("The repository of a job cannot be changed. Create a new job instead.")
         return repository
 
     def validate_seeds(self, seeds: list[dict[str, Any]]) -> list[SeedWanted]:
@@ -159,14 +165,14 @@ class JobSerializer(TermsFields, StrictModelSerializer):
         job_id = self.instance.pk if self.instance is not None else None
         usable = {pk: policy for pk, policy in found.items() if policy.private_to_id in {None, job_id}}
         problems = {
-            str(number): {"policy": [f"There is no policy {seed['policy_id']}."]}
+            str(number): {"policy": [f"Policy {seed['policy_id']} does not exist."]}
             for number, seed in enumerate(seeds)
             if seed.get("policy_id") is not None and seed["policy_id"] not in usable
         }
         # Where a part of the job is changed, seeds are still given whole: nothing else asks for their addresses then.
         for number, seed in enumerate(seeds):
             if "urls" not in seed:
-                problems.setdefault(str(number), {})["urls"] = ["A seed needs an address to start from."]
+                problems.setdefault(str(number), {})["urls"] = ["A seed needs at least one address."]
         if problems:
             raise serializers.ValidationError(problems)
         return [
@@ -188,12 +194,10 @@ class JobInListSerializer(JobSerializer):
     """
 
     seeds_in_all = serializers.IntegerField(
-        source="seeds_found.in_all", read_only=True, help_text="Counted up to 1,001."
+        source="seeds_found.in_all", read_only=True, help_text="Number, counted up to 1,001."
     )
     first_seeds = FirstSeedSerializer(source="seeds_found.first", many=True, read_only=True)
-    all_seeds = serializers.SerializerMethodField(
-        help_text="Where the list of its seeds is; its own address has all, too."
-    )
+    all_seeds = serializers.SerializerMethodField(help_text="Address of the list of its seeds.")
 
     class Meta:
         model = Job
@@ -212,7 +216,7 @@ class JobInListSerializer(JobSerializer):
 
 
 class JobSavedSerializer(JobSerializer):
-    """A job as it was just stored, and what is legal about it and probably not meant."""
+    """Stored job, with warnings about probable mistakes."""
 
     warnings = serializers.ListField(child=serializers.CharField(), read_only=True)
 
@@ -223,7 +227,7 @@ class JobSavedSerializer(JobSerializer):
 
 
 class CountsSerializer(serializers.Serializer[RunCounts]):
-    """What the documents of a job's current or last run have come to."""
+    """Counts of documents in a job's current or last run."""
 
     processed = serializers.IntegerField()
     indexed = serializers.IntegerField()
@@ -234,13 +238,13 @@ class CountsSerializer(serializers.Serializer[RunCounts]):
     waiting = serializers.IntegerField()
     bytes = serializers.IntegerField()
     offered = serializers.IntegerField(
-        help_text="References that workers sent to the database: about one for each identifier and worker."
+        help_text="Links that workers sent to the database: about one per identifier and worker."
     )
     result_codes = serializers.DictField(child=serializers.IntegerField(), source="codes")
 
 
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
-    """One thing that happened to a job. `job` is null when the job is gone."""
+    """Event of a job. `job` is null if the job was deleted."""
 
     class Meta:
         model = JobEvent
@@ -253,11 +257,13 @@ class ConnectionSerializer(StrictModelSerializer):
 
     name = serializers.CharField(max_length=200)
     connector = serializers.SlugField(max_length=50)
-    configuration = ObjectField(default=dict, help_text="What its connector is told.")
+    configuration = ObjectField(default=dict, help_text="Configuration for its connector.")
 
     def validate_connector(self, connector: str) -> str:
         if self.instance is not None and connector != self.instance.connector:
-            raise serializers.ValidationError("A connection keeps the connector that it was made with.")
+            raise serializers.ValidationError(
+                "The connector of a connection cannot be changed. Create a new connection instead."
+            )
         return connector
 
 
@@ -280,7 +286,7 @@ class RepositorySerializer(ConnectionSerializer):
 
 
 class LostLinesSerializer(serializers.ModelSerializer[LostLines]):
-    """A file of the output on one machine that was deleted or truncated."""
+    """File of the output that was deleted or truncated on one machine."""
 
     class Meta:
         model = LostLines
@@ -289,7 +295,7 @@ class LostLinesSerializer(serializers.ModelSerializer[LostLines]):
 
 
 class OutputSerializer(ConnectionSerializer):
-    """Where documents go. `lost_lines` names the machines on which its file was deleted or truncated."""
+    """Output. `lost_lines` lists the machines on which its file was deleted or truncated."""
 
     lost_lines = LostLinesSerializer(many=True, read_only=True)
 
@@ -309,13 +315,13 @@ class OutputSerializer(ConnectionSerializer):
 
 
 class SendBackSerializer(StrictSerializer):
-    """Which of the documents that failed are to be read again: those of some result codes, or all."""
+    """Failed documents to retry: those with some result codes, or all."""
 
     codes = serializers.ListField(child=serializers.CharField(max_length=30), default=list, max_length=100)
 
 
 class SentBackSerializer(serializers.Serializer[Any]):
-    """How many documents were sent back, and whether more are left than one request takes."""
+    """Number of retried documents, with a flag if more are left."""
 
     documents = serializers.IntegerField()
     has_more = serializers.BooleanField()

@@ -20,22 +20,28 @@ from nodes.settings import versions
 
 class SettingsQuery(StrictSerializer):
     based_on = serializers.IntegerField(
-        min_value=0, required=False, help_text="The version that the new settings were made from; 409 if it is old."
+        min_value=0,
+        required=False,
+        help_text="Version on which the new settings are based. The answer is 409 if a newer one is stored.",
     )
-    dry_run = serializers.BooleanField(default=False, help_text="Say what would change, and store nothing.")
+    dry_run = serializers.BooleanField(default=False, help_text="True to return the changes without storing them.")
 
 
 class SettingSerializer(serializers.Serializer[SettingLine]):
-    """One setting for the cluster, and the live nodes that run with something else."""
+    """Setting of the cluster, with the running nodes that have another value."""
 
     path = serializers.CharField(source="setting.path")
     meaning = serializers.CharField(source="setting.meaning")
-    environment = serializers.CharField(source="setting.environment", help_text="The variable that goes before it.")
+    environment = serializers.CharField(
+        source="setting.environment", help_text="Environment variable that overrides the setting."
+    )
     allowed = serializers.CharField(source="setting.kind.allowed")
-    applies = serializers.CharField(source="setting.applies", help_text="When a new value counts for a running node.")
-    value = serializers.JSONField(help_text="What a node runs with that is told nothing else.")
+    applies = serializers.CharField(
+        source="setting.applies", help_text="Moment at which a new value takes effect on running nodes."
+    )
+    value = serializers.JSONField(help_text="Effective value of a node without its own value.")
     source = serializers.CharField(help_text="`stored` or `default`.")  # type: ignore[assignment]
-    apart = serializers.ListField(child=serializers.UUIDField(), help_text="Live nodes that run with something else.")
+    apart = serializers.ListField(child=serializers.UUIDField(), help_text="Running nodes with another value.")
 
     def to_representation(self, instance: SettingLine) -> dict[str, Any]:
         setting = instance.setting
@@ -52,23 +58,23 @@ class SettingSerializer(serializers.Serializer[SettingLine]):
 
 
 class NodeSettingsSerializer(serializers.Serializer[NodeSettings]):
-    """What a live node says that it runs with."""
+    """Settings of a running node, as it reported them."""
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
     name = serializers.CharField()
     scope = serializers.CharField()
-    version = serializers.IntegerField(help_text="The version of the stored settings that it has taken up.")
-    values = serializers.DictField(help_text="By path.")
-    sources = serializers.DictField(child=serializers.CharField(), help_text="By path: where each value comes from.")
-    waiting = serializers.DictField(help_text="By path: what counts at its next start.")
+    version = serializers.IntegerField(help_text="Version of the stored settings that the node applies.")
+    values = serializers.DictField(help_text="Values by path.")
+    sources = serializers.DictField(child=serializers.CharField(), help_text="Source of each value, by path.")
+    waiting = serializers.DictField(help_text="Values that take effect at the node's next start, by path.")
 
 
 class ChangeSerializer(serializers.Serializer[Any]):
-    """A setting that a version of the settings JSON changes."""
+    """Setting that differs between two versions."""
 
     path = serializers.CharField()
-    before = serializers.JSONField(allow_null=True, help_text="null: nothing was stored.")
+    before = serializers.JSONField(allow_null=True, help_text="Null if no version is stored.")
     after = serializers.JSONField(allow_null=True)
     applies = serializers.CharField()
 
@@ -83,8 +89,8 @@ class ChangeSerializer(serializers.Serializer[Any]):
 
 
 class SettingsSerializer(serializers.Serializer[SettingsPage]):
-    version = serializers.IntegerField(help_text="0: nothing was stored yet.")
-    document = serializers.DictField(help_text="The settings JSON: sections of settings by name.")
+    version = serializers.IntegerField(help_text="Number of the stored version. 0 if none is stored.")
+    document = serializers.DictField(help_text="Settings JSON: sections of settings by name.")
     settings = SettingSerializer(many=True, source="lines")
     nodes = NodeSettingsSerializer(many=True)
 
@@ -118,7 +124,7 @@ class SettingsView(ContractView):
 
     @extend_schema(
         operation_id="settings_retrieve",
-        description="What is stored, and what each live node runs with.",
+        description="Return the stored settings and the effective values of each running node.",
         responses=SettingsSerializer,
     )
     def get(self, request: Request) -> Response:
@@ -132,8 +138,10 @@ class SettingsView(ContractView):
 
     @extend_schema(
         operation_id="settings_update",
-        description="Store a settings JSON, the whole of it: a setting that it does not name has its default. "
-        "The body is that JSON, or what GET shows, with a changed `document`.",
+        description=(
+            "Store the whole settings JSON. Missing settings get their defaults. The body is this JSON, or the body of GET with a "
+            "changed `document`."
+        ),
         request=dict[str, dict[str, Any]],
         parameters=[SettingsQuery],
         responses=SettingsStoredSerializer,
@@ -167,8 +175,8 @@ def _read_body(body: object) -> tuple[object, int | None]:
 
 
 @extend_schema_view(
-    list=extend_schema(description="What was stored as settings, newest first."),
-    retrieve=extend_schema(description="One version."),
+    list=extend_schema(description="List the stored versions, newest first."),
+    retrieve=extend_schema(description="Return one version."),
 )
 class SettingsVersionView(RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options"]

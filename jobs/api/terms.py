@@ -32,17 +32,21 @@ class WindowSerializer(StrictSerializer):
     days_of_month = _numbers("days_of_month", "From 1.")
     months = _numbers("months", "From 1.")
     years = _numbers("years", "")
-    hours = _numbers("hours", "None: midnight, or every hour where minutes are named.")
+    hours = _numbers("hours", "Hours of the opening. If empty, midnight, or every hour if minutes are given.")
     minutes = _numbers("minutes", "None: 0.")
-    time_zone = serializers.CharField(default="UTC", max_length=60, help_text="A name like Europe/Berlin.")
+    time_zone = serializers.CharField(default="UTC", max_length=60, help_text="Time zone, such as Europe/Berlin.")
     duration = SecondsField(
-        allow_null=True, default=None, help_text="Seconds; null: it starts the job, and never makes it wait."
+        allow_null=True,
+        default=None,
+        help_text="Duration in seconds. If null, the window starts the job and never pauses it.",
     )
-    minimal = serializers.BooleanField(default=False, help_text="The runs that it starts are minimal.")
+    minimal = serializers.BooleanField(default=False, help_text="True if the runs that it starts are minimal.")
 
 
 def _interval(help_text: str) -> SecondsField:
-    return SecondsField(allow_null=True, default=None, help_text=f"Of a continuous job, in seconds; null: {help_text}")
+    return SecondsField(
+        allow_null=True, default=None, help_text=f"For continuous jobs, in seconds. If null, {help_text}"
+    )
 
 
 class TermsFields(serializers.Serializer[Any]):
@@ -51,16 +55,16 @@ class TermsFields(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(
         [kind.value for kind in Kind],
         default=Kind.ONCE,
-        help_text="A run of `once` ends; `continuous` looks again and again.",
+        help_text="A run of `once` ends. A `continuous` job keeps recrawling.",
     )
-    recrawl_after = _interval("a document is not looked at again.")
-    recrawl_at_most = _interval("what changes seldom is looked at ever more seldom.")
+    recrawl_after = _interval("documents are not crawled again.")
+    recrawl_at_most = _interval("the interval has no upper bound.")
     expire_after = _interval(
-        "documents do not expire. It counts from the last processing, or from the date that a feed or a file says."
+        "documents do not expire. The time counts from the last processing, or from the date in a feed or file."
     )
-    reseed_after = _interval("seeds are read once a run.")
+    reseed_after = _interval("seeds are read once per run.")
     hop_mode = serializers.ChoiceField([mode.value for mode in HopMode], default=HopMode.ACCURATE)
-    hop_limits = ObjectField(default=dict, help_text="The most hops from a seed, by type of link.")
+    hop_limits = ObjectField(default=dict, help_text="Maximum hops from a seed, by link type.")
     guard_percent = serializers.IntegerField(
         min_value=0,
         max_value=100,
@@ -86,7 +90,7 @@ class TermsFields(serializers.Serializer[Any]):
         help_text="The clean-up also waits if a seed answers 404 or the like, or lost its links and takes most of its host or of the job along.",
     )
     start_method = serializers.ChoiceField(
-        [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="What its windows do."
+        [method.value for method in StartMethod], default=StartMethod.MANUAL, help_text="Effect of the windows."
     )
     windows: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=WindowSerializer(), default=list, max_length=MOST_WINDOWS

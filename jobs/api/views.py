@@ -44,9 +44,11 @@ _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
 
 @extend_schema_view(
     list=extend_schema(
-        description="All jobs, oldest first, each with the first of its seeds and without its specification."
+        description="List all jobs, oldest first, each with its first seeds and without its specification."
     ),
-    retrieve=extend_schema(description="One job, with its specification and all of its seeds: what can be sent back."),
+    retrieve=extend_schema(
+        description="Return one job with its specification and all its seeds. PUT accepts this body."
+    ),
 )
 class JobView(mixins.RetrieveModelMixin, ListingView):
     permissions_needed = {
@@ -91,70 +93,64 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
             job.seeds_found = found[job.pk]
         return page
 
-    @extend_schema(description="Store a new job. It is not started.", responses={201: JobSavedSerializer})
+    @extend_schema(description="Create a job. It is not started.", responses={201: JobSavedSerializer})
     def create(self, request: Request) -> Response:
         wanted = self.get_serializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         saved = control.create_job(**wanted.validated_data, made_by=request.user.get_username(), now=read_clock())
         return created(self._shown(saved), at=reverse("api:job-detail", args=[saved.job.pk]), request=request)
 
-    @extend_schema(description="Replace what a job that is not running is told.", responses={200: JobSavedSerializer})
+    @extend_schema(
+        description="Replace the configuration of a job that is not running.", responses={200: JobSavedSerializer}
+    )
     def update(self, request: Request, pk: str) -> Response:
         return self._change(request, partial=False)
 
-    @extend_schema(
-        description="Change some of what a job that is not running is told.", responses={200: JobSavedSerializer}
-    )
+    @extend_schema(description="Change fields of a job that is not running.", responses={200: JobSavedSerializer})
     def partial_update(self, request: Request, pk: str) -> Response:
         return self._change(request, partial=True)
 
-    @extend_schema(description="The same as `delete/`.", responses={202: JobSerializer})
+    @extend_schema(description="Delete the job, as `delete/` does.", responses={202: JobSerializer})
     def destroy(self, request: Request, pk: str) -> Response:
         return self._make(request, control.delete, status=status.HTTP_202_ACCEPTED)
 
-    @extend_schema(operation_id="jobs_start", description="Ask for a run.", request=Nothing)
+    @extend_schema(operation_id="jobs_start", description="Start a run.", request=Nothing)
     @action(detail=True, methods=["post"])
     def start(self, request: Request, pk: str) -> Response:
         return self._make(request, control.start)
 
-    @extend_schema(
-        operation_id="jobs_pause", description="Hand out nothing more, and stay where it is.", request=Nothing
-    )
+    @extend_schema(operation_id="jobs_pause", description="Pause the run.", request=Nothing)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str) -> Response:
         return self._make(request, control.pause)
 
-    @extend_schema(operation_id="jobs_resume", description="Go on where it was paused.", request=Nothing)
+    @extend_schema(operation_id="jobs_resume", description="Resume the paused run.", request=Nothing)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str) -> Response:
         return self._make(request, control.resume)
 
-    @extend_schema(
-        operation_id="jobs_abort", description="End the run before it is finished; nothing is removed.", request=Nothing
-    )
+    @extend_schema(operation_id="jobs_abort", description="Abort the run. Nothing is removed.", request=Nothing)
     @action(detail=True, methods=["post"])
     def abort(self, request: Request, pk: str) -> Response:
         return self._make(request, control.abort)
 
     @extend_schema(
         operation_id="jobs_start_minimal",
-        description="Ask for a run that reads only what its source says has changed; nothing that it does not reach is removed.",
+        description="Start a minimal run, which reads only documents that the source reports as changed. It removes no unreached documents.",
         request=Nothing,
     )
     @action(detail=True, methods=["post"], url_path="start-minimal")
     def start_minimal(self, request: Request, pk: str) -> Response:
         return self._make(request, control.start_minimal)
 
-    @extend_schema(
-        operation_id="jobs_restart", description="End the run as `abort` does, and start the next.", request=Nothing
-    )
+    @extend_schema(operation_id="jobs_restart", description="Abort the run, then start the next one.", request=Nothing)
     @action(detail=True, methods=["post"])
     def restart(self, request: Request, pk: str) -> Response:
         return self._make(request, control.restart)
 
     @extend_schema(
         operation_id="jobs_restart_minimal",
-        description="End the run as `abort` does, and start a minimal one.",
+        description="Abort the run, then start a minimal one.",
         request=Nothing,
     )
     @action(detail=True, methods=["post"], url_path="restart-minimal")
@@ -163,7 +159,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_reset_seeding",
-        description="Let the next run read the source as if it had never been read.",
+        description="Let the next run read the whole source, as in the first run.",
         request=Nothing,
     )
     @action(detail=True, methods=["post"], url_path="reset-seeding")
@@ -172,7 +168,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_removals",
-        description="What the delete guard asks: what the clean-up of the last run would remove, and why.",
+        description="Return the removals that wait for approval, with their causes.",
         responses=RemovalsSerializer,
     )
     @action(detail=True)
@@ -184,7 +180,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_restore",
-        description="Bring back what a run removed into every output, without a request to the source. Workers do it behind this request.",
+        description="Restore the removals of a run to every output, without requests to the source. Workers do it after this request.",
         request=RestoreSerializer,
         responses={202: RestorationSerializer},
     )
@@ -201,7 +197,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_allow_removals",
-        description="Let the clean-up remove what the delete guard held back.",
+        description="Allow the removals that wait for approval.",
         request=Nothing,
     )
     @action(detail=True, methods=["post"], url_path="allow-removals")
@@ -210,7 +206,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_refuse_removals",
-        description="Keep what the delete guard held back. The next run looks for these documents again.",
+        description="Refuse the removals that wait for approval. The next run looks for these documents again.",
         request=Nothing,
     )
     @action(detail=True, methods=["post"], url_path="refuse-removals")
@@ -219,7 +215,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_send_back",
-        description="Let documents that failed in its run be read again: those of some result codes, or all.",
+        description="Retry the failed documents of the run: all, or those with the given result codes.",
         request=SendBackSerializer,
         responses=SentBackSerializer,
     )
@@ -234,7 +230,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_delete",
-        description="Remove the job, its documents, and what only it holds in its outputs. It goes when all that is done.",
+        description="Delete the job, its documents, and its content in the outputs. The job disappears when that is complete.",
         request=Nothing,
         responses={202: JobSerializer},
     )
@@ -244,7 +240,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="jobs_counts",
-        description="Counts of its current or last run, exact at this moment.",
+        description="Return the counts of the current or last run, exact at this moment.",
         responses=CountsSerializer,
     )
     @action(detail=True)
@@ -274,7 +270,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
         return {**JobSerializer(job).data, "warnings": saved.warnings}
 
 
-@extend_schema_view(list=extend_schema(description="What happened to jobs, newest first."))
+@extend_schema_view(list=extend_schema(description="List the journal of jobs, newest first."))
 class JobEventView(ListingView):
     http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "jobs.view_jobevent"}
@@ -321,7 +317,7 @@ class ConnectionView(mixins.RetrieveModelMixin, ListingView):
 
 
 class RepositoryView(ConnectionView):
-    """Connections to where documents come from."""
+    """List the repositories: connections that provide documents."""
 
     model = RepositoryConnection
     permissions_needed = {
@@ -338,7 +334,7 @@ class RepositoryView(ConnectionView):
 
     @extend_schema(
         operation_id="repositories_clear_history",
-        description="Forget what was done for this source by now. The main does it behind this request.",
+        description="Clear the history of this source. The main manager does it after this request.",
         request=Nothing,
         responses={202: RepositorySerializer},
     )
@@ -350,7 +346,7 @@ class RepositoryView(ConnectionView):
 
 
 class OutputView(ConnectionView):
-    """Connections to where documents go."""
+    """List the outputs: connections that receive documents."""
 
     model = OutputConnection
     permissions_needed = {
@@ -372,7 +368,7 @@ class OutputView(ConnectionView):
 
     @extend_schema(
         operation_id="outputs_reindex",
-        description="Let the next run of each job write everything to this output anew.",
+        description="Let the next run of each job write all its documents to this output again.",
         request=Nothing,
     )
     @action(detail=True, methods=["post"])
@@ -381,7 +377,7 @@ class OutputView(ConnectionView):
 
     @extend_schema(
         operation_id="outputs_clear",
-        description="Take everything out of this output that it holds by now. Workers do it behind this request.",
+        description="Remove all present content of this output. Workers do it after this request.",
         request=Nothing,
         responses={202: OutputSerializer},
     )

@@ -30,7 +30,7 @@ class ConnectionCommand(BaseCommand):
         look_at_the_database()
         found = self.model._default_manager.filter(name=name).first()  # noqa: SLF001 (Django's own word)
         if found is None:
-            raise CommandError(f"There is no {self.noun} named {name!r}.", returncode=2)
+            raise CommandError(f"No {self.noun} has the name {name!r}.", returncode=2)
         if verb is None:
             used_by = ", ".join(found.jobs.order_by("name").values_list("name", flat=True)) or "no job"
             self.stdout.write(f"{found.name}: {found.connector}, used by {used_by}")

@@ -145,7 +145,7 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
         take_over_job(stored, scope=scope, say=say)
         if stored.phase != Phase.INACTIVE:
             raise CrawlRefused(
-                f"Job {stored.name} was interrupted: go on with --resume, or abort that run first (on its page)."
+                f"Job {stored.name} was interrupted. Resume it with --resume, or abort that run on its page."
             )
         with transaction.atomic():
             job = _change(stored, options, say=say, now=now)
@@ -159,15 +159,15 @@ def _find_interrupted(options: CrawlOptions) -> Job:
     if options.job:
         job = Job.objects.filter(name=options.job).first()
         if job is None:
-            raise CrawlRefused(f"There is no job named {options.job!r} to go on with.")
+            raise CrawlRefused(f"No job has the name {options.job!r}, so there is nothing to resume.")
     else:
         wanted = SeedWanted(options.urls).stored_urls
         interrupted = jobs.order_by("-started_at")
         job = next((j for j in interrupted if not wanted or wanted in [s.urls for s in j.seeds.all()]), None)
         if job is None:
-            raise CrawlRefused("There is no interrupted crawl to go on with.")
+            raise CrawlRefused("No interrupted crawl exists. Start a new one without --resume.")
     if job.phase == Phase.INACTIVE:
-        raise CrawlRefused(f"Job {job.name} is not interrupted; run it again without --resume.")
+        raise CrawlRefused(f"Job {job.name} is not interrupted. Run it again without --resume.")
     return job
 
 
@@ -188,8 +188,8 @@ def _resume(job: Job, *, scope: str, say: Callable[[str], None], now: dt.datetim
 def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], now: dt.datetime) -> Job:
     if not options.urls:
         if options.job:
-            raise CrawlRefused(f"There is no job named {options.job!r}; give an address to make one.")
-        raise CrawlRefused("Give an address to start from, or --job NAME for a stored job.")
+            raise CrawlRefused(f"No job has the name {options.job!r}. To create it, add an address.")
+        raise CrawlRefused("Write the address of a seed, or --job NAME for a stored job.")
     name = options.job or _name_after(options.urls[0], now=now)
     kind = kind_of(options.urls, named=options.connector)
     configuration, specification = read_fields(kind, options.fields)
@@ -221,7 +221,7 @@ def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryKind) ->
         given += options.throttling
     if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise CrawlRefused(f"{names}: that is for the web; the source is: {to.label}.")
+        raise CrawlRefused(f"{names}: only for web sources, but the source is: {to.label}.")
 
 
 def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now: dt.datetime) -> Job:
@@ -230,7 +230,9 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     kind = registry.find(job.repository.connector)
     configuration, specification = read_fields(kind, options.fields)
     if configuration or options.connector not in {None, kind.name}:
-        raise CrawlRefused(f"Job {job.name} has its connection: change that on its page, or make another job.")
+        raise CrawlRefused(
+            f"The connection of job {job.name} cannot be changed here. Change it on its page, or create another job."
+        )
     _refuse_what_does_not_apply(options, to=kind)
     seeds = list(job.seeds.filter(removed_at=None))
     terms = Terms() if options.max_documents is None else Terms(max_documents=options.max_documents)
@@ -247,7 +249,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
     )
     if job.repository.connector == WEB.name:
         _set_policy(saved.job, options)
-    say(f"What was given replaces what job {job.name} had stored.")
+    say(f"The options replace the stored configuration of job {job.name}.")
     for warning in saved.warnings:
         say(f"Warning: {warning}")
     return saved.job
@@ -304,7 +306,7 @@ def _read_rate(text: str) -> tuple[int, Period]:
     said = _RATE.fullmatch(text)
     if said is None:
         periods = ", ".join(Period)
-        raise CrawlRefused(f"--rate is {text!r}: write starts in a period, like 30/minute; there are {periods}.")
+        raise CrawlRefused(f"--rate is {text!r}: write starts per period, such as 30/minute. Periods: {periods}.")
     starts = int(said[1])
     _within("--rate", starts, 1, MOST_STARTS)
     return starts, Period(said[2])

@@ -36,7 +36,7 @@ def kind_of(urls: Sequence[str], *, named: str | None) -> RepositoryKind:
             raise CrawlRefused(str(unknown)) from None
     are_files = {url.strip().lower().startswith("file:") for url in urls}
     if are_files == {True, False}:
-        raise CrawlRefused("Files and web addresses are two sources: crawl them one after the other.")
+        raise CrawlRefused("Files and web addresses need separate crawls. Crawl them one after the other.")
     if are_files == {True}:
         return FILE_SYSTEM
     if not any(_means(WEB, url) for url in urls):
@@ -71,7 +71,7 @@ def repository_of(
     if problems := registry.check(kind, Asked(configuration=configuration)).problems:
         said = " ".join(sentence for sentences in problems.values() for sentence in sentences)
         raise CrawlRefused(
-            f"The connector {kind.name} cannot be used so: {said} Fields are given by --field NAME=VALUE."
+            f"The connector {kind.name} refused its settings: {said} Set fields with --field NAME=VALUE."
         )
     defaults = {"connector": kind.name, "configuration": kind.configuration.sealed(configuration)}
     # Another crawl may store the same connection at this moment.
@@ -100,7 +100,9 @@ def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, A
             configuration[name] = of_connection[name].parse(value)
         else:
             there_are = ", ".join(sorted({*of_job, *of_connection})) or "none"
-            raise CrawlRefused(f"--field {name}: the connector {kind.name} has no such field; its fields: {there_are}.")
+            raise CrawlRefused(
+                f"--field {name}: unknown field of the connector {kind.name}. Known fields: {there_are}."
+            )
     return configuration, specification
 
 

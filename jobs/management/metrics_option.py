@@ -24,13 +24,13 @@ def add_metrics_options(parser: argparse.ArgumentParser, *, of: str = "this proc
         type=int,
         default=current()[METRICS_PORT],
         metavar="PORT",
-        help=f"show metrics of {of} for Prometheus; 0 shows none (CRAWLCTL_METRICS_PORT, %(default)s)",
+        help=f"port for Prometheus metrics of {of}; 0 serves none (CRAWLCTL_METRICS_PORT, default: %(default)s)",
     )
     parser.add_argument(
         "--metrics-address",
         default=current()[METRICS_ADDRESS],
         metavar="ADDRESS",
-        help="the address of this machine to show them at (CRAWLCTL_METRICS_ADDRESS, %(default)s)",
+        help="listen address for metrics (CRAWLCTL_METRICS_ADDRESS, default: %(default)s)",
     )
 
 

@@ -133,7 +133,7 @@ class Summary:
             f"result codes: {codes or 'none'}",
         ]
         if "ADDRESS_FORBIDDEN" in facts["result_codes"]:
-            lines.append("Addresses that are not global need --allow-private-networks.")
+            lines.append("Private and loopback addresses need --allow-private-networks.")
         return "\n".join(lines)
 
 

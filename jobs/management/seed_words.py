@@ -25,18 +25,17 @@ def say_redirects(followed: Sequence[SeedRedirect], refused: Sequence[SeedRedire
     """Return lines about redirects of seeds: the hosts that came into the scope, and the targets outside of it."""
     to_hosts = [redirect for redirect in followed if urlsplit(redirect.source).netloc != redirect.target_host]
     lines = [
-        f"{redirect.source} redirects to {redirect.target}: {redirect.target_host} belongs to the scope now."
+        f"{redirect.source} redirects to {redirect.target}. The scope now includes {redirect.target_host}."
         for redirect in to_hosts[:_NAMED]
     ]
     if len(to_hosts) > _NAMED:
-        lines.append(f"{len(to_hosts) - _NAMED:,} more hosts belong to the scope now, since seeds redirect to them.")
+        lines.append(f"The scope now includes {len(to_hosts) - _NAMED:,} more hosts that seeds redirect to.")
     lines += [
-        f"{redirect.source} redirects to {redirect.target}, outside of the scope. "
-        f"To crawl that, start there: manage.py crawl {shlex.quote(redirect.target)}"
+        f"{redirect.source} redirects to {redirect.target}, which is out of scope. To crawl it: manage.py crawl {shlex.quote(redirect.target)}"
         for redirect in refused[:_NAMED]
     ]
     if len(refused) > _NAMED:
-        lines.append(f"{len(refused) - _NAMED:,} more seeds redirect out of the scope.")
+        lines.append(f"{len(refused) - _NAMED:,} more seeds redirect out of scope.")
     return lines
 
 

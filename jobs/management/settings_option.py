@@ -11,5 +11,5 @@ def add_settings_option(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="settings_said",
         metavar="PATH=VALUE",
-        help="a setting of this process, such as cluster.heartbeat_interval=1; may be repeated",
+        help="setting of this process, such as cluster.heartbeat_interval=1; repeatable",
     )

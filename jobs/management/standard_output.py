@@ -83,7 +83,9 @@ class DocumentStream:
             self._copy_whole_lines()
         except OSError as error:
             self._is_closed = True
-            self._on_closed(f"Standard output takes no more documents ({error.strerror}): the crawl is interrupted.")
+            self._on_closed(
+                f"Standard output accepts no more documents ({error.strerror}), so the crawl was interrupted."
+            )
 
     def _copy_whole_lines(self) -> None:
         with suppress(FileNotFoundError), self._path.open("rb") as file:

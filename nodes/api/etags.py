@@ -23,7 +23,7 @@ class PreconditionFailed(exceptions.APIException):
         super().__init__(
             "This address has no ETag, so send the request without If-Match."
             if tag is None
-            else f"It was changed since you read it. Its ETag is {tag} now: read it again, and repeat your change on that."
+            else f"It was changed since you read it. Its ETag is now {tag}. Read it again, and repeat your change."
         )
 
 

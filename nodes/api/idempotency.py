@@ -39,8 +39,8 @@ class KeyInUse(exceptions.APIException):
     status_code = status.HTTP_409_CONFLICT
     default_code = "key_in_use"
     default_detail = (
-        "The first request with this Idempotency-Key has no answer yet. Send it again later. If this stays so for a "
-        "minute, the server ended before its answer: look whether the change was made, then use a new key."
+        "The first request with this Idempotency-Key has no answer yet. Send it again later. After a minute without an answer, check whether "
+        "the change was made, then use a new key."
     )
 
 
@@ -64,7 +64,9 @@ def claim(request: Request) -> KeptAnswer:
     """
     key = request.headers[HEADER]
     if not 1 <= len(key) <= _LONGEST or not (key.isascii() and key.isprintable()):
-        raise serializers.ValidationError({HEADER: [f"A key is 1 to {_LONGEST} printable ASCII characters."]})
+        raise serializers.ValidationError(
+            {HEADER: [f"The Idempotency-Key must be 1 to {_LONGEST} printable ASCII characters."]}
+        )
     fingerprint = _fingerprint(request)
     user: Any = request.user
     kept, is_new = KeptAnswer.objects.get_or_create(user=user, key=key, defaults={"fingerprint": fingerprint})

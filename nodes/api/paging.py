@@ -61,7 +61,7 @@ class KeysetPagination(BasePagination):
                     "type": "string",
                     "format": "uri",
                     "nullable": True,
-                    "description": "The address of the next page; null behind the last.",
+                    "description": "Address of the next page. Null on the last page.",
                 },
             },
         }
@@ -101,7 +101,7 @@ def page_response(results: object, *, next_page: str | None) -> Response:
 
 
 def refuse_cursor() -> serializers.ValidationError:
-    return serializers.ValidationError({"cursor": ["This cursor is none that this list gave; begin without one."]})
+    return serializers.ValidationError({"cursor": ["Invalid cursor for this list. Start without a cursor."]})
 
 
 def _ordered(keyset: Sequence[str], ordering: str) -> Sequence[str]:

@@ -91,7 +91,7 @@ def _members_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(read) < len(members):
         names = [name for name, _value in members]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ParseError(f"The body says {twice[:40]!r} twice.")
+        raise ParseError(f"The body has the key {twice[:40]!r} twice.")
     return read
 
 

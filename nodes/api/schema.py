@@ -9,19 +9,19 @@ from nodes.api.paging import ListingView
 
 
 class Problem(serializers.Serializer[Any]):
-    """Why a request was not done. Nothing was changed."""
+    """Reason why a request failed. Nothing was changed."""
 
-    title = serializers.CharField(help_text="The meaning of the status.")
-    status = serializers.IntegerField(help_text="The status of the answer.")
-    code = serializers.SlugField(help_text="Stable, for programs.")
-    detail = serializers.CharField(help_text="One sentence, for people.")
+    title = serializers.CharField(help_text="Meaning of the status.")
+    status = serializers.IntegerField(help_text="Status of the answer.")
+    code = serializers.SlugField(help_text="Stable code for programs.")
+    detail = serializers.CharField(help_text="Sentence for people.")
     fields = serializers.DictField(  # type: ignore[assignment]  # DRF takes declared fields out of the class
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
-        help_text="What is wrong with which field; inner ones with a dot: `seeds.0.urls`.",
+        help_text="Problems by field. Inner fields have dots: `seeds.0.urls`.",
     )
     allowed = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="With 409: the job's actions that are possible now."
+        child=serializers.CharField(), required=False, help_text="With 409: actions of the job that are possible now."
     )
 
 

@@ -7,9 +7,9 @@ from nodes.models import Node, NodeEvent
 
 
 class NodeSerializer(serializers.ModelSerializer[Node]):
-    """One run of one process."""
+    """Node: one run of one process."""
 
-    is_main = serializers.BooleanField(read_only=True, help_text="It allocates the work of its scope.")
+    is_main = serializers.BooleanField(read_only=True, help_text="True if the node is the main manager of its scope.")
 
     class Meta:
         model = Node
@@ -37,7 +37,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 
 
 class NodeEventSerializer(serializers.ModelSerializer[NodeEvent]):
-    """One thing that happened to a node."""
+    """Event of a node."""
 
     class Meta:
         model = NodeEvent

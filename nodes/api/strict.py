@@ -62,11 +62,11 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def _problems_of_names(self, data: Mapping[Any, Any]) -> dict[str, list[str]]:
         writable = [name for name, field in self.fields.items() if not field.read_only]
-        known = f"there are: {', '.join(writable)}" if writable else "there are none"
+        known = f"known fields: {', '.join(writable)}" if writable else "no fields are allowed here"
         shown = [name for name in data if name in self.fields and name not in writable]
         unknown = [name for name in data if name not in self.fields and name not in self.ignored]
         return {
-            **{str(name): [f"There is no such field; {known}."] for name in unknown},
+            **{str(name): [f"Unknown field; {known}."] for name in unknown},
             **self._problems_of_shown({name: data[name] for name in shown}),
         }
 
@@ -83,7 +83,9 @@ class StrictSerializer(serializers.Serializer[Any]):
             return {}
         shown = json.loads(json.dumps(self.to_representation(self.instance), cls=JSONEncoder))
         return {
-            name: [f"crawlctl sets this field. It is {_in_brief(shown.get(name))} now: leave it out, or send that."]
+            name: [
+                f"crawlctl sets this field. It is {_in_brief(shown.get(name))} now. Leave it out, or send this value."
+            ]
             for name, value in given.items()
             if value != shown.get(name)
         }
@@ -121,9 +123,9 @@ class Nothing(StrictSerializer):
 class PageQuery(StrictSerializer):
     """The parameters of every list."""
 
-    limit = serializers.IntegerField(min_value=1, max_value=500, default=100, help_text="Rows on a page.")
+    limit = serializers.IntegerField(min_value=1, max_value=500, default=100, help_text="Rows per page.")
     cursor = serializers.CharField(
-        max_length=500, required=False, help_text="Where the page begins: as the page before it says in `next`."
+        max_length=500, required=False, help_text="Start of the page, taken from `next` of the previous page."
     )
 
 
@@ -131,7 +133,7 @@ class SearchField(serializers.CharField):
     """Words of a name."""
 
     def __init__(self) -> None:
-        help_text = "Words of the name, or how they begin; all must be in it."
+        help_text = "Words of the name, or their beginnings. All must match."
         super().__init__(max_length=200, required=False, help_text=help_text)
 
     def run_validation(self, data: object = serializers.empty) -> list[str]:

@@ -10,8 +10,8 @@ from nodes.models import MainTerm, Node, NodeEvent
 
 
 @extend_schema_view(
-    list=extend_schema(description="Nodes, newest first; also those that have ended."),
-    retrieve=extend_schema(description="One node."),
+    list=extend_schema(description="List nodes, newest first, including ended ones."),
+    retrieve=extend_schema(description="Return one node."),
 )
 class NodeView(RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options"]
@@ -25,7 +25,7 @@ class NodeView(RetrieveModelMixin, ListingView):
     lookup_value_regex = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-@extend_schema_view(list=extend_schema(description="What happened to nodes, newest first."))
+@extend_schema_view(list=extend_schema(description="List the journal of nodes, newest first."))
 class NodeEventView(ListingView):
     http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "nodes.view_nodeevent"}

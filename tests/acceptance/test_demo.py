@@ -101,7 +101,7 @@ def test_a_second_demo_on_one_database_is_refused(machine, start):
     second = start("demo", "--exit")
 
     assert second.wait() == 2
-    assert "A demo runs on this database already" in second.err
+    assert "Another demo is running on this database" in second.err
     demo.send(signal.SIGTERM)
     assert demo.wait() == 0
 

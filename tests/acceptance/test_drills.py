@@ -65,12 +65,12 @@ def test_a_drill_leaves_its_report_and_nothing_else(drill, machine):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["kill"], "Say what to do to whom"),
-        (["cut", "worker"], "It is the database that is cut"),
-        (["kill", "database"], "It is the database that is cut"),
+        (["kill"], "Write a fault and a target"),
+        (["cut", "worker"], "cut needs the target database"),
+        (["kill", "database"], "cut needs the target database"),
         (["freeze", "worker", "--seconds", "-1"], "--seconds is -1"),
-        (["kill", "worker", "--yes"], "--yes is for --production"),
-        (["kill", "worker", "--production"], "There is no live worker"),
+        (["kill", "worker", "--yes"], "--yes needs --production"),
+        (["kill", "worker", "--production"], "No running worker was found"),
     ],
 )
 def test_what_cannot_be_drilled_is_refused_in_a_sentence(machine, arguments, sentence):

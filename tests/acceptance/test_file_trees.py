@@ -100,9 +100,9 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
 
     assert {name: crawled.code for name, crawled in refused.items()} == dict.fromkeys(refused, 2)
     said = {name: crawled.err for name, crawled in refused.items()}
-    assert "--scope: that is for the web" in said["scope"]
+    assert "--scope: only for web sources" in said["scope"]
     assert "--max-depth, --delay" in said["delay"]
-    assert "two sources" in said["mixed"]
+    assert "separate crawls" in said["mixed"]
     assert "No such file" in said["nowhere"]
     assert "another machine" in said["remote"]
     assert "has .." in said["dots"]

@@ -53,7 +53,7 @@ def test_fields_of_an_own_connector_are_refused_in_a_sentence(crawl, machine, tm
     refused = {
         "csv:parts.csv": ["csv:parts.csv"],
         "upto: must be a whole number": ["csv:parts.csv", *directory, "--field", "upto=many"],
-        "no such field; its fields: directory, upto": ["csv:parts.csv", *directory, "--field", "colour=red"],
+        "Known fields: directory, upto": ["csv:parts.csv", *directory, "--field", "colour=red"],
         "no repository connector 'cvs'": ["csv:parts.csv", "--connector", "cvs"],
     }
 

@@ -82,10 +82,10 @@ def test_a_seed_that_redirects_to_www_extends_the_scope_once(machine, port):
 
     assert (first.code, first.codes) == (0, {"200": 2, "REDIRECT": 1})
     assert first.err == (
-        f"http://apex.test:{port}/ redirects to http://www.apex.test:{port}/: www.apex.test:{port} belongs to the scope now.\n"
+        f"http://apex.test:{port}/ redirects to http://www.apex.test:{port}/. The scope now includes www.apex.test:{port}.\n"
     )
     assert (again.code, again.codes) == (0, {"OK_UNCHANGED": 2, "REDIRECT": 1})
-    assert "belongs to the scope now" not in again.err
+    assert "The scope now includes" not in again.err
 
 
 def test_standard_output_holds_documents_and_nothing_else(machine, port):

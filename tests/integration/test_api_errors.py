@@ -82,7 +82,7 @@ def test_an_unknown_field_is_named_with_those_that_there_are(administrator):
     )
 
     (sentence,) = problem["fields"]["speed"]
-    assert sentence.startswith("There is no such field; there are: name, open_requests, min_gap, ")
+    assert sentence.startswith("Unknown field; known fields: name, open_requests, min_gap, ")
 
 
 def test_a_field_that_crawlctl_sets_is_refused(administrator):

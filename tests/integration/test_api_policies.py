@@ -272,7 +272,7 @@ def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, fi
         ({"pattern": "bü*.example", "denies": True}, ".pattern", "names of hosts are kept in ASCII"),
         ({"pattern": "a" * 301, "denies": True}, ".pattern", "cannot be the name of a host"),
         ({"min_gap": 0}, ".min_gap", "as fast as they answer"),
-        ({"speed": 3}, ".speed", "There is no such field"),
+        ({"speed": 3}, ".speed", "Unknown field"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_by_its_place_and_field(administrator, rule, field, sentence):

@@ -97,7 +97,7 @@ def test_a_changed_read_only_field_is_refused_by_name(administrator, world, fiel
     for send in (administrator.put, administrator.patch):
         problem = assert_problem(send(address, {**shown, field: 77}), 400, "invalid", fields=[field])
 
-        assert "leave it out" in problem["fields"][field][0]
+        assert "Leave it out" in problem["fields"][field][0]
 
 
 def test_unknown_fields_are_still_refused_by_name(administrator, things):

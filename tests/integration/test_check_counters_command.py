@@ -50,7 +50,7 @@ def test_a_difference_is_told_with_its_lane_and_ends_with_1(lane):
 
     assert code == 1
     assert lines == [
-        f"manual: 7 are counted and 5 are there: pending in run 1, lane {lane.pk} (a.example)",
+        f"manual: the counter is 7 and 5 exist: pending in run 1, lane {lane.pk} (a.example)",
         "manual: 5 documents, 1 counts differ",
     ]
 
@@ -63,8 +63,8 @@ def test_documents_that_nobody_counted_and_counts_of_a_lane_that_is_gone_are_fou
 
     assert code == 1
     assert lines[:2] == [
-        f"manual: 0 are counted and 1 are there: done 500 in run 1, lane {lane.pk} (a.example)",
-        f"manual: 4 are counted and 0 are there: pending in run 1, lane {lane.pk + 1} (which is gone)",
+        f"manual: the counter is 0 and 1 exist: done 500 in run 1, lane {lane.pk} (a.example)",
+        f"manual: the counter is 4 and 0 exist: pending in run 1, lane {lane.pk + 1} (deleted)",
     ]
 
 
@@ -81,8 +81,8 @@ def test_counts_of_a_job_that_are_not_the_sum_of_its_lanes_are_found(lane):
 
     assert code == 1
     assert lines == [
-        "manual: 90 are counted of the job and 100 of its lanes: bytes in run 1",
-        "manual: 3 are counted of the job and 0 of its lanes: done 200 in run 2",
+        "manual: the job counts 90 and its lanes 100: bytes in run 1",
+        "manual: the job counts 3 and its lanes 0: done 200 in run 2",
         "manual: 5 documents, 2 counts differ",
     ]
 
@@ -126,7 +126,7 @@ def test_repaired_counts_agree_and_the_command_ends_with_0(lane):
     code, lines = run("manual", "--repair")
 
     assert code == 0
-    assert lines[-2:] == ["manual: 2 counts were repaired", "manual: 5 documents, as counted"]
+    assert lines[-2:] == ["manual: 2 counters corrected", "manual: 5 documents, as counted"]
     assert run() == (0, ["manual: 5 documents, as counted"])
 
 

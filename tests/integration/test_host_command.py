@@ -82,8 +82,8 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
         (("a b", "deny", "--reason", "why"), "cannot be the name of a host"),
         ((HOST, "deny"), "Say why"),
         ((HOST, "stop", "--reason", "why"), f"No crawl has come to a host {HOST}"),
-        (("*.exmaple.com", "deny", "--reason", "why"), "To do it all the same, add --confirm."),
-        ((HOST, "go-on", "--reason", "why"), "--reason and --confirm are for stop and deny"),
+        (("*.exmaple.com", "deny", "--reason", "why"), "To do it anyway, add --confirm."),
+        ((HOST, "go-on", "--reason", "why"), "--reason and --confirm need the action stop or deny"),
     ],
 )
 def test_bad_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):
@@ -99,7 +99,7 @@ def test_a_pattern_is_denied_and_allowed_again(capsys):
     told = said(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
     assert told == "Denied:\n  *.example.com (Deny list, rule 1): they asked, says vera"
 
-    assert said(capsys, "*.example.com", "allow") == "Nothing is denied."
+    assert said(capsys, "*.example.com", "allow") == "No hosts are denied."
 
 
 def test_a_host_that_is_denied_says_by_what(capsys):

@@ -44,7 +44,7 @@ def test_what_is_not_possible_says_what_is(job):
 
 
 def test_a_job_that_is_not_there_and_a_verb_that_is_none_are_told(job):
-    with pytest.raises(CommandError, match="no job named 'other'"):
+    with pytest.raises(CommandError, match="No job has the name 'other'"):
         call_command("job", "other")
     with pytest.raises(CommandError, match="invalid choice"):
         call_command("job", "manual", "come-to-rest")

@@ -46,15 +46,15 @@ def test_a_dry_run_stores_nothing(file):
 def test_what_is_stored_already_is_said_to_be(file):
     run(file)
 
-    assert run(file) == ["nothing is different"]
+    assert run(file) == ["no changes"]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"worker": {"claimed": 0}}', "Nothing was stored. worker.claimed: This must be a whole number"),
+        ('{"worker": {"claimed": 0}}', "The settings were not stored. worker.claimed: This must be a whole number"),
         ("{", "The body is not JSON"),
-        (None, "cannot be read: No such file or directory"),
+        (None, "Cannot read .*: No such file or directory"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, text, sentence):

@@ -480,7 +480,7 @@ def test_operators_restore_by_api_and_by_command(site, capsys):
 
     call_command("restore", "site", "--run", "2")
 
-    assert "30 documents are back" in capsys.readouterr().out
+    assert "restored documents: 30" in capsys.readouterr().out
     assert site.held == site.everything
 
 

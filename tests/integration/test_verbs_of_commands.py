@@ -106,7 +106,7 @@ def test_a_reindex_by_command_lets_the_next_run_read_everything(user, capsys):
 
     assert OutputConnection.objects.get(pk=world.output.pk).trusted_from is not None
     assert Job.objects.get().from_the_beginning
-    assert capsys.readouterr().out == "The next run of each job writes everything to index again.\n"
+    assert capsys.readouterr().out == "The next run of each job writes all its documents to index again.\n"
 
 
 def test_an_output_says_what_it_is_and_who_uses_it(user, capsys):
@@ -120,12 +120,12 @@ def test_an_output_says_what_it_is_and_who_uses_it(user, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["output", "nowhere", "reindex"], "There is no output named 'nowhere'."),
-        (["repository", "nowhere"], "There is no repository named 'nowhere'."),
+        (["output", "nowhere", "reindex"], "No output has the name 'nowhere'."),
+        (["repository", "nowhere"], "No repository has the name 'nowhere'."),
         (["distributed_job", "disable"], "disable needs a job, --all or --others."),
         (["distributed_job", "rebalance", "mails"], "rebalance takes no job."),
         (["distributed_job", "disable", "a b"], "a b"),
-        (["job", "manual", "start", "--code", "500"], "--code is for send-back."),
+        (["job", "manual", "start", "--code", "500"], "--code needs the action send-back."),
     ],
 )
 def test_invalid_input_is_named_and_changes_nothing(words, says, user):

@@ -28,15 +28,15 @@ def test_a_variable_that_is_no_setting_is_named_with_the_nearest():
     given = ["CRAWLCTL_USERAGENT", "CRAWLCTL_PORT", "CRAWLCTL_WORTH", "CRAWLCTL_TEST_DOCUMENTS", "HOME"]
 
     assert unknown_variables(given) == [
-        "Warning: CRAWLCTL_USERAGENT is no setting and has no effect. Did you mean CRAWLCTL_USER_AGENT?",
-        "Warning: CRAWLCTL_WORTH is no setting and has no effect. Did you mean CRAWLCTL_PORT?",
+        "Warning: CRAWLCTL_USERAGENT is an unknown setting and has no effect. Did you mean CRAWLCTL_USER_AGENT?",
+        "Warning: CRAWLCTL_WORTH is an unknown setting and has no effect. Did you mean CRAWLCTL_PORT?",
     ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["serv"], "There is no command 'serv'. Did you mean serve?"),
+        (["serv"], "Unknown command 'serv'. Did you mean serve?"),
         (["drill", "kill", "nobody"], "manage.py drill: error: argument whom: invalid choice: 'nobody'"),
         (["drain", "no-node"], "manage.py drain: error: argument node: invalid UUID value: 'no-node'"),
         (["move", "7", "--to", "x"], "manage.py move: error: argument --to: invalid UUID value: 'x'"),

@@ -17,7 +17,7 @@ class Command(migrate.Command):
         parser.add_argument(
             "--force",
             action="store_true",
-            help="change tables although managers and workers run; their counts may be wrong afterwards",
+            help="migrate while managers and workers run; counters may be wrong afterwards",
         )
 
     def handle(self, *args: Any, force: bool = False, **options: Any) -> None:

@@ -25,17 +25,19 @@ _LOG_LOOK = 2.0
 
 
 class Command(BaseCommand):
-    help = "Run a manager, workers and the web server on the configured database, until Ctrl-C."
+    help = "Run a manager, workers and the web server on the configured database until Ctrl-C."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--workers", type=int, default=_cores(), help="worker processes (by cores: %(default)s)")
+        parser.add_argument(
+            "--workers", type=int, default=_cores(), help="number of worker processes (default by cores: %(default)s)"
+        )
         parser.add_argument(
             "--port",
             type=int,
             help=f"port of the web server; without it, the first free one from CRAWLCTL_PORT ({current()[PORT]}) on",
         )
-        add_metrics_options(parser, of="the manager, and at the ports after it of the web server and the workers")
+        add_metrics_options(parser, of="the manager; the web server and the workers use the following ports")
 
     def handle(
         self, *_args: Any, workers: int, port: int | None, metrics_port: int, metrics_address: str, **_options: Any
@@ -89,7 +91,7 @@ class Command(BaseCommand):
         if why and not self._log_fails:
             say_on_standard_output(why)
         elif self._log_fails and not why:
-            self.stdout.write("The log (standard error) can be written again.")
+            self.stdout.write("The log (standard error) is writable again.")
         self._log_fails = bool(why)
 
     _looked_at = float("-inf")

@@ -33,19 +33,24 @@ _RUNS_END_WITHIN: Final = dt.timedelta(seconds=10)
 class Command(BaseCommand):
     # The checks would load the pages, which another process serves.
     requires_system_checks: list[str] = []
-    help = "Run a manager: it owns throttle groups, stuffs due documents into batches, and may be elected main."
+    help = "Run a manager. It owns throttle groups, offers due documents in batches, and may become the main manager."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--name", default="", help="what the node is called on its page (default: its host)")
+        parser.add_argument("--name", default="", help="name of the node on pages (default: its host)")
         parser.add_argument("--scope", default=CLUSTER_SCOPE, help=argparse.SUPPRESS)
         parser.add_argument(
-            "--http", default="", metavar="HOST:PORT", help="also serve pages, API and live views at this address"
+            "--http",
+            default="",
+            metavar="HOST:PORT",
+            help="address at which the manager also serves pages, API and live views",
         )
         parser.add_argument(
-            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+            "--attached",
+            action="store_true",
+            help="stop when standard input closes, for example when the parent process ends",
         )
         parser.add_argument(
-            "--jobs", action="store_true", help="also do distributed jobs, as runjobs does (docs/distributed-jobs.md)"
+            "--jobs", action="store_true", help="also run distributed jobs, as runjobs does (docs/distributed-jobs.md)"
         )
         add_metrics_options(parser)
         add_settings_option(parser)

@@ -17,12 +17,12 @@ from nodes.metrics.figures import Process
 
 
 class Command(BaseCommand):
-    help = "Run the web server: pages, the API and live views."
+    help = "Run the web server with pages, API and live views."
     # `manage.py check` checks the pages. A starting server need not repeat that.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+        parser.add_argument("--host", default="127.0.0.1", help="listen address (default: %(default)s)")
         parser.add_argument(
             "--port",
             type=int,
@@ -30,7 +30,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--fd", type=int, help=argparse.SUPPRESS)
         parser.add_argument(
-            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+            "--attached",
+            action="store_true",
+            help="stop when standard input closes, for example when the parent process ends",
         )
         add_metrics_options(parser, of="the cluster")
 

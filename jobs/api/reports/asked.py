@@ -22,7 +22,7 @@ _MOST_ACTIVITIES: Final = 50
 class ReportQuery(PageQuery):
     # A position in a list that is sorted by identifier holds an identifier.
     cursor = serializers.CharField(
-        max_length=10_000, required=False, help_text="Where the page begins: as the page before it says in `next`."
+        max_length=10_000, required=False, help_text="Start of the page, taken from `next` of the previous page."
     )
 
 
@@ -35,18 +35,24 @@ class HistoryQuery(ReportQuery):
         child=serializers.CharField(max_length=500),
         max_length=_MOST_ACTIVITIES,
         required=False,
-        help_text="Names of activities, as the history shows them; may be repeated. `document ingest` is that of all outputs.",
+        help_text="Names of activities, as in the history; repeatable. `document ingest` stands for those of all outputs.",
     )
-    since = serializers.DateTimeField(required=False, help_text="One hour before `until`, if nothing is given.")
-    until = serializers.DateTimeField(required=False, help_text="Not with it. Now, if nothing is given.")
-    entity = serializers.CharField(max_length=1_000, required=False, help_text="A regular expression (PostgreSQL's).")
-    code = serializers.CharField(max_length=1_000, required=False, help_text="A regular expression for result codes.")
+    since = serializers.DateTimeField(
+        required=False, help_text="Start of the interval. Default: one hour before `until`."
+    )
+    until = serializers.DateTimeField(required=False, help_text="End of the interval (exclusive). Default: now.")
+    entity = serializers.CharField(
+        max_length=1_000, required=False, help_text="Regular expression (PostgreSQL) for identifiers."
+    )
+    code = serializers.CharField(
+        max_length=1_000, required=False, help_text="Regular expression (PostgreSQL) for result codes."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         until = attrs.setdefault("until", read_clock())
         since = attrs.setdefault("since", until - USUAL_STRETCH)
         if since >= until:
-            raise serializers.ValidationError({"since": ["It must be before `until`."]})
+            raise serializers.ValidationError({"since": ["Choose a start before `until`."]})
         return attrs
 
 
@@ -57,7 +63,7 @@ class SimpleHistoryQuery(HistoryQuery):
 
 class BusyQuery(HistoryQuery):
     identifier_class = serializers.CharField(
-        max_length=1_000, default=EVERYTHING, help_text="A regular expression; its first group is the class."
+        max_length=1_000, default=EVERYTHING, help_text="Regular expression whose first group is the class."
     )
     interval = serializers.FloatField(
         min_value=SHORTEST_INTERVAL.total_seconds(),
@@ -81,8 +87,8 @@ class DocumentsQuery(StrictSerializer):
     )
     state = serializers.ListField(child=serializers.ChoiceField([*State]), max_length=len(State), required=False)
     status = serializers.ListField(child=serializers.ChoiceField([*Status]), max_length=len(Status), required=False)
-    identifier = serializers.CharField(max_length=1_000, required=False, help_text="A regular expression.")
-    now = serializers.DateTimeField(required=False, help_text="What is ready by then? Now, if nothing is given.")
+    identifier = serializers.CharField(max_length=1_000, required=False, help_text="Regular expression (PostgreSQL).")
+    now = serializers.DateTimeField(required=False, help_text="Moment at which readiness is evaluated. Default: now.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs.setdefault("now", read_clock())

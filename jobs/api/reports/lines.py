@@ -16,7 +16,7 @@ from jobs.queries.reports.simple_history import HistoryLine
 
 
 class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
-    """One thing that was done."""
+    """Activity in the history."""
 
     started_at = serializers.DateTimeField()
     activity = serializers.CharField()
@@ -30,17 +30,17 @@ class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
 
 
 class BusyLineSerializer(serializers.Serializer[BusyLine]):
-    """A class of identifiers, and the interval in which most was done for it."""
+    """Class of identifiers with its busiest interval."""
 
     identifier_class = serializers.CharField()
     began_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField()
-    amount = serializers.IntegerField(help_text="Things that were begun in it, or their bytes.")
+    amount = serializers.IntegerField(help_text="Activities that began in the interval, or their bytes.")
     per_minute = serializers.FloatField()
 
 
 class HistogramLineSerializer(serializers.Serializer[HistogramLine]):
-    """So many things that were done for one class came to one class of results."""
+    """Number of activities of one class of identifiers with one class of results."""
 
     identifier_class = serializers.CharField()
     result_class = serializers.CharField()
@@ -48,7 +48,7 @@ class HistogramLineSerializer(serializers.Serializer[HistogramLine]):
 
 
 class DocumentStatusSerializer(serializers.Serializer[DocumentStatusLine]):
-    """A document: what became of it, and what happens next."""
+    """Document with its state and next step."""
 
     identifier = serializers.CharField()
     job = serializers.CharField()
@@ -56,12 +56,14 @@ class DocumentStatusSerializer(serializers.Serializer[DocumentStatusLine]):
     status = serializers.ChoiceField([*Status])
     scheduled_at = serializers.DateTimeField(allow_null=True)
     scheduled_action = serializers.SerializerMethodField(
-        help_text="process or expire; null while nothing is scheduled."
+        help_text="`process` or `expire`. Null if nothing is scheduled."
     )
     retry_count = serializers.IntegerField()
     failing_since = serializers.DateTimeField(allow_null=True)
-    retry_limit = serializers.IntegerField(allow_null=True, help_text="It is given up after so many attempts.")
-    retry_until = serializers.DateTimeField(allow_null=True, help_text="It is given up then.")
+    retry_limit = serializers.IntegerField(
+        allow_null=True, help_text="Attempts after which the job gives the document up."
+    )
+    retry_until = serializers.DateTimeField(allow_null=True, help_text="Moment at which the job gives the document up.")
     result_code = serializers.CharField()
 
     def get_scheduled_action(self, line: DocumentStatusLine) -> str | None:
@@ -69,7 +71,7 @@ class DocumentStatusSerializer(serializers.Serializer[DocumentStatusLine]):
 
 
 class QueueLineSerializer(serializers.Serializer[QueueLine]):
-    """How many documents of a class are in each status."""
+    """Number of documents in each status, for one class of identifiers."""
 
     identifier_class = serializers.CharField()
     documents = serializers.IntegerField()
@@ -86,8 +88,6 @@ def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[A
         f"{line.__name__.removesuffix('Serializer')}Page",
         {
             "results": line(many=True),
-            "next": serializers.URLField(
-                allow_null=True, help_text="The address of the next page; null behind the last."
-            ),
+            "next": serializers.URLField(allow_null=True, help_text="Address of the next page. Null on the last page."),
         },
     )

@@ -94,7 +94,7 @@ class HistoryView(HistoryReportView):
 
     @extend_schema(
         operation_id="report_history",
-        description="What was done, row by row.",
+        description="List the activities of the history.",
         parameters=[SimpleHistoryQuery],
         responses=page_of(HistoryLineSerializer),
     )
@@ -118,7 +118,7 @@ class BusyView(HistoryReportView):
 
     @extend_schema(
         operation_id="report_activity",
-        description="When most was done in any interval, for each class of identifiers.",
+        description="Return the busiest interval of each class of identifiers.",
         parameters=[BusyQuery],
         responses=page_of(BusyLineSerializer),
     )
@@ -141,7 +141,7 @@ class BandwidthView(BusyView):
 
     @extend_schema(
         operation_id="report_bandwidth",
-        description="When most bytes were moved in any interval, for each class of identifiers.",
+        description="Return the interval with the most bytes for each class of identifiers.",
         parameters=[BusyQuery],
         responses=page_of(BusyLineSerializer),
     )
@@ -155,7 +155,7 @@ class HistogramView(HistoryReportView):
 
     @extend_schema(
         operation_id="report_results",
-        description="How often each class of identifiers came to each class of results.",
+        description="Count activities by class of identifiers and class of results.",
         parameters=[HistogramQuery],
         responses=page_of(HistogramLineSerializer),
     )
@@ -179,7 +179,7 @@ class DocumentStatusView(ReportView):
 
     @extend_schema(
         operation_id="report_documents",
-        description="Documents, what became of each and what happens next, in the order of their keys.",
+        description="List documents with their state and next step, ordered by key.",
         parameters=[DocumentStatusQuery],
         responses=page_of(DocumentStatusSerializer),
     )
@@ -197,7 +197,7 @@ class QueueStatusView(ReportView):
 
     @extend_schema(
         operation_id="report_queue",
-        description="How many documents stand where, by class of identifier; exact at this moment.",
+        description="Count documents by status and class of identifiers. The counts are exact at this moment.",
         parameters=[QueueStatusQuery],
         responses=page_of(QueueLineSerializer),
     )
@@ -219,7 +219,7 @@ class DocumentDownloadView(ContractView):
 
     @extend_schema(
         operation_id="report_documents_file",
-        description="The whole report as a file. A cell of CSV that would be a formula begins with an apostrophe.",
+        description="Download the whole report. In CSV, an apostrophe precedes each cell that could be a formula.",
         parameters=[DocumentsQuery, _KIND],
         responses={(200, "text/csv"): OpenApiTypes.STR, (200, "application/json"): DocumentStatusSerializer(many=True)},
     )
@@ -236,7 +236,7 @@ class QueueDownloadView(ContractView):
 
     @extend_schema(
         operation_id="report_queue_file",
-        description="The report as a file, at most 100,000 classes.",
+        description="Download the report, with at most 100,000 classes.",
         parameters=[QueueQuery, _KIND],
         responses={(200, "text/csv"): OpenApiTypes.STR, (200, "application/json"): QueueLineSerializer(many=True)},
     )

@@ -18,25 +18,26 @@ class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
     help = (
-        "Compare the counts of documents with the documents, also while they are crawled. Ends with 1 if they differ. "
-        "With --repair, makes wrong counts right, also while they are crawled, and ends with 0."
+        "Compare the counters of documents with the documents. Exit code 1 means that they differ. With --repair, correct wrong counters and "
+        "exit with 0. Both work during a crawl."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("jobs", nargs="*", metavar="JOB", help="names of jobs; all jobs without any")
-        parser.add_argument(
-            "--repair", action="store_true", help="make wrong counts right, and say how many there were"
-        )
+        parser.add_argument("jobs", nargs="*", metavar="JOB", help="names of jobs (default: all jobs)")
+        parser.add_argument("--repair", action="store_true", help="correct wrong counters and print their number")
 
     def handle(self, *_args: Any, jobs: Sequence[str], repair: bool, **_options: Any) -> None:
         look_at_the_database()
         wrong = [job for job in _jobs_named(jobs) if self._differs(job)]
         if repair:
             for job in wrong:
-                self.stdout.write(f"{job.name}: {repair_counters(job):,} counts were repaired")
+                self.stdout.write(f"{job.name}: {repair_counters(job):,} counters corrected")
             wrong = [job for job in wrong if self._differs(job)]
         if differing := [job.name for job in wrong]:
-            raise CommandError(f"The counts of {len(differing)} jobs are wrong: {', '.join(differing)}.", returncode=1)
+            raise CommandError(
+                f"Wrong counters in {len(differing)} jobs: {', '.join(differing)}. Correct them with --repair.",
+                returncode=1,
+            )
 
     def _differs(self, job: Job) -> bool:
         documents = 0
@@ -63,18 +64,18 @@ def _jobs_named(names: Sequence[str]) -> list[Job]:
     found = {job.name: job for job in Job.objects.filter(name__in=names)}
     unknown = [name for name in names if name not in found]
     if unknown:
-        raise CommandError(f"There is no job named {unknown[0]!r}.", returncode=2)
+        raise CommandError(f"No job has the name {unknown[0]!r}.", returncode=2)
     return list(found.values())
 
 
 def _line_of_sum(wrong: WrongSum) -> str:
     what = " ".join(filter(None, (wrong.stage.name.lower() if wrong.measure == "stage" else wrong.measure, wrong.code)))
-    return f"{wrong.of_job:,} are counted of the job and {wrong.of_lanes:,} of its lanes: {what} in run {wrong.run_no}"
+    return f"the job counts {wrong.of_job:,} and its lanes {wrong.of_lanes:,}: {what} in run {wrong.run_no}"
 
 
 def _line(difference: Difference) -> str:
     what = " ".join(filter(None, (difference.stage.name.lower(), difference.code)))
     return (
-        f"{difference.counted:,} are counted and {difference.there:,} are there: {what} in run {difference.run_no},"
-        f" lane {difference.lane} ({difference.host or 'which is gone'})"
+        f"the counter is {difference.counted:,} and {difference.there:,} exist: {what} in run {difference.run_no}, lane {difference.lane} "
+        f"({difference.host or 'deleted'})"
     )

@@ -34,70 +34,77 @@ _SCOPES = ("host", "domain", "prefix", "any")
 
 
 class Command(BaseCommand):
-    help = "Crawl web sites, or directories (file:///path), until everything in scope has been read."
+    help = "Crawl web sites or directories (file:///path) until all documents in scope are read."
     # Standard output is the summary's: checks and warnings go to stderr.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("urls", nargs="*", metavar="URL", help="where to start")
-        what = parser.add_argument_group("what is crawled")
-        what.add_argument("--scope", choices=_SCOPES, help="which links are followed (host)")
+        parser.add_argument("urls", nargs="*", metavar="URL", help="addresses of the seeds")
+        what = parser.add_argument_group("scope")
+        what.add_argument("--scope", choices=_SCOPES, help="links to follow (default: host)")
         what.add_argument(
             "--include",
             action="append",
             metavar="REGEX",
-            help="only URLs (seeds included) that match one of these; files: globs for paths below the seeds",
+            help="crawl only URLs (including seeds) that match one of these; for files: globs for paths below the seeds",
         )
         what.add_argument(
             "--exclude",
             action="append",
             metavar="REGEX",
-            help="no URL (seeds included) that matches one of these; files: globs for paths below the seeds",
+            help="skip URLs (including seeds) that match one of these; for files: globs for paths below the seeds",
         )
-        what.add_argument("--connector", metavar="NAME", help="kind of source (the one that the addresses mean)")
+        what.add_argument("--connector", metavar="NAME", help="connector of the source (default: by the addresses)")
         what.add_argument(
             "--field",
             action="append",
             metavar="NAME=VALUE",
-            help="a field of the connector, of its connection or of the job, as on its page",
+            help="field of the connector's connection or job settings",
         )
         what.add_argument("--max-documents", type=int, metavar="N", help="request at most N distinct URLs")
         what.add_argument("--max-depth", type=int, metavar="N", help="follow at most N links from a seed")
-        how = parser.add_argument_group("how")
-        how.add_argument("--connections-per-host", type=int, metavar="N", help="requests open to one host (2)")
+        how = parser.add_argument_group("speed and behaviour")
         how.add_argument(
-            "--delay", type=float, metavar="SECONDS", help="between starts to one host (1; 0 for loopback addresses)"
+            "--connections-per-host", type=int, metavar="N", help="maximum open requests to one host (default: 2)"
         )
-        how.add_argument("--rate", metavar="N/PERIOD", help="starts to one host, evenly spread, like 30/minute")
-        how.add_argument("--bytes-per-second", type=int, metavar="N", help="what one host sends, at most")
-        how.add_argument("--workers", type=int, metavar="N", help="worker processes (by cores)")
-        how.add_argument("--user-agent", metavar="TEXT", help="how the crawler names itself to sites")
         how.add_argument(
-            "--robots-name", metavar="NAME", help="name that robots.txt is read for (the one in the User-Agent)"
+            "--delay",
+            type=float,
+            metavar="SECONDS",
+            help="minimum gap between request starts to one host (default: 1; 0 for loopback addresses)",
+        )
+        how.add_argument(
+            "--rate", metavar="N/PERIOD", help="maximum request starts to one host, evenly spread, such as 30/minute"
+        )
+        how.add_argument("--bytes-per-second", type=int, metavar="N", help="maximum bytes per second from one host")
+        how.add_argument("--workers", type=int, metavar="N", help="number of worker processes (default: by cores)")
+        how.add_argument("--user-agent", metavar="TEXT", help="User-Agent of the requests")
+        how.add_argument(
+            "--robots-name", metavar="NAME", help="robot name for robots.txt (default: the one in the User-Agent)"
         )
         how.add_argument(
             "--allow-private-networks",
             action="store_true",
             default=None,
-            help="connect to loopback, private and other addresses that are not global",
+            help="allow requests to loopback, private and other non-global addresses",
         )
         how.add_argument(
-            "--robots-wait", type=float, metavar="SECONDS", help="how long a failing robots.txt is retried (60)"
+            "--robots-wait", type=float, metavar="SECONDS", help="time to retry a failing robots.txt (default: 60)"
         )
-        where = parser.add_argument_group("where the result goes")
+        where = parser.add_argument_group("outputs")
         where.add_argument(
             "--output",
             action="append",
             metavar="OUTPUT",
-            help="search, null, jsonl:PATH or jsonl:- for standard output (search)",
+            help="search, null, jsonl:PATH, or jsonl:- for standard output (default: search)",
         )
-        again = parser.add_argument_group("again")
-        again.add_argument("--job", metavar="NAME", help="run this stored job again, or store the new one so")
-        again.add_argument("--resume", action="store_true", help="go on after an interrupt or a kill")
-        shown = parser.add_argument_group("what is shown")
-        shown.add_argument("--json", action="store_true", help="end with one line of JSON")
-        shown.add_argument("--no-progress", action="store_true", help="no progress bar, and no lines of progress")
-        add_metrics_options(parser, of="this process, and at the ports after it of its workers")
+        again = parser.add_argument_group("stored jobs")
+        again.add_argument("--job", metavar="NAME", help="name of the stored job to run, or of the new job")
+        again.add_argument("--resume", action="store_true", help="resume an interrupted or killed crawl")
+        shown = parser.add_argument_group("messages")
+        shown.add_argument("--json", action="store_true", help="print one line of JSON at the end")
+        shown.add_argument("--no-progress", action="store_true", help="print no progress")
+        add_metrics_options(parser, of="this process; workers use the following ports")
 
     def handle(self, *_args: Any, **given: Any) -> None:
         port, address = given["metrics_port"], given["metrics_address"]
@@ -158,7 +165,7 @@ class Command(BaseCommand):
         elif job.reason:
             self._say(job.reason)
         if ended.exit_code and job.phase != Phase.INACTIVE:
-            self._say(f"Go on with: manage.py crawl --resume --job {shlex.quote(job.name)}")
+            self._say(f"Resume it with: manage.py crawl --resume --job {shlex.quote(job.name)}")
         return ended.exit_code
 
     def _stop(self, one_shot: OneShot, why: str) -> None:
@@ -172,8 +179,8 @@ class Command(BaseCommand):
 def _how_to_allow(job: Job) -> str:
     name = shlex.quote(job.name)
     return (
-        f"The clean-up waits for approval: {job.reason} Nothing was removed. If it may be removed: manage.py job {name} "
-        f"allow-removals, then manage.py crawl --resume --job {name}"
+        f"The clean-up waits for approval: {job.reason} Nothing was removed. To allow the removals: manage.py job {name} allow-removals, then "
+        f"manage.py crawl --resume --job {name}"
     )
 
 

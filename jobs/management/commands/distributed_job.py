@@ -17,18 +17,17 @@ _SWITCHES: Final = {"disable": True, "enable": False, "reset": None}
 
 class Command(BaseCommand):
     requires_system_checks: list[str] = []
-    help = (
-        "Disable or enable a distributed job, or take its switch away (reset); or let the main share all items out again "
-        "(rebalance). Nodes take it up within seconds."
-    )
+    help = "Disable or enable a distributed job, remove its switch (reset), or rebalance all items. Nodes apply it within seconds."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("verb", choices=(*_SWITCHES, "rebalance"), help="the action to perform")
         of = parser.add_mutually_exclusive_group()
         of.add_argument("job", nargs="?", help="the job's name")
-        of.add_argument("--all", action="store_true", help="the switch of all jobs, whatever theirs are")
-        of.add_argument("--others", action="store_true", help="the switch of jobs that have none of their own")
-        parser.add_argument("--cluster", default=DEFAULT_CLUSTER, help="the circle of nodes (default: %(default)s)")
+        of.add_argument(
+            "--all", action="store_true", help="switch of all distributed jobs; it overrides their own switches"
+        )
+        of.add_argument("--others", action="store_true", help="switch of the distributed jobs without their own switch")
+        parser.add_argument("--cluster", default=DEFAULT_CLUSTER, help="name of the cluster (default: %(default)s)")
 
     def handle(self, *_args: Any, verb: str, job: str | None, cluster: str, **options: Any) -> None:
         look_at_the_database()

@@ -15,10 +15,10 @@ from jobs.queries.clock import read_clock
 
 class Command(BaseCommand):
     requires_system_checks: list[str] = []
-    help = "Let a manager or a worker finish what it has begun, hand over what it holds, and stop."
+    help = "Drain a manager or a worker: it finishes documents in progress, hands over or returns the rest, and stops."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("node", type=uuid.UUID, help="its id; the page of nodes shows it")
+        parser.add_argument("node", type=uuid.UUID, help="ID of the node, as shown by GET /api/v1/nodes/")
 
     def handle(self, *_args: Any, node: uuid.UUID, **_options: Any) -> None:
         look_at_the_database()

@@ -24,28 +24,27 @@ class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
     help = (
-        "Show how a host stands. stop: no request is made, and its documents wait until go-on. deny: its documents end as "
-        "DENIED until allow. end-back-off: it is asked again at once."
+        "Show the state of a host, or change it. stop: send no requests; documents wait until go-on. deny: documents end as DENIED until "
+        "allow. end-back-off: resume requests at once."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "name",
-            help="of the host, or an address there, without a port for every port; a pattern such as *.example.com for "
-            "deny and allow",
+            help="host name, or an address there; without a port, every port is meant; deny and allow also take a pattern such as *.example.com",
         )
         parser.add_argument(
-            "verb", nargs="?", choices=("stop", "go-on", "end-back-off", *_ARE_PATTERNS), help="what is asked"
+            "verb", nargs="?", choices=("stop", "go-on", "end-back-off", *_ARE_PATTERNS), help="action to perform"
         )
-        parser.add_argument("--reason", help="why it is stopped or denied; shown with it")
-        parser.add_argument("--confirm", action="store_true", help="stop or deny a host that no crawl has come to")
+        parser.add_argument("--reason", help="reason for the stop or the denial")
+        parser.add_argument("--confirm", action="store_true", help="stop or deny a host that no crawl has reached")
 
     def handle(
         self, *_args: Any, name: str, verb: str | None, reason: str | None, confirm: bool, **_options: Any
     ) -> None:
         look_at_the_database()
         if (reason is not None or confirm) and verb not in _NEED_A_REASON:
-            raise CommandError("--reason and --confirm are for stop and deny.", returncode=2)
+            raise CommandError("--reason and --confirm need the action stop or deny.", returncode=2)
         made_by = getpass.getuser()
         if verb == "stop":
             _do(lambda: bins.stop_named(name, reason=reason or "", confirm=confirm, made_by=made_by, now=read_clock()))
@@ -66,7 +65,7 @@ class Command(BaseCommand):
 
     def _tell_what_is_denied(self) -> None:
         denials = deny_list.denials()
-        self.stdout.write("Denied:" if denials else "Nothing is denied.")
+        self.stdout.write("Denied:" if denials else "No hosts are denied.")
         for denial in denials:
             at_times = "" if denial.is_always else ", at times"
             why = f": {denial.reason}, says {denial.denied_by}" if denial.reason else ""
@@ -83,7 +82,7 @@ def _do(wish: Callable[[], _T]) -> _T:
     try:
         return wish()
     except HostsUnknown as unknown:
-        raise CommandError(f"{unknown} To do it all the same, add --confirm.", returncode=2) from unknown
+        raise CommandError(f"{unknown} To do it anyway, add --confirm.", returncode=2) from unknown
     except (BinUnknown, InvalidBin, InvalidPolicy) as wrong:
         raise CommandError(str(wrong), returncode=2) from wrong
     except (BinRefused, PolicyNotAllowed, PolicyUnknown) as refused:

@@ -19,22 +19,25 @@ _SEND_BACK: Final = "send-back"
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
-    help = "Show how a job stands, or ask something of it."
+    help = "Show the state of a job, or perform an action on it."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name", help="the job's name")
         parser.add_argument("verb", nargs="?", choices=(*control.VERBS, _SEND_BACK), help="the action to perform")
         parser.add_argument(
-            "--code", action="append", default=[], help="of send-back: only what failed with this result code"
+            "--code",
+            action="append",
+            default=[],
+            help="with send-back: only documents that failed with this result code",
         )
 
     def handle(self, *_args: Any, name: str, verb: str | None, code: list[str], **_options: Any) -> None:
         look_at_the_database()
         if code and verb != _SEND_BACK:
-            raise CommandError("--code is for send-back.", returncode=2)
+            raise CommandError("--code needs the action send-back.", returncode=2)
         job = Job.objects.filter(name=name).first()
         if job is None:
-            raise CommandError(f"There is no job named {name!r}.", returncode=2)
+            raise CommandError(f"No job has the name {name!r}.", returncode=2)
         if verb is not None:
             try:
                 job = self._ask(job, verb, codes=code)
@@ -49,6 +52,6 @@ class Command(BaseCommand):
         if verb != _SEND_BACK:
             return control.VERBS[verb].perform(job.pk, made_by=made_by, now=now).job
         sent = control.send_back_failed(job.pk, codes=codes, made_by=made_by, now=now)
-        more = " There are more: ask again." if sent.has_more else ""
-        self.stdout.write(f"{sent.documents:,} documents that failed are read again.{more}")
+        more = " More failed documents are left: repeat the command." if sent.has_more else ""
+        self.stdout.write(f"Failed documents to be retried: {sent.documents:,}.{more}")
         return job

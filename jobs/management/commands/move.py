@@ -18,8 +18,8 @@ class Command(BaseCommand):
     help = "Hand one group of seeds over to another manager, without a pause."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("group", type=int, help="its id; GET /api/v1/groups/ lists them")
-        parser.add_argument("--to", type=uuid.UUID, required=True, metavar="NODE", help="the id of a running manager")
+        parser.add_argument("group", type=int, help="ID of the group, as shown by GET /api/v1/groups/")
+        parser.add_argument("--to", type=uuid.UUID, required=True, metavar="NODE", help="ID of a running manager")
 
     def handle(self, *_args: Any, group: int, to: uuid.UUID, **_options: Any) -> None:
         look_at_the_database()

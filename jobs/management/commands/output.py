@@ -7,12 +7,12 @@ from jobs.models import OutputConnection
 
 class Command(ConnectionCommand):
     help = (
-        "Show an output, or ask something of it. reindex: the next run of each job writes everything to it again. "
-        "clear: workers take out of it everything that it holds."
+        "Show an output, or perform an action on it. reindex: the next run of each job writes all its documents again. clear: workers remove "
+        "all its content."
     )
     model = OutputConnection
     noun = "output"
     verbs = {
-        "reindex": (connections.index_again, "The next run of each job writes everything to {} again."),
-        "clear": (connections.clear, "Workers are taking everything out of {}."),
+        "reindex": (connections.index_again, "The next run of each job writes all its documents to {} again."),
+        "clear": (connections.clear, "Workers are removing all content of {}."),
     }

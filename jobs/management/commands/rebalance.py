@@ -14,10 +14,10 @@ from jobs.queries.clock import read_clock
 
 class Command(BaseCommand):
     requires_system_checks: list[str] = []
-    help = "Make the balance of groups of seeds over managers even, with few moves."
+    help = "Balance the groups of seeds over the managers with few moves."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be moved")
+        parser.add_argument("--dry-run", action="store_true", help="print the plan and move nothing")
 
     def handle(self, *_args: Any, dry_run: bool, **_options: Any) -> None:
         look_at_the_database()

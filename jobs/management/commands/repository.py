@@ -6,7 +6,7 @@ from jobs.models import RepositoryConnection
 
 
 class Command(ConnectionCommand):
-    help = "Show a repository, or ask something of it. clear-history: the main manager forgets what was done for it by now."
+    help = "Show a repository, or perform an action on it. clear-history: the main manager removes its activity from the history."
     model = RepositoryConnection
     noun = "repository"
     verbs = {"clear-history": (connections.clear_history, "The history of {} is being cleared.")}

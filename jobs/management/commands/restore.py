@@ -19,22 +19,21 @@ from jobs.runs import InvalidJob
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
-    help = "Bring back the documents that a run of a job removed, without a request; or a job that was deleted."
+    help = "Restore the removals of a run, or a deleted job, without requests to the source."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name", help="the job's name")
         parser.add_argument(
-            "--run", type=int, metavar="N", help="the run that removed them (the newest that removed any)"
+            "--run", type=int, metavar="N", help="number of the run (default: the newest with removals)"
         )
         parser.add_argument(
-            "--since", metavar="TIME", help="only what was removed since then, as 2030-01-31T12:00+00:00"
+            "--since", metavar="TIME", help="restore only later removals, such as 2030-01-31T12:00+00:00"
         )
         parser.add_argument(
             "--output", metavar="NAME", help="bring back what was taken out of this output, which the job gets back"
         )
-        parser.add_argument(
-            "--deleted", action="store_true", help="bring back the job of this name that was deleted last"
-        )
+        parser.add_argument("--deleted", action="store_true", help="restore the last deleted job with this name")
+        parser.add_argument("--deleted", action="store_true", help="restore the last deleted job with this name")
 
     def handle(self, *_args: Any, name: str, **given: Any) -> None:
         look_at_the_database()
@@ -43,21 +42,25 @@ class Command(BaseCommand):
         except (NothingToRestore, CannotComeBack) as refused:
             raise CommandError(str(refused), returncode=1) from refused
         done = work_off(wanted)
-        self.stdout.write(f"{name}: {done.restored:,} documents are back.")
+        self.stdout.write(f"{name}: restored documents: {done.restored:,}.")
         if done.unread:
-            self.stdout.write(f"The texts of {done.unread:,} more are known nowhere: the next run reads them again.")
+            self.stdout.write(
+                f"The texts of {done.unread:,} more documents are not stored. The next run fetches these documents again."
+            )
         if done.refused:
             raise CommandError(done.refused, returncode=1)
 
     def _ask(self, name: str, given: dict[str, Any]) -> Restoration:
         job = Job.objects.filter(name=name).first()
         if job is None:
-            raise CommandError(f"There is no job named {name!r}. For a deleted one: --deleted.", returncode=2)
+            raise CommandError(f"No job has the name {name!r}. To restore a deleted job, add --deleted.", returncode=2)
         if given["output"]:
             return self._ask_for_the_output(job, given["output"])
         since = parse_datetime(given["since"]) if given["since"] else None
         if given["since"] and (since is None or since.tzinfo is None):
-            message = f"--since is {given['since']!r}: write a moment with its zone, as 2030-01-31T12:00+00:00."
+            message = (
+                f"--since is {given['since']!r}: write a moment with its time zone, such as 2030-01-31T12:00+00:00."
+            )
             raise CommandError(message, returncode=2)
         return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
 
@@ -73,5 +76,5 @@ class Command(BaseCommand):
     def _ask_for_the_deleted(self, name: str) -> Restoration:
         deleted = restoring.find_deleted(name)
         if deleted is None:
-            raise CommandError(f"There is no deleted job named {name!r}, or its days are over.", returncode=2)
+            raise CommandError(f"No deleted job has the name {name!r}, or its retention has passed.", returncode=2)
         return restoring.restore_deleted(deleted.pk, made_by=getpass.getuser(), now=read_clock())

@@ -23,36 +23,32 @@ from nodes.metrics.figures import Process
 class Command(BaseCommand):
     # A daemon serves no pages: what the checks look at is loaded by nobody here.
     requires_system_checks: list[str] = []
-    help = (
-        "Do distributed jobs (docs/distributed-jobs.md): each item of each job is done by one such process at a time."
-    )
+    help = "Run distributed jobs (docs/distributed-jobs.md). Each item runs on one node at a time."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--node", default="", help="unique name of the node (default: host and process ID)")
+        parser.add_argument("--cluster", default=DEFAULT_CLUSTER, help="name of the cluster (default: %(default)s)")
         parser.add_argument(
-            "--node", default="", help="the node's name, which no other has (default: host and process id)"
-        )
-        parser.add_argument(
-            "--cluster", default=DEFAULT_CLUSTER, help="the circle of processes that share jobs (default: %(default)s)"
-        )
-        parser.add_argument(
-            "--strategy", default=DEFAULT, help="who does what (docs/strategies.md; default: %(default)s)"
+            "--strategy", default=DEFAULT, help="assignment strategy (docs/strategies.md; default: %(default)s)"
         )
         parser.add_argument(
             "--stop-within",
             type=float,
             default=Tuning().stop_within.total_seconds(),
             metavar="SECONDS",
-            help="how long runs are waited for that should stop (default: %(default)g)",
+            help="time to wait for stopping runs (default: %(default)g)",
         )
         parser.add_argument(
             "--start-within",
             type=float,
             default=Tuning().start_within.total_seconds(),
             metavar="SECONDS",
-            help="how long the store is tried at the start (default: %(default)g)",
+            help="time to retry the coordination store at the start (default: %(default)g)",
         )
         parser.add_argument(
-            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+            "--attached",
+            action="store_true",
+            help="stop when standard input closes, for example when the parent process ends",
         )
         add_metrics_options(parser)
         add_settings_option(parser)
@@ -91,5 +87,5 @@ class Command(BaseCommand):
 def _seconds(option: str, value: float) -> dt.timedelta:
     # Written so that NaN is refused too.
     if not 0 < value <= 1e9:
-        raise ValueError(f"{option} is {value:g}: write a number of seconds, more than 0")
+        raise ValueError(f"{option} is {value:g}: write a number of seconds greater than 0")
     return dt.timedelta(seconds=value)

@@ -19,21 +19,23 @@ from nodes.metrics.figures import Process
 class Command(BaseCommand):
     # A daemon serves no pages: what the checks look at is loaded by nobody here.
     requires_system_checks: list[str] = []
-    help = "Run a worker: it takes batches from managers, fetches, writes the outputs and reports."
+    help = "Run a worker. It takes batches, fetches documents and writes them to the outputs."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--name", default="", help="what the node is called on its page (default: its host)")
+        parser.add_argument("--name", default="", help="name of the node on pages (default: its host)")
         parser.add_argument(
             "--tag",
             action="append",
             default=[],
             dest="tags",
             type=_tag,
-            help="seeds that need this tag are read by workers that have it; may be repeated",
+            help="tag of the worker, which lets it read seeds with this tag; repeatable",
         )
         parser.add_argument("--scope", default=CLUSTER_SCOPE, help=argparse.SUPPRESS)
         parser.add_argument(
-            "--attached", action="store_true", help="stop when standard input closes, as when the parent dies"
+            "--attached",
+            action="store_true",
+            help="stop when standard input closes, for example when the parent process ends",
         )
         add_metrics_options(parser)
         add_settings_option(parser)
@@ -64,6 +66,6 @@ class Command(BaseCommand):
 def _tag(value: str) -> str:
     if not re.fullmatch(TAG, value):
         raise argparse.ArgumentTypeError(
-            f"{value!r} cannot be a tag: that is 1 to 64 letters, digits, dots, dashes and underscores"
+            f"{value!r} is no valid tag: write 1 to 64 letters, digits, dots, dashes and underscores"
         )
     return value

@@ -21,15 +21,13 @@ from nodes.settings.declaration import InvalidSettings
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
-    help = "Show the settings of the cluster's nodes, or store a settings JSON for all of them."
+    help = "Show the settings of the cluster's nodes, or store a settings JSON for all nodes."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "file", nargs="?", help="a settings JSON to be stored, the whole of it; - is standard input"
+            "file", nargs="?", help="file with the whole settings JSON to store; - means standard input"
         )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="say what storing it would change, and store nothing"
-        )
+        parser.add_argument("--dry-run", action="store_true", help="print the changes and store nothing")
 
     def handle(self, *_args: Any, file: str | None, dry_run: bool, **_options: Any) -> None:
         look_at_the_database()
@@ -56,10 +54,10 @@ class Command(BaseCommand):
             else:
                 changed = versions.store(TABLE, document, made_by=getpass.getuser())
         except OSError as error:
-            raise CommandError(f"{file} cannot be read: {error.strerror}.", returncode=2) from error
+            raise CommandError(f"Cannot read {file}: {error.strerror}.", returncode=2) from error
         except ParseError as error:
             raise CommandError(f"{file}: {error.detail}", returncode=2) from error
         except InvalidSettings as refused:
-            raise CommandError(f"Nothing was stored. {refused}", returncode=2) from refused
-        said = [f"{change} ({change.setting.applies})" for change in changed] or ["nothing is different"]
+            raise CommandError(f"The settings were not stored. {refused}", returncode=2) from refused
+        said = [f"{change} ({change.setting.applies})" for change in changed] or ["no changes"]
         self.stdout.write("\n".join(said))

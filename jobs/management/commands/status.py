@@ -18,7 +18,7 @@ from jobs.queries.moment import Moment
 class Command(BaseCommand):
     # Standard output is the answer's: checks and warnings would stand in its way.
     requires_system_checks: list[str] = []
-    help = "Print what needs attention, a line each. Ends with 1 if anything does, and with 0 if nothing does."
+    help = "Print everything that needs attention, one line each. Exit code 1 means that there are lines, 0 that there are none."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print the lines as one JSON list")

@@ -22,7 +22,9 @@ def removals_that_wait(_now: dt.datetime) -> list[AttentionLine]:
             kind=_KIND,
             key=str(pk),
             subject=name,
-            sentence=_("The clean-up of job %(name)s waits for approval: %(why)s Look at it, then allow or refuse.")
+            sentence=_(
+                "The clean-up of job %(name)s waits for approval: %(why)s Check the removals, then allow or refuse them."
+            )
             % {"name": name, "why": f"{reason.rstrip('.')}."},
             since=ended_at,
             link=reverse("job-removals", args=[pk]),

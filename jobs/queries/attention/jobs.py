@@ -75,9 +75,7 @@ def late_outputs(now: dt.datetime) -> list[AttentionLine]:
             kind="output_behind",
             key="search",
             subject=_("Search index"),
-            sentence=_(
-                "The search index is behind: text that was written since then cannot be found. Check the workers."
-            ),
+            sentence=_("The search index is behind: it lacks the text written since then. Check the workers."),
             since=behind_since,
             link=reverse("search"),
         )

@@ -115,7 +115,7 @@ def test_a_store_that_cannot_be_reached_is_tried_and_then_given_up_with_1(start)
         (
             ("--stop-within", "0"),
             "tests.distributed_jobs:Diary",
-            "--stop-within is 0: write a number of seconds, more than 0",
+            "--stop-within is 0: write a number of seconds greater than 0",
         ),
     ],
     ids=["no such job", "no object", "no job", "no such strategy", "bad node", "no time"],

@@ -39,13 +39,13 @@ def test_a_cluster_is_shown_with_members_jobs_and_locks(bench):
 
     assert lines[:5] == [
         "main: a, term 1",
-        "node a: 3 items; can do: mails, reports",
-        "node b: 0 items; can do: nothing",
-        "job mails: 1 items, 1 of them given to a node",
-        "job reports: 2 items, 2 of them given to a node",
+        "node a: 3 items; distributed jobs: mails, reports",
+        "node b: 0 items; distributed jobs: nothing",
+        "job mails: 1 items, 1 of them assigned",
+        "job reports: 2 items, 2 of them assigned",
     ]
     assert lines[5].startswith("lock reports/north: a since 20")
-    assert lines[5].endswith("s still (run 7)")
+    assert lines[5].endswith("s (run 7)")
 
 
 def test_a_cluster_that_is_not_there_is_not_made_by_looking(bench):

@@ -67,8 +67,8 @@ class _Wanted:
 
 class Command(BaseCommand):
     help = (
-        "Crawl a synthetic site with a small cluster of processes on this machine, and keep them up for the "
-        "browser until Ctrl-C. What earlier demos crawled is deleted."
+        "Crawl a synthetic site with a small local cluster, and keep it running for the browser until Ctrl-C. Documents of earlier demos are "
+        "deleted."
     )
     requires_system_checks: list[str] = []
 
@@ -76,13 +76,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--exit",
             action="store_true",
-            help="as fast as it goes; at the end compare with what the site holds, print that as a last line of JSON, "
-            "and exit 0 only if each page was fetched exactly as it should be, and can be found",
+            help=(
+                "crawl at full speed, compare the result with the site, print one line of JSON, and exit with 0 only if every page was "
+                "fetched correctly and can be found"
+            ),
         )
-        parser.add_argument("--pages", type=int, default=1000, help="pages of the site (%(default)s)")
-        parser.add_argument("--hosts", type=int, default=4, help="hosts that they are on (%(default)s)")
-        parser.add_argument("--managers", type=int, default=2, help="manager processes (%(default)s)")
-        parser.add_argument("--workers", type=int, default=2, help="worker processes (%(default)s)")
+        parser.add_argument("--pages", type=int, default=1000, help="number of pages (default: %(default)s)")
+        parser.add_argument("--hosts", type=int, default=4, help="number of hosts (default: %(default)s)")
+        parser.add_argument(
+            "--managers", type=int, default=2, help="number of manager processes (default: %(default)s)"
+        )
+        parser.add_argument("--workers", type=int, default=2, help="number of worker processes (default: %(default)s)")
         parser.add_argument(
             "--port",
             type=int,
@@ -145,10 +149,10 @@ class Command(BaseCommand):
         if ended is not None:
             show_end(Console(highlight=False), ended, since=since)
         elif wanted.exits:
-            raise CommandError(f"Job {job.name} was deleted: there is nothing to compare.", returncode=1)
+            raise CommandError(f"Job {job.name} was deleted, so there is no result to compare.", returncode=1)
         if wanted.exits:
             return self._judge(job, plan)
-        self._print(f"web interface: {address} (it stays up: start the job again there, or end the demo with Ctrl-C)")
+        self._print(f"web interface: {address} (still running: start the job again there, or end the demo with Ctrl-C)")
         self._wait_until(lambda: False, every=_LOOK)
         raise AssertionError("waits until it is asked to stop")
 
@@ -172,8 +176,7 @@ class Command(BaseCommand):
         elsewhere = alive.exclude(host=socket.gethostname()).first()
         if elsewhere is not None:
             raise CommandError(
-                f"The {elsewhere} on {elsewhere.host} works on this database, and could not reach the demo's site: "
-                "give the demo a database of its own.",
+                f"The {elsewhere} on {elsewhere.host} uses this database and cannot reach the demo's site. Use a separate database for the demo.",
                 returncode=2,
             )
 

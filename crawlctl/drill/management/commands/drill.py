@@ -26,8 +26,8 @@ _LONGEST: Final = 3600.0
 
 class Command(BaseCommand):
     help = (
-        "Kill or freeze a node, or cut all of them off their database, and measure how the cluster goes on. In a "
-        "sandbox of its own, with a synthetic site, unless --production."
+        "Kill or freeze a node, or cut off the database, and measure the recovery of the cluster. The drill runs in a sandbox with a "
+        "synthetic site unless --production is given."
     )
     requires_system_checks: list[str] = []
 
@@ -36,21 +36,23 @@ class Command(BaseCommand):
             "fault",
             nargs="?",
             choices=[fault.value for fault in Fault],
-            help="kill a process, freeze it, or cut the database",
+            help="fault: kill or freeze a process, or cut off the database",
         )
         parser.add_argument(
             "whom",
             nargs="?",
             choices=[whom.value for whom in Whom],
-            help="the main, another manager, a worker; of a cut: database",
+            help="target: the main manager, another manager, a worker; for cut: database",
         )
         parser.add_argument(
-            "--seconds", type=float, help="how long a freeze lasts (twice the node's timeout), or a cut (the timeout)"
+            "--seconds",
+            type=float,
+            help="duration of a freeze (default: twice the node's timeout) or a cut (default: the timeout)",
         )
-        parser.add_argument("--production", action="store_true", help="do it to a node of the cluster itself")
-        parser.add_argument("--yes", action="store_true", help="with --production: do not ask")
-        parser.add_argument("--json", action="store_true", help="end with the report as one line of JSON")
-        parser.add_argument("--history", action="store_true", help="show what came of earlier drills, and do nothing")
+        parser.add_argument("--production", action="store_true", help="inject the fault into the real cluster")
+        parser.add_argument("--yes", action="store_true", help="with --production: do not ask for confirmation")
+        parser.add_argument("--json", action="store_true", help="print the report as one line of JSON")
+        parser.add_argument("--history", action="store_true", help="show the results of earlier drills")
 
     def handle(self, *_args: Any, **given: Any) -> None:
         make_database_ready()
@@ -58,15 +60,15 @@ class Command(BaseCommand):
             _show_history()
             return
         if not given["fault"] or not given["whom"]:
-            raise CommandError("Say what to do to whom, as in: manage.py drill kill worker", returncode=2)
+            raise CommandError("Write a fault and a target, such as: manage.py drill kill worker", returncode=2)
         if (given["fault"] == Fault.CUT) != (given["whom"] == Whom.DATABASE):
-            raise CommandError("It is the database that is cut, and nodes that are killed or frozen.", returncode=2)
+            raise CommandError("cut needs the target database; kill and freeze need a node.", returncode=2)
         if given["seconds"] is not None and not 0 < given["seconds"] <= _LONGEST:
             raise CommandError(
                 f"--seconds is {given['seconds']:g}: write a number above 0, up to {_LONGEST:g}.", returncode=2
             )
         if given["yes"] and not given["production"]:
-            raise CommandError("--yes is for --production: a sandbox asks nothing.", returncode=2)
+            raise CommandError("--yes needs --production. A sandbox asks for no confirmation.", returncode=2)
         try:
             report = self._perform(given)
         except NoVictim as refused:
@@ -100,9 +102,9 @@ class Command(BaseCommand):
 
     def _ask(self, node: str) -> None:
         if not sys.stdin.isatty():
-            raise CommandError("A drill on the cluster itself wants --yes where nobody can be asked.", returncode=2)
-        if input(f"This is for {node}, of the cluster itself. Type yes to go on: ").strip() != "yes":
-            raise CommandError("Nothing was done.", returncode=2)
+            raise CommandError("Without a terminal, a drill on the real cluster needs --yes.", returncode=2)
+        if input(f"The drill targets {node} of the real cluster. Type yes to continue: ").strip() != "yes":
+            raise CommandError("The drill was cancelled.", returncode=2)
 
     def _say(self, sentence: str) -> None:
         self.stderr.write(sentence)
