@@ -185,7 +185,7 @@ def test_a_wish_to_write_all_again_ends_the_complaint(lines, job, path, flushed,
     flushed(job.indexed(OTHER_PAGE))
     assert len(losses()) == 1
 
-    wish(lines.pk, now=read_clock())
+    wish(lines.pk, made_by="a test", now=read_clock())
     assert losses() == []
 
     # A loss before the documents are written again is no loss, and a later one is.
