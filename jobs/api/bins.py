@@ -26,7 +26,7 @@ from jobs.queries.clock import read_clock
 from jobs.verdicts.causes import Cause
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
-from nodes.api.strict import Nothing, PageQuery, StrictSerializer
+from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body
 
 _ID: Final = "[0-9]{1,18}"
 _LAST: Final = "\U0010ffff"
@@ -289,9 +289,8 @@ class BinView(ListingView):
     )
     @action(detail=True, methods=["post"])
     def stop(self, request: Request, pk: str) -> Response:
-        wanted = ReasonSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        bins.stop(int(pk), **wanted.validated_data, made_by=_name(request), now=read_clock())
+        wanted = read_body(ReasonSerializer, request)
+        bins.stop(int(pk), **wanted, made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
 
     @extend_schema(
@@ -302,9 +301,7 @@ class BinView(ListingView):
     )
     @action(detail=False, methods=["post"], url_path="stop", url_name="stop-by-name")
     def stop_by_name(self, request: Request) -> Response:
-        wanted = StopByNameSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        facts = dict(wanted.validated_data)
+        facts = read_body(StopByNameSerializer, request)
         stopped = bins.stop_named(facts.pop("name"), **facts, made_by=_name(request), now=read_clock())
         return self.retrieve(request, str(stopped.pk))
 
@@ -316,7 +313,7 @@ class BinView(ListingView):
     )
     @action(detail=True, methods=["post"], url_path="go-on")
     def go_on(self, request: Request, pk: str) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         bins.go_on(int(pk), made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
 
@@ -331,7 +328,7 @@ class BinView(ListingView):
     )
     @action(detail=True, methods=["post"], url_path="end-back-off")
     def end_back_off(self, request: Request, pk: str) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         bins.end_back_off(int(pk), made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
 
@@ -404,9 +401,7 @@ class DenyListView(_OfDenyList):
         responses={201: DenyListSerializer},
     )
     def post(self, request: Request) -> Response:
-        wanted = DenySerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        facts = dict(wanted.validated_data)
+        facts = read_body(DenySerializer, request)
         deny_list.deny(facts.pop("pattern"), **facts, made_by=_name(request), now=read_clock())
         return created(_deny_list().data, at=reverse("api:deny-list"), request=request)
 
@@ -421,9 +416,8 @@ class AllowView(_OfDenyList):
         responses=DenyListSerializer,
     )
     def post(self, request: Request) -> Response:
-        wanted = AllowSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        policy, pattern = wanted.validated_data["policy"], wanted.validated_data["pattern"]
+        wanted = read_body(AllowSerializer, request)
+        policy, pattern = wanted["policy"], wanted["pattern"]
         deny_list.allow(policy, pattern=pattern, made_by=_name(request), everywhere=request.user.has_perm(EVERYWHERE))
         return _deny_list()
 

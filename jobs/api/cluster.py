@@ -19,7 +19,7 @@ from jobs.queries.clock import read_clock
 from jobs.queries.cluster_requests import PlanInBrief, progress_of, read_plans
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
-from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer
+from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body
 from nodes.api.views import NodeView
 from nodes.decisions.items import ItemState
 from nodes.models import ClusterRequest, Node
@@ -189,11 +189,10 @@ class GroupView(mixins.RetrieveModelMixin, ListingView):
     )
     @action(detail=True, methods=["post"])
     def move(self, request: Request, pk: str) -> Response:
-        wanted = MoveSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        wanted = read_body(MoveSerializer, request)
         return _answer(
             request,
-            control.move_group(int(pk), **wanted.validated_data, made_by=_name(request), now=read_clock()),
+            control.move_group(int(pk), **wanted, made_by=_name(request), now=read_clock()),
         )
 
 
@@ -236,9 +235,8 @@ class RebalanceView(ContractView):
         responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
     )
     def post(self, request: Request) -> Response:
-        wanted = DryRunSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        return _answer(request, control.rebalance(**wanted.validated_data, made_by=_name(request), now=read_clock()))
+        wanted = read_body(DryRunSerializer, request)
+        return _answer(request, control.rebalance(**wanted, made_by=_name(request), now=read_clock()))
 
 
 class DrainView(ContractView):
@@ -253,11 +251,8 @@ class DrainView(ContractView):
         responses={200: ClusterRequestSerializer, 202: ClusterRequestSerializer},
     )
     def post(self, request: Request, pk: uuid.UUID) -> Response:
-        wanted = DryRunSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        return _answer(
-            request, control.drain_node(pk, **wanted.validated_data, made_by=_name(request), now=read_clock())
-        )
+        wanted = read_body(DryRunSerializer, request)
+        return _answer(request, control.drain_node(pk, **wanted, made_by=_name(request), now=read_clock()))
 
     def lock_and_read_tag(self) -> str | None:
         node = get_object_or_404(Node.objects.select_for_update(no_key=True), pk=self.kwargs["pk"])

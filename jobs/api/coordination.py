@@ -12,7 +12,7 @@ from jobs.api.errors import sentence
 from jobs.loops.database import database_dsn
 from jobs.queries.coordination_page import read_coordination
 from nodes.api.base import ContractView
-from nodes.api.strict import StrictSerializer
+from nodes.api.strict import StrictSerializer, read_query
 from nodes.coordination.port import LockSeen
 
 
@@ -89,9 +89,7 @@ class CoordinationView(ContractView):
         responses=CoordinationSerializer,
     )
     def get(self, request: Request) -> Response:
-        asked = CoordinationQuery(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        seen = read_coordination(asked.validated_data["cluster"], dsn=database_dsn())
+        seen = read_coordination(read_query(CoordinationQuery, request)["cluster"], dsn=database_dsn())
         if seen.sight is None:
             raise NotFound(sentence(seen.problem or "No cluster exists yet. Start a node of distributed jobs first."))
         return Response(CoordinationSerializer(seen).data)

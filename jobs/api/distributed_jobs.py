@@ -20,7 +20,7 @@ from jobs.queries.distributed_jobs import (
 )
 from nodes.api.base import ContractView
 from nodes.api.etags import tag_of
-from nodes.api.strict import StrictSerializer, read_query
+from nodes.api.strict import StrictSerializer, read_body, read_query
 from nodes.assignment.names import DEFAULT
 from nodes.coordination.port import LockSeen
 from nodes.job_book import ALL, DEFAULT_CLUSTER, OTHERS
@@ -237,10 +237,9 @@ class SwitchView(_OfSwitches):
     permissions_needed = {"post": "nodes.control_cluster"}
 
     def lock_and_read_tag(self) -> str | None:
-        wanted = SwitchSerializer(data=self.request.data)
-        wanted.is_valid(raise_exception=True)
-        lock_switches(wanted.validated_data["cluster"])
-        return self.read_tag(wanted.validated_data["cluster"])
+        wanted = read_body(SwitchSerializer, self.request)
+        lock_switches(wanted["cluster"])
+        return self.read_tag(wanted["cluster"])
 
     @extend_schema(
         operation_id="distributed_jobs_switch",
@@ -249,9 +248,7 @@ class SwitchView(_OfSwitches):
         responses=DistributedJobsSerializer,
     )
     def post(self, request: Request) -> Response:
-        wanted = SwitchSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        said = wanted.validated_data
+        said = read_body(SwitchSerializer, request)
         set_switch(
             cluster=said["cluster"],
             job=_OF_MANY.get(said["of"], said.get("job", "")),
@@ -274,9 +271,7 @@ class RebalanceJobsView(ContractView):
         responses={200: SharingPlanSerializer, 202: None},
     )
     def post(self, request: Request) -> Response:
-        wanted = RebalanceJobsSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        said = wanted.validated_data
+        said = read_body(RebalanceJobsSerializer, request)
         if said["dry_run"]:
             plan = plan_sharing(said["cluster"], strategy=said["strategy"], dsn=database_dsn())
             return Response(SharingPlanSerializer(plan).data)

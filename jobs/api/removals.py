@@ -12,7 +12,7 @@ from jobs import restoring
 from jobs.models import DeletedJob, Restoration
 from jobs.queries.clock import read_clock
 from nodes.api.paging import ListingView
-from nodes.api.strict import Nothing, StrictSerializer
+from nodes.api.strict import Nothing, StrictSerializer, read_body
 
 
 class _HostSerializer(serializers.Serializer[Any]):
@@ -152,6 +152,6 @@ class DeletedJobView(ListingView):
     )
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, pk: str) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         wanted = restoring.restore_deleted(int(pk), made_by=request.user.get_username(), now=read_clock())
         return Response(RestorationSerializer(wanted).data, status=status.HTTP_202_ACCEPTED)

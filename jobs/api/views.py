@@ -36,7 +36,7 @@ from jobs.queue.counters import read_run
 from jobs.transitions import JobUnknown, StateChange
 from nodes.api.base import created
 from nodes.api.paging import ListingView
-from nodes.api.strict import NamedQuery, Nothing
+from nodes.api.strict import NamedQuery, Nothing, read_body
 
 _ID = "[0-9]{1,19}"
 _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
@@ -186,13 +186,12 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     )
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, pk: str) -> Response:
-        wanted = RestoreSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        wanted = read_body(RestoreSerializer, request)
         asked_by: Any = {"made_by": request.user.get_username(), "now": read_clock()}
-        if "output" in wanted.validated_data:
-            asked = restoring.restore_output(int(pk), wanted.validated_data["output"], **asked_by)
+        if "output" in wanted:
+            asked = restoring.restore_output(int(pk), wanted["output"], **asked_by)
         else:
-            asked = restoring.restore(int(pk), **wanted.validated_data, **asked_by)
+            asked = restoring.restore(int(pk), **wanted, **asked_by)
         return Response(RestorationSerializer(asked).data, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
@@ -221,11 +220,8 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     )
     @action(detail=True, methods=["post"], url_path="send-back")
     def send_back(self, request: Request, pk: str) -> Response:
-        wanted = SendBackSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        sent = control.send_back_failed(
-            int(pk), **wanted.validated_data, made_by=request.user.get_username(), now=read_clock()
-        )
+        wanted = read_body(SendBackSerializer, request)
+        sent = control.send_back_failed(int(pk), **wanted, made_by=request.user.get_username(), now=read_clock())
         return Response(SentBackSerializer(sent).data)
 
     @extend_schema(
@@ -261,7 +257,7 @@ class JobView(mixins.RetrieveModelMixin, ListingView):
     def _make(
         self, request: Request, transition: Callable[..., StateChange], *, status: int = status.HTTP_200_OK
     ) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         transition(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(self.get_object()).data, status=status)
 
@@ -340,7 +336,7 @@ class RepositoryView(ConnectionView):
     )
     @action(detail=True, methods=["post"], url_path="clear-history")
     def clear_history(self, request: Request, pk: str) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         marked = connections.clear_history(int(pk), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(marked).data, status=status.HTTP_202_ACCEPTED)
 
@@ -393,13 +389,13 @@ class OutputView(ConnectionView):
     )
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, pk: str) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         asked = restoring.restore_cleared(int(pk), made_by=request.user.get_username(), now=read_clock())
         return Response(RestorationSerializer(asked, many=True).data, status=status.HTTP_202_ACCEPTED)
 
     def _mark(
         self, request: Request, wish: Callable[..., OutputConnection], *, status: int = status.HTTP_200_OK
     ) -> Response:
-        Nothing(data=request.data).is_valid(raise_exception=True)
+        read_body(Nothing, request)
         marked = wish(int(self.kwargs["pk"]), made_by=request.user.get_username(), now=read_clock())
         return Response(self.get_serializer(marked).data, status=status)

@@ -156,6 +156,18 @@ class NamedQuery(PageQuery):
     ordering = serializers.ChoiceField(["id", "-id", "name", "-name"], default="id", help_text="With -: downwards.")
 
 
+def read_body(form: type[StrictSerializer], request: Request) -> dict[str, Any]:
+    """
+    Return the values of a request's body.
+
+    Raises:
+        ValidationError: an unknown or missing field, or an invalid value.
+    """
+    body = form(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
+
+
 def read_query(form: type[StrictSerializer], request: Request) -> dict[str, Any]:
     """
     Return the values of a request's query.

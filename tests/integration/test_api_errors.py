@@ -235,3 +235,9 @@ def test_an_unknown_host_is_a_problem_and_one_line_in_the_log(administrator, cap
         assert_problem(refused, 400, "unknown_host")
         assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
         assert "evil.test" in caplog.text
+
+
+def test_a_cluster_named_twice_is_refused(administrator):
+    refused = administrator.get("/api/v1/cluster/coordination/?cluster=a&cluster=b")
+
+    assert_problem(refused, 400, "invalid", fields=["cluster"])
