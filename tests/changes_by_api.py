@@ -103,13 +103,19 @@ def make_unused(world):
     world.repository = RepositoryConnection.objects.create(name="unused")
 
 
-def _remove(world):
+def _remove(world, *, run_no=1, cause=""):
     """Run 1 removed the document."""
     set_phase(world.job, run_no=1)
     QueueItem.objects.filter(pk=world.document.pk).update(indexed_before=True)
-    removed = tombstones.Removed(world.job.pk, 1, world.output.pk, world.document.hash.hex, leaves=True)
+    facts = (world.job.pk, run_no, world.output.pk, world.document.hash.hex)
+    removed = tombstones.Removed(*facts, leaves=True, cause=cause)
     with connection.connection.cursor() as cursor:
         tombstones.bury(cursor, [removed], now=timezone.now())
+
+
+def _clear(world):
+    """The output was cleared, and the document left it."""
+    _remove(world, run_no=tombstones.NO_RUN, cause=tombstones.CLEARED)
 
 
 def _fail(world):
@@ -177,6 +183,7 @@ CHANGES: Final = {
     "outputs_destroy": Change(thing=OUTPUT, prepare=make_unused),
     "outputs_partial_update": Change({"name": "another"}, OUTPUT),
     "outputs_reindex": Change(thing=OUTPUT),
+    "outputs_restore": Change(thing=OUTPUT, prepare=_clear),
     "outputs_update": Change(_seen(OUTPUT, name="another"), OUTPUT),
     "policies_create": Change({"name": "another"}),
     "policies_destroy": Change(thing=POLICY, prepare=make_unused),

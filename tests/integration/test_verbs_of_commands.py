@@ -53,6 +53,7 @@ COMMANDS = {
     "nodes_drain": lambda world: ["drain", str(world.node.pk)],
     "outputs_clear": lambda world: ["output", world.output.name, "clear"],
     "outputs_reindex": lambda world: ["output", world.output.name, "reindex"],
+    "outputs_restore": lambda world: ["restore", world.job.name, "--output", world.output.name],
     "repositories_clear_history": lambda world: ["repository", world.repository.name, "clear-history"],
     "settings_update": lambda world: ["settings", str(world.file)],
 }
