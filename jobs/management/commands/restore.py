@@ -33,7 +33,6 @@ class Command(BaseCommand):
             "--output", metavar="NAME", help="bring back what was taken out of this output, which the job gets back"
         )
         parser.add_argument("--deleted", action="store_true", help="restore the last deleted job with this name")
-        parser.add_argument("--deleted", action="store_true", help="restore the last deleted job with this name")
 
     def handle(self, *_args: Any, name: str, **given: Any) -> None:
         look_at_the_database()
