@@ -1,8 +1,11 @@
 """The composition root as a Django app: its checks and its commands."""
 
+import logging
+
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
+from crawlctl.failures import log_outage_in_one_line
 from crawlctl.roles import write_roles
 
 
@@ -12,4 +15,5 @@ class CrawlctlConfig(AppConfig):
     verbose_name = "crawlctl"
 
     def ready(self) -> None:
+        logging.getLogger("django.request").addFilter(log_outage_in_one_line)
         post_migrate.connect(write_roles, dispatch_uid="crawlctl.roles")

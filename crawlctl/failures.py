@@ -1,5 +1,6 @@
 """The answers to requests that ended in an unexpected error, for browsers and programs."""
 
+import logging
 import sys
 from http import HTTPStatus
 from typing import Final
@@ -14,6 +15,16 @@ from nodes.outage import outage
 
 # Some pages read over a plain connection, whose errors Django does not wrap.
 _AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
+
+
+def log_outage_in_one_line(record: logging.LogRecord) -> bool:
+    """Give the reason of an outage instead of a traceback: a filter of the logger `django.request`."""
+    error = record.exc_info[1] if record.exc_info else None
+    request = getattr(record, "request", None)
+    if isinstance(error, _AWAY) and isinstance(request, HttpRequest):
+        record.msg, record.args = "%s. Answered %s with 503.", (outage(error), request.path)
+        record.exc_info = record.exc_text = None
+    return True
 
 
 def answer_failure(request: HttpRequest) -> HttpResponse:
