@@ -15,6 +15,7 @@ from django.db import OperationalError
 from crawlctl.json_lines import speak_json
 from crawlctl.postgres.errors import EmbeddedPostgresError
 from jobs.settings.table import TABLE
+from nodes.poolers import SharedSession
 from nodes.settings.declaration import InvalidSettings, SettingError
 
 _USAGE = 2
@@ -93,6 +94,8 @@ def run(arguments: Sequence[str]) -> None:
     except (SettingError, InvalidSettings, ImproperlyConfigured, EmbeddedPostgresError) as error:
         _refuse(str(error))
     except OperationalError as error:
+        if isinstance(error.__cause__, SharedSession):
+            _refuse(str(error))
         _refuse(f"The database cannot be reached: {_first_line(error)}. DATABASE_URL says where it is.")
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does.

@@ -20,7 +20,11 @@ _LIMITS: Final = Limits(
     lock=dt.timedelta(seconds=10),
     idle_in_transaction=dt.timedelta(seconds=30),
 )
-_PATIENCE: Final = _STATEMENT + dt.timedelta(seconds=2)
+_OPTIONS: Final = {
+    **_LIMITS.parameters(),
+    "session": _LIMITS.settings(),
+    "patience": _STATEMENT + dt.timedelta(seconds=2),
+}
 
 
 def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
@@ -34,7 +38,7 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
         return {
             **_ENGINE,
             "NAME": "crawlctl",
-            "OPTIONS": {"directory": str(var_dir / "postgres"), **_options("")},
+            "OPTIONS": {"directory": str(var_dir / "postgres"), **_OPTIONS},
         }
     if not url.startswith(("postgresql://", "postgres://")):
         raise ImproperlyConfigured(f"DATABASE_URL must begin with postgresql://, like {_EXAMPLE}")
@@ -51,12 +55,8 @@ def database_from_url(url: str, *, var_dir: Path) -> dict[str, Any]:
         "PASSWORD": facts.pop("password", ""),
         "HOST": facts.pop("host", ""),
         "PORT": str(facts.pop("port", "")),
-        "OPTIONS": {**facts, **_options(str(facts.get("options", "")))},
+        "OPTIONS": {**facts, **_OPTIONS},
     }
-
-
-def _options(given: str) -> dict[str, Any]:
-    return {**_LIMITS.parameters(options=given), "patience": _PATIENCE}
 
 
 _EXAMPLE = "postgresql://user:password@host:5432/crawlctl"

@@ -26,8 +26,13 @@ from psycopg.rows import Row
 
 from nodes.effort import Waiting
 from nodes.metrics import of_nodes
+from nodes.poolers import refuse_shared_session
 
 _T = TypeVar("_T")
+_LIMITS_IN_USE: Final = """
+SELECT name, current_setting(name)
+  FROM unnest(ARRAY['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']) AS name
+"""
 # Connection string of the database, or a function that returns it: an embedded server may have to be started first.
 Dsn = str | Callable[[], str]
 # Predicate: True if a wait for an answer ends after this time (seconds).
@@ -79,18 +84,18 @@ class PatientConnection(psycopg.Connection[Row]):
 def unhurried(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Suspend the limits on statements and lock waits inside the block: migrations take their time."""
     assert isinstance(connection, PatientConnection)
-    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    limits = connection.execute(_LIMITS_IN_USE).fetchall()
     gives_up = connection.gives_up
     connection.gives_up = lambda _waited: False
-    for limit in limits:
-        connection.execute(sql.SQL("SET {} = 0").format(sql.Identifier(limit)))
+    for name, _value in limits:
+        connection.execute(sql.SQL("SET {} = 0").format(sql.Identifier(name)))
     try:
         yield
     finally:
         connection.gives_up = gives_up
         if not connection.closed:
-            for limit in limits:
-                connection.execute(sql.SQL("RESET {}").format(sql.Identifier(limit)))
+            for name, value in limits:
+                connection.execute(_setting(name, value))
 
 
 def connect(
@@ -112,13 +117,49 @@ def connect(
     """
     with Waiting():
         given = conninfo_to_dict(dsn() if callable(dsn) else dsn)
-    mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout, options=str(given.get("options", "")))
+    mine = session_of_node(node_id=node_id, purpose=purpose, timeout=timeout)
     patience = patience_of_node(timeout, purpose=purpose).total_seconds()
     with Waiting():
-        connection = PatientConnection.connect(autocommit=True, prepare_threshold=_PREPARED_AFTER, **{**given, **mine})
+        connection = open_session(
+            {**given, **mine, "prepare_threshold": _PREPARED_AFTER},
+            settings=settings_of_node(timeout),
+            gives_up=lambda waited: waited > patience or gives_up(waited),
+        )
     of_nodes.CONNECTS.add(1, purpose)
-    connection.gives_up = lambda waited: waited > patience or gives_up(waited)
     return connection
+
+
+def open_session(
+    parameters: Mapping[str, Any], *, settings: Mapping[str, str | int], gives_up: GivesUp
+) -> PatientConnection[Any]:
+    """
+    Return a new connection, in autocommit, whose session has these settings of the server.
+
+    The settings are sent after connecting: a pooler such as PgBouncer refuses them as startup options.
+
+    Raises:
+        SharedSession: a pooler shares sessions among its clients.
+        psycopg.OperationalError: the database cannot be reached.
+    """
+
+    def opened() -> PatientConnection[Any]:
+        made = PatientConnection.connect(**{**parameters, "autocommit": True})
+        made.gives_up = gives_up
+        return made
+
+    connection = opened()
+    try:
+        # Settings that are sent to a shared session would change the sessions of other clients.
+        refuse_shared_session(connection, opened)
+        connection.execute(sql.SQL("; ").join(_setting(name, value) for name, value in settings.items()))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _setting(name: str, value: str | int) -> sql.Composed:
+    return sql.SQL("SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
 
 
 def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
@@ -131,13 +172,13 @@ def patience_of_node(timeout: dt.timedelta, *, purpose: str) -> dt.timedelta:
     return timeout / 2 if purpose == "beat" else 3 * timeout + _WAY
 
 
-def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta, options: str = "") -> dict[str, Any]:
+def session_of_node(*, node_id: UUID | str, purpose: str, timeout: dt.timedelta) -> dict[str, Any]:
     """
-    Return the parameters of a node's session, for libpq. The limits follow the given `options`.
+    Return the parameters of a node's session, for libpq. Its settings come after connecting.
 
     The session's name begins with the node's id: `nodes.membership` finds all sessions of a node by it.
     """
-    return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters(options=options)}
+    return {"application_name": f"{node_id} {purpose}", **_limits_of_node(timeout).parameters()}
 
 
 def settings_of_node(timeout: dt.timedelta) -> Mapping[str, str | int]:
@@ -159,11 +200,9 @@ class Limits:
     lock: dt.timedelta
     idle_in_transaction: dt.timedelta
 
-    def parameters(self, *, options: str) -> dict[str, Any]:
-        """Return the session's parameters for libpq. The limits follow the given `options`."""
-        mine = ("-c " + f"{name}={value}".replace(" ", r"\ ") for name, value in self.settings().items())
+    def parameters(self) -> dict[str, Any]:
+        """Return the session's parameters for libpq."""
         return {
-            "options": " ".join([*filter(None, [options]), *mine]),
             "connect_timeout": round(self.connect_within.total_seconds()),
             "keepalives": 1,
             **{f"keepalives_{name}": value for name, value in _KEEPALIVES.items()},

@@ -25,6 +25,7 @@ _DEBIAN = {
     "chromium": ("/usr/bin/chromium",),
     "postgresql": ("/usr/lib/postgresql/*/bin/initdb",),
     "nginx": ("/usr/sbin/nginx",),
+    "pgbouncer": ("/usr/sbin/pgbouncer",),
     "prometheus": ("/usr/bin/promtool",),
     "postgresql-doc": ("/usr/share/doc/postgresql-doc-*/html/index.html",),
 }

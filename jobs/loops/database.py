@@ -24,7 +24,7 @@ from psycopg.conninfo import make_conninfo
 
 from jobs.metrics import crawl
 from jobs.queue.arrays import register_arrays
-from nodes.connections import Dsn, connect, patience_of_node, session_of_node
+from nodes.connections import Dsn, connect, patience_of_node, session_of_node, settings_of_node
 from nodes.effort import Effort
 
 _T = TypeVar("_T")
@@ -106,6 +106,7 @@ def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     django_connection.close()
     options = connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"]
     options |= session_of_node(node_id=node_id, purpose="orm", timeout=timeout)
+    options["session"] = settings_of_node(timeout)
     options["patience"] = patience_of_node(timeout, purpose="orm")
 
 

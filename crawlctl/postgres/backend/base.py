@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.postgres import lifetime
 from crawlctl.postgres.errors import EmbeddedPostgresError
-from nodes.connections import PatientConnection
+from nodes.connections import PatientConnection, open_session
 
 # Time in which an idle connection has to answer before it counts as lost (seconds).
 _IDLE_PATIENCE: Final = 3.0
@@ -37,6 +37,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         options = dict(whole["OPTIONS"])
         patience = options.pop("patience").total_seconds()
         self._gives_up = lambda waited: waited > patience
+        self._session = options.pop("session")
         directory = options.pop("directory", None)
         if directory is not None:
             self._bring_up(Path(directory))
@@ -61,9 +62,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> PatientConnection[Any]:
         # As in Django, when neither a pool nor another isolation level is configured.
         self.isolation_level = IsolationLevel.READ_COMMITTED
-        connection: PatientConnection[Any] = PatientConnection.connect(**conn_params)
-        connection.gives_up = self._gives_up
-        return connection
+        return open_session(conn_params, settings=self._session, gives_up=self._gives_up)
 
     def is_usable(self) -> bool:
         if self.connection is None:

@@ -1,0 +1,67 @@
+"""
+Detection of a pooler that shares sessions among its clients, such as PgBouncer with `pool_mode = transaction`.
+
+crawlctl needs sessions of its own: limits, notifications, advisory locks and prepared statements belong to a session.
+A pooler in session mode gives each client one. It differs from the server itself in one fact only: it announces
+another process than the one that executes the statements. Only then are the sessions compared, by a second connection.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import psycopg
+
+_PROCESS: Final = "SELECT pg_backend_pid()"
+
+# The addresses whose pooler gives each client a session.
+_checked: set[tuple[str, str, str]] = set()
+
+
+class SharedSession(psycopg.OperationalError):
+    """A pooler executes the statements of one client in sessions that other clients use as well."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "DATABASE_URL leads to a pooler that shares sessions among its clients, and crawlctl needs sessions of its "
+            "own. Set pool_mode = session in PgBouncer for this database, or let DATABASE_URL lead to PostgreSQL itself."
+        )
+
+
+def refuse_shared_session(connection: psycopg.Connection[Any], connect: Callable[[], psycopg.Connection[Any]]) -> None:
+    """
+    Make sure that the session of `connection` is its own. `connect` opens another one there, in autocommit.
+
+    A process asks a pooler once.
+
+    Raises:
+        SharedSession: the session belongs to others, too.
+        psycopg.OperationalError: the database did not answer.
+    """
+    facts = connection.info
+    address = (facts.host, str(facts.port), facts.dbname)
+    if address in _checked:
+        return
+    process = _process_of(connection)
+    if process != facts.backend_pid and _is_shared(connection, process, connect):
+        raise SharedSession
+    _checked.add(address)
+
+
+def _is_shared(
+    connection: psycopg.Connection[Any], process: int, connect: Callable[[], psycopg.Connection[Any]]
+) -> bool:
+    with connect() as other:
+        try:
+            with other.transaction():
+                # The transaction holds the session that the connection just used, or the connection gets another one.
+                return _process_of(other) == process or _process_of(connection) != process
+        except psycopg.errors.ProtocolViolation:
+            # A pooler that shares sessions by the statement allows no transaction.
+            return True
+
+
+def _process_of(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute(_PROCESS).fetchone()
+    assert row is not None
+    number: int = row[0]
+    return number

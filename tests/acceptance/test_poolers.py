@@ -1,0 +1,114 @@
+"""PgBouncer between crawlctl and its database: sessions of one client each work, shared sessions are refused."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from nodes.session_check import check_sessions
+from tests.acceptance.test_database_restarts import start_everything, start_job
+from tests.acceptance.test_older_databases import (
+    assert_nothing_is_lost,
+    at,
+    nodes,
+    run_program,
+    wait_for_requests,
+)
+from tests.cluster import TIMEOUT
+from tests.debian import debian_server
+from tests.pgbouncer import pgbouncer
+from tests.processes import QUICK_HEARTS, ROOT, Database, Machine
+
+pytestmark = [pytest.mark.debian("postgresql"), pytest.mark.debian("pgbouncer")]
+
+SITE = "http://127.0.0.1:1/"
+NODE = "00000000-0000-0000-0000-000000000001"
+COMMANDS = [
+    ("check_counters",),
+    ("crawl", SITE),
+    ("demo", "--exit"),
+    ("drain", NODE),
+    ("host", "example.org"),
+    ("job", "list"),
+    ("migrate",),
+    ("move", "1", "--to", NODE),
+    ("rebalance",),
+    ("restore", "job", "--run", "1"),
+    ("run",),
+    ("runjobs",),
+    ("runmanager",),
+    ("runworker",),
+    ("serve",),
+    ("settings",),
+    ("status",),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    # Debian names the zone like this, where initdb says UTC.
+    with debian_server(tmp_path_factory.mktemp("pooled") / "server", configuration="timezone = 'Etc/UTC'") as running:
+        yield running
+
+
+@pytest.fixture
+def pooled(server, tmp_path):
+    with pgbouncer(server, tmp_path / "pgbouncer", mode="session") as dsn:
+        yield Database(dsn)
+
+
+@pytest.fixture(scope="module")
+def shared(server, tmp_path_factory):
+    with pgbouncer(server, tmp_path_factory.mktemp("shared") / "pgbouncer", mode="transaction") as dsn:
+        yield Database(dsn)
+
+
+@pytest.fixture
+def machine(pooled, tmp_path):
+    made = Machine(pooled, tmp_path)
+    yield made
+    made.clean_up()
+
+
+def test_sessions_behind_a_pooler_have_the_limits_of_a_node(pooled):
+    check_sessions(pooled.dsn, timeout=TIMEOUT, nodes=1)
+
+
+def test_a_crawl_behind_a_pooler_loses_nothing_to_an_older_dump(machine, server, serve, tmp_path):
+    site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
+    running, browser = start_everything(machine, **QUICK_HEARTS)
+    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
+    wait_for_requests(site, 40)
+    dump = tmp_path / "crawlctl.dump"
+    run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
+    before = nodes(machine)
+    wait_for_requests(site, site.count_requests() + 100)
+
+    run_program("psql", "-qc", "CREATE DATABASE restored", at("postgres", server))
+    run_program("pg_restore", "--exit-on-error", "-d", at("restored", server), dump)
+    swap = ("-c", "DROP DATABASE crawlctl WITH (FORCE)", "-c", "ALTER DATABASE restored RENAME TO crawlctl")
+    run_program("psql", "-q", *swap, at("postgres", server))
+
+    assert_nothing_is_lost(machine, browser, site, job_id, before=before, output=tmp_path / "pages.jsonl")
+    assert "the database went back in time" in running.err, running.err
+    running.send(signal.SIGTERM)
+    assert running.wait() == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
+def test_commands_refuse_a_pooler_that_shares_sessions(shared, tmp_path, command):
+    ended = subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=ROOT,
+        env={**shared.environment, "CRAWLCTL_VAR": str(tmp_path / "var")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.returncode == 2, ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert "Set pool_mode = session in PgBouncer" in line
