@@ -418,7 +418,7 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
     clear(site, site.search)
     clear_outputs(site)
     call_command("restore", "site", "--output", "search")
-    assert "31 documents are back" in capsys.readouterr().out
+    assert "restored documents: 31" in capsys.readouterr().out
     assert site.held == site.everything
 
 
