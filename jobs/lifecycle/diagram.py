@@ -16,13 +16,14 @@ from nodes.decisions import items
 
 _HEAD = """# Lifecycles
 
-Printed from `jobs/lifecycle/` and its like in `nodes/` by `python -m jobs.lifecycle.diagram`; do not edit.
+This page shows the states of jobs, documents, groups and nodes, with every transition.
+It is printed from the tables in `jobs/lifecycle/` and `nodes/` by `python -m jobs.lifecycle.diagram`; do not edit it.
 """
 
-_OF_GROUPS = "All running seeds of one policy in one scope (`nodes/decisions/items.py`); the row names who owns them."
-_OF_NODES = (
-    "One run of one process (`nodes/lifecycle.py`). What has ended has ended for ever: the database sees to that."
+_OF_GROUPS = (
+    "A group is all running seeds of one policy in one scope (`nodes/decisions/items.py`).\nIts row names its owner."
 )
+_OF_NODES = "A node is one run of one process (`nodes/lifecycle.py`).\nThe database refuses every change of a node that has ended."
 
 
 def page() -> str:
@@ -33,7 +34,7 @@ def page() -> str:
             *_section("Jobs", job.TRANSITIONS.values(), _job_target),
             "### Names in ManifoldCF",
             "",
-            "ManifoldCF's statuses are derived from the dimensions.",
+            "The state of a job is a tuple of facts, from which ManifoldCF's status is derived.\nPages show the plain words.",
             "",
             *_names(),
             "",

@@ -12,14 +12,13 @@ _WEB: Final = frozenset({Process.WEB})
 
 DATABASE_UP: Final = Level(
     name="crawlctl_database_up",
-    meaning="1 if the database answered this reading; otherwise 0, and nothing else is said of the cluster.",
+    meaning="1 if the database answered; if 0, the other metrics of the cluster are absent.",
     shown_by=_WEB,
 )
 DOCUMENTS: Final = Level(
     name="crawlctl_cluster_documents",
     labels=("state",),
-    meaning="Documents of the present runs of jobs that run, by state: what waits, what is claimed, and what the others "
-    "came to. From the counters; no document is looked at.",
+    meaning="Documents of the present runs of running jobs, by state: waiting, claimed, or their result. Read from counters.",
     shown_by=_WEB,
 )
 JOBS: Final = Level(
@@ -28,57 +27,56 @@ JOBS: Final = Level(
 NODES: Final = Level(
     name="crawlctl_cluster_nodes",
     labels=("kind", "status"),
-    meaning="Nodes that have not ended, by kind and status, one-shots' among them.",
+    meaning="Nodes that have not ended, by kind and status, including those of one-shot crawls.",
     shown_by=_WEB,
 )
 SILENCE: Final = Level(
     name="crawlctl_cluster_longest_silence_ratio",
-    meaning="The longest time since the last beat of a node that has not ended, in its own timeouts: at 1 it is to be marked failed.",
+    meaning="Longest silence of a node that has not ended, in units of its timeout. At 1 it is marked failed.",
     shown_by=_WEB,
 )
 HAS_MAIN: Final = Level(
     name="crawlctl_cluster_has_main",
-    meaning="1 if the shared scope has a main at work.",
+    meaning="1 if the shared scope has an active main manager.",
     shown_by=_WEB,
 )
 TERM: Final = Level(
     name="crawlctl_cluster_term",
-    meaning="The term of the shared scope; each election makes it grow by one.",
+    meaning="Term of the shared scope, which grows by one with each election.",
     shown_by=_WEB,
 )
 GROUPS: Final = Level(
     name="crawlctl_cluster_groups",
     labels=("state",),
-    meaning="Throttle groups of seeds that run, by state: free ones wait for a manager.",
+    meaning="Throttle groups of running seeds, by state. Free ones wait for a manager.",
     shown_by=_WEB,
 )
 SEARCH_LAG: Final = Level(
     name="crawlctl_cluster_search_lag_seconds",
-    meaning="Since the oldest text was written that the search cannot find yet.",
+    meaning="Age of the oldest text that the search cannot find yet.",
     shown_by=_WEB,
 )
 ASTRAY: Final = Level(
     name="crawlctl_cluster_invariant_breaches",
     labels=("invariant",),
-    meaning="How much was astray when the main last looked whether an invariant holds, up to a hundred.",
+    meaning="Violations of an invariant in the last check of the main manager, at most 100.",
     shown_by=_WEB,
 )
 REFUSED: Final = Level(
     name="crawlctl_cluster_refused_writes",
-    meaning="Refused writes that nodes which have not ended had to count on their rows.",
+    meaning="Refused writes of nodes that have not ended.",
     shown_by=_WEB,
 )
 
 WAITING: Final = Level(
     name="crawlctl_cluster_waiting_documents",
-    meaning="Documents that wait in jobs that should move: neither paused, nor outside of their schedule, nor waiting for an approval.",
+    meaning="Waiting documents of jobs that should move: not paused, not outside their window, not waiting for approval.",
     shown_by=_WEB,
 )
 PAUSED: Final = Level(
     name="crawlctl_cluster_job_paused",
     labels=("crawl", "by", "reason"),
-    meaning="1 for each paused job, with the reason. `by` is `operator`, or `crawlctl` where it paused the job itself. "
-    "At most 1,000 jobs.",
+    meaning="1 for each paused job, with the reason. `by` is `operator`, or `crawlctl` where it paused the job itself. At most 1,000 jobs.",
     shown_by=_WEB,
 )
 ENDED: Final = Level(
@@ -98,8 +96,7 @@ DATABASE_BYTES: Final = Level(
 )
 BACKUP_AGE: Final = Level(
     name="crawlctl_cluster_backup_age_seconds",
-    meaning="Age of the last backup: of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the file does not exist, "
-    "absent without the setting.",
+    meaning="Age of the last backup: of the file that `CRAWLCTL_BACKUP_FILE` names. Infinite if the file does not exist, absent without the setting.",
     shown_by=_WEB,
 )
 

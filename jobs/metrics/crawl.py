@@ -17,25 +17,25 @@ _OF_SITES: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.
 DUTY_RUNS: Final = Count(
     name="crawlctl_duty_runs_total",
     labels=("duty",),
-    meaning="How often a duty was performed.",
+    meaning="Executions of a duty.",
     shown_by=_MANAGERS,
 )
 DUTY_SECONDS: Final = Count(
     name="crawlctl_duty_seconds_total",
     labels=("duty",),
-    meaning="The time that went into a duty.",
+    meaning="Time spent in a duty.",
     shown_by=_MANAGERS,
 )
 DUTY_MOVED: Final = Count(
     name="crawlctl_duty_moved_total",
     labels=("duty",),
-    meaning="What a duty moved: documents, groups, jobs, whatever it is about.",
+    meaning="Things that a duty changed: documents, groups, jobs.",
     shown_by=_MANAGERS,
 )
 DUTY_FAILURES: Final = Count(
     name="crawlctl_duty_failures_total",
     labels=("duty",),
-    meaning="Times that a duty failed or was broken off; it is tried again at its next turn.",
+    meaning="Failures and interruptions of a duty, which is retried at its next execution.",
     shown_by=_MANAGERS,
 )
 GROUPS: Final = Level(
@@ -48,20 +48,20 @@ STUFFING: Final = Spread(
     name="crawlctl_stuff_seconds",
     labels=("outcome",),
     bounds=_OF_STATEMENTS,
-    meaning="Passes of stuffing a group that has ready lanes: `offered` something, or `nothing`, as hosts had no place free.",
+    meaning="Passes of stuffing a group with ready lanes: documents were `offered`, or `nothing`, because no host had a free place.",
     shown_by=_MANAGERS,
 )
 OFFERED: Final = Count(
     name="crawlctl_offered_documents_total",
-    meaning="Documents that were put into batches for workers.",
+    meaning="Documents offered to workers in batches.",
     shown_by=_MANAGERS,
 )
 OFFERED_BATCHES: Final = Count(
-    name="crawlctl_offered_batches_total", meaning="Batches that were made for workers.", shown_by=_MANAGERS
+    name="crawlctl_offered_batches_total", meaning="Batches offered to workers.", shown_by=_MANAGERS
 )
 RELEASED: Final = Count(
     name="crawlctl_released_documents_total",
-    meaning="Documents that this manager, as main, gave back for workers that were lost.",
+    meaning="Documents of failed workers that this manager released as the main manager.",
     shown_by=_MANAGERS,
 )
 
@@ -72,7 +72,7 @@ TAKEN: Final = Count(
 )
 TAKEN_TURNS: Final = Count(
     name="crawlctl_taken_turns_total",
-    meaning="Turns that this worker took: documents of one host, handed out with a pace.",
+    meaning="Turns that this worker took: documents of one host with its limits.",
     shown_by=_WORKERS,
 )
 CLOSED_TURNS: Final = Count(
@@ -80,7 +80,7 @@ CLOSED_TURNS: Final = Count(
 )
 ENDED_BATCHES: Final = Count(
     name="crawlctl_ended_batches_total",
-    meaning="Batches of which this worker has nothing left.",
+    meaning="Batches that this worker has finished.",
     shown_by=_WORKERS,
 )
 DOCUMENTS: Final = Count(
@@ -89,94 +89,94 @@ DOCUMENTS: Final = Count(
     from_zero=tuple(
         (result,) for result in ("indexed", "unchanged", "failed", "excluded", "retry", "given_back", "waiting")
     ),
-    meaning="Documents whose outcome was written and counted; `retry`, `given_back` and `waiting` come again.",
+    meaning="Documents whose outcome was written and counted. `retry`, `given_back` and `waiting` are processed again.",
     shown_by=_WORKERS,
 )
 GIVEN_BACK: Final = Count(
     name="crawlctl_given_back_documents_total",
-    meaning="Documents that this worker gave back without an outcome: not begun, or broken off.",
+    meaning="Documents that this worker returned without an outcome: not started, or interrupted.",
     shown_by=_WORKERS,
 )
 REMOVED: Final = Count(
     name="crawlctl_removed_documents_total",
-    meaning="Documents that were dropped from the queue: expired, no longer linked, or of a deleted job.",
+    meaning="Documents that were removed from the queue: expired, no longer linked, or of a deleted job.",
     shown_by=_WORKERS,
 )
 OUTPUTS: Final = Count(
     name="crawlctl_output_documents_total",
     labels=("operation",),
     from_zero=(("added",), ("removed",)),
-    meaning="Documents that were added to an output (or replaced there), and removed from one; once for each output.",
+    meaning="Documents added to an output (or replaced there), and removed from one; counted for each output.",
     shown_by=_WORKERS,
 )
 OUTPUT_ERRORS: Final = Count(
     name="crawlctl_output_errors_total",
-    meaning="Writes that an output refused: its job is paused with the reason, or the removal is tried again.",
+    meaning="Writes that an output refused. Its job is paused with the reason, or the removal is retried.",
     shown_by=_WORKERS,
 )
 FLUSHES: Final = Spread(
     name="crawlctl_flush_seconds",
     bounds=_OF_STATEMENTS,
-    meaning="How long it took to write outcomes that had come together, with their references and outputs.",
+    meaning="Duration of a flush: outcomes with their references and outputs.",
     shown_by=_WORKERS,
 )
 OFFERED_REFERENCES: Final = Count(
     name="crawlctl_offered_references_total",
-    meaning="References that this worker sent to the database: of a run each identifier once, or at most 1.3 times where it had forgotten some.",
+    meaning="References that this worker sent to the database: each identifier of a run once, or at most 1.3 times after it forgot some.",
     shown_by=_WORKERS,
 )
 FETCHES: Final = Spread(
     name="crawlctl_fetch_seconds",
     bounds=_OF_SITES,
-    meaning="How long sources took to answer, from the request to the last byte that was read; of outcomes that counted.",
+    meaning="Response time of sources, from the request to the last byte read, for counted outcomes.",
     shown_by=_WORKERS,
 )
 FETCHED_BYTES: Final = Count(
     name="crawlctl_fetched_bytes_total",
-    meaning="Bytes of those answers.",
+    meaning="Bytes of these responses.",
     shown_by=_WORKERS,
 )
 STARTS: Final = Count(
     name="crawlctl_requests_total",
-    meaning="Requests that were sent to hosts, robots.txt and redirects among them; counted when their turn closes.",
+    meaning="Requests to hosts, robots.txt and redirects included, counted when their turn ends.",
     shown_by=_WORKERS,
 )
 WAITS: Final = Spread(
     name="crawlctl_pace_wait_seconds",
     bounds=_OF_SITES,
-    meaning="How long hosts whose documents were at hand had to be left alone before the next request, by their pace.",
+    meaning="Delay before the next request of a host with available documents, because of its limits.",
     shown_by=_WORKERS,
 )
 BACK_OFFS: Final = Count(
     name="crawlctl_back_offs_total",
-    meaning="Times that a source said that it is asked too much of (429, 503), so that its host is left alone.",
+    meaning="Answers 429 and 503, after which a host backs off.",
     shown_by=_WORKERS,
 )
 DENIED: Final = Count(
     name="crawlctl_denied_documents_total",
-    meaning="Documents that ended without a request, since their host is denied or stopped.",
+    meaning="Documents that ended without a request, because their host is denied or stopped.",
     shown_by=_WORKERS,
 )
 CLAIMED: Final = Level(
-    name="crawlctl_worker_claimed_documents", meaning="Documents that this worker has at the moment.", shown_by=_WORKERS
+    name="crawlctl_worker_claimed_documents", meaning="Documents that this worker has claimed.", shown_by=_WORKERS
 )
 CAPACITY: Final = Level(
-    name="crawlctl_worker_capacity_documents", meaning="Documents that it may have.", shown_by=_WORKERS
+    name="crawlctl_worker_capacity_documents", meaning="Documents that this worker may claim.", shown_by=_WORKERS
 )
 IN_FLIGHT: Final = Level(
     name="crawlctl_worker_open_documents",
-    meaning="Documents of these that are being read: their requests are open, or wait for their pace.",
+    meaning="Claimed documents that are being read: their requests are open, or wait for a limit.",
     shown_by=_WORKERS,
 )
 HOSTS: Final = Level(
-    name="crawlctl_worker_hosts", meaning="Hosts that this worker serves, or served lately.", shown_by=_WORKERS
+    name="crawlctl_worker_hosts", meaning="Hosts that this worker requests, or requested lately.", shown_by=_WORKERS
 )
 
 # --- The database --------------------------------------------------------------------------------
 
 LOST_ANSWERS: Final = Count(
     name="crawlctl_database_lost_answers_total",
-    meaning="Times that the work had to be done again, since the database did not answer or a lock took too long.",
+    meaning="Repeated operations, because the database did not answer or a lock took too long.",
     shown_by=NODES,
 )
 

@@ -9,12 +9,12 @@ from nodes.metrics.figures import Level, Process
 _ALL: Final = frozenset({Process.MANAGER, Process.WORKER, Process.WEB})
 
 BUILD: Final = Level(
-    name="crawlctl_build_info", labels=("version",), meaning="Always 1: its label is the version.", shown_by=_ALL
+    name="crawlctl_build_info", labels=("version",), meaning="Always 1; the label is the version.", shown_by=_ALL
 )
 DISK_FREE: Final = Level(
     name="crawlctl_disk_free_bytes",
     labels=("directory",),
-    meaning="Free space of the disk with this directory of the process: there are logs and an embedded database.",
+    meaning="Free space of the disk with this directory of the process, for logs and an embedded database.",
     shown_by=_ALL,
 )
 FIGURES: Final[tuple[Level, ...]] = (BUILD, DISK_FREE)

@@ -19,7 +19,7 @@ INIT: Final = Spread(
     name="djm_init_seconds",
     labels=(_NODE,),
     bounds=_BOUNDS,
-    meaning="Starts of a node's manager: from the first try to reach the store until it works.",
+    meaning="Starts of a node's manager: from the first connection attempt until it works.",
     shown_by=_SHOWN_BY,
 )
 CLOSE: Final = Spread(
@@ -34,18 +34,18 @@ CLOSE: Final = Spread(
 
 SCHEDULER: Final = "job_scheduler"
 _POOLS: Final = {
-    "rebalance": "deciding who does what and writing it, at the main",
-    "cleaning_task": "forgetting jobs that no node can do, at the main",
-    "update_assignment": "taking up what the node is to do",
-    "check_work_pool": "asking a job for its work pool",
+    "rebalance": "assigning items and writing the assignment, at the main node",
+    "cleaning_task": "removing pools of jobs that no node can execute, at the main node",
+    "update_assignment": "applying a new assignment of the node",
+    "check_work_pool": "reading the work pool of a job",
     SCHEDULER: "runs of jobs",
-    "PersistentExpiringLockManager": "prolonging the locks of items",
+    "PersistentExpiringLockManager": "extending the locks of items",
 }
 _SCHEDULED_POOLS: Final = {
-    "cleaning_task": "1: jobs that no node can do are looked for from time to time",
-    "check_work_pool": "Jobs whose work pools are asked for from time to time",
-    SCHEDULER: "Runs that wait for their moment",
-    "PersistentExpiringLockManager": "1: locks are prolonged from time to time",
+    "cleaning_task": "1: pools of jobs that no node can execute are removed periodically",
+    "check_work_pool": "Jobs whose work pools are read periodically",
+    SCHEDULER: "Runs that wait for their schedule",
+    "PersistentExpiringLockManager": "1: locks are extended periodically",
 }
 
 POOL_RUNS: Final = {
@@ -53,7 +53,7 @@ POOL_RUNS: Final = {
         name=f"djm_pool_{pool}_run_seconds",
         labels=(_NODE,),
         bounds=_BOUNDS,
-        meaning=f"How often, and how long: {work}.",
+        meaning=f"Number and duration: {work}.",
         shown_by=_SHOWN_BY,
     )
     for pool, work in _POOLS.items()
@@ -62,7 +62,7 @@ POOL_ACTIVE: Final = {
     pool: Level(
         name=f"djm_pool_{pool}_activeThreads",
         labels=(_NODE,),
-        meaning=f"How many threads are just now {work}." if pool != SCHEDULER else "Runs that go on just now.",
+        meaning=f"Threads that are {work}." if pool != SCHEDULER else "Runs in progress.",
         shown_by=_SHOWN_BY,
     )
     for pool, work in _POOLS.items()
@@ -71,7 +71,7 @@ POOL_FAILURES: Final = {
     pool: Count(
         name=f"djm_pool_{pool}_failures_total",
         labels=(_NODE,),
-        meaning=f"How often this failed, to be tried again: {work}.",
+        meaning=f"Failures with a later retry: {work}.",
         shown_by=_SHOWN_BY,
     )
     for pool, work in _POOLS.items()
@@ -86,13 +86,13 @@ SCHEDULED: Final = {
 MEMBER: Final = Level(
     name="djm_member",
     labels=(_NODE,),
-    meaning="1 while the node is a member of its cluster for certain; without that it begins no run.",
+    meaning="1 while the membership of the node is certain. Without it, the node starts no run.",
     shown_by=_SHOWN_BY,
 )
 MAIN: Final = Level(
     name="djm_main",
     labels=(_NODE,),
-    meaning="1 at the node that shares the items of its cluster out.",
+    meaning="1 for the main node, which assigns the items of its cluster.",
     shown_by=_SHOWN_BY,
 )
 RUNS: Final = Count(
@@ -104,43 +104,43 @@ RUNS: Final = Count(
 PUT_OFF: Final = Count(
     name="djm_runs_put_off_total",
     labels=(_NODE, _JOB),
-    meaning="Runs that could not begin yet, since somebody had one of their items in hand.",
+    meaning="Runs that were delayed, because another node had locked one of their items.",
     shown_by=_SHOWN_BY,
 )
 LOST_LOCKS: Final = Count(
     name="djm_locks_lost_total",
     labels=(_NODE, _JOB),
-    meaning="Locks of runs in hand that could not be prolonged, so that the run was told to stop.",
+    meaning="Locks that could not be extended, so that their run had to stop.",
     shown_by=_SHOWN_BY,
 )
 MOVED: Final = Count(
     name="djm_items_moved_total",
     labels=(_NODE,),
-    meaning="Items that this node, as main, gave to another node than the one that had them.",
+    meaning="Items that this node moved to another node as the main node.",
     shown_by=_SHOWN_BY,
 )
 REFUSED_PLANS: Final = Count(
     name="djm_plans_refused_total",
     labels=(_NODE,),
-    meaning="Plans of a strategy that lost or invented items: what was assigned before stays.",
+    meaning="Refused plans of a strategy, which lost or invented items. The assignment stays.",
     shown_by=_SHOWN_BY,
 )
 POOL_ITEMS: Final = Level(
     name="djm_work_pool_items",
     labels=(_NODE, _JOB),
-    meaning="Items of a job's work pool that count, as this node knows it.",
+    meaning="Items of a job's work pool, as this node knows it.",
     shown_by=_SHOWN_BY,
 )
 POOL_PROBLEM: Final = Level(
     name="djm_work_pool_problem",
     labels=(_NODE, _JOB),
-    meaning="1 while a job fails to say its work pool, or names items that cannot be.",
+    meaning="1 while a job fails to return its work pool, or returns invalid names.",
     shown_by=_SHOWN_BY,
 )
 SHARE: Final = Level(
     name="djm_share_items",
     labels=(_NODE, _JOB),
-    meaning="Items of a job that this node does.",
+    meaning="Items of a job that are assigned to this node.",
     shown_by=_SHOWN_BY,
 )
 
@@ -154,13 +154,13 @@ class JobFigures:
             name=f"{name}_seconds",
             labels=(_NODE, _JOB),
             bounds=_BOUNDS,
-            meaning="Each run of the job, by its name.",
+            meaning="Duration of each run of the job.",
             shown_by=_SHOWN_BY,
         )
         self.active = Level(
             name=f"{name}_active",
             labels=(_NODE, _JOB),
-            meaning="Runs of the job that go on just now.",
+            meaning="Runs of the job in progress.",
             shown_by=_SHOWN_BY,
         )
 

@@ -22,12 +22,12 @@ _ALL: Final = range(8)
 # Which nodes are there, one step after the other. What is counted begins with the second step: before it, all items
 # were placed for the first time.
 SCENARIOS: Final[dict[str, list[list[int]]]] = {
-    "8 nodes start in a row": [list(range(count)) for count in range(1, 9)],
-    "each of 8 is rebooted in turn": [
+    "8 nodes start one after another": [list(range(count)) for count in range(1, 9)],
+    "each of 8 nodes is rebooted in turn": [
         [*_ALL],
         *(step for away in _ALL for step in ([node for node in _ALL if node != away], [*_ALL])),
     ],
-    "8 are rebooted two by two, overlapping": [
+    "8 nodes are rebooted two by two, overlapping": [
         [*_ALL],
         *(
             [node for node in _ALL if node not in away]
@@ -35,27 +35,32 @@ SCENARIOS: Final[dict[str, list[list[int]]]] = {
             for away in ({first}, {first, first + 1}, {first + 1}, set())
         ),
     ],
-    "all but one stop, and start again": [list(range(count)) for count in (*range(8, 0, -1), *range(2, 9))],
+    "all but one stop, then start again": [list(range(count)) for count in (*range(8, 0, -1), *range(2, 9))],
 }
 
 _HEAD = """# Strategies of work pools
 
-Printed by `python -m tests.benchmarks.strategies`; do not edit.
+A strategy decides which node gets which items of a distributed job.
+Choose one with `--strategy NAME` of `manage.py runjobs`, or `strategy=` of a `DistributedJobManager`:
 
-| name | each job is | needs to know who held what | when a node comes or goes |
+- `evenly-rendezvous` is the default, as in DJM.
+- `evenly-spread` moves the fewest items among the even strategies.
+  Choose it if the start of an item is expensive.
+- The two rendezvous strategies need only the names of nodes.
+  After a loss of all state, or on two sides that see the same nodes, they compute the same shares.
+
+| name | shares of a job | needs the previous assignment | moves when a node comes or goes |
 |---|---|---|---|
-| `evenly-spread` | even, give or take one item | yes | the fewest moves that make it even again |
-| `weighted-spread` | even by the weights of its items | yes | few moves |
-| `rendezvous` | as the hashes fall | no | only what the node had or wins |
-| `evenly-rendezvous` (the default, as in the original) | even, give or take one item | no | more than by evenly spread |
-
-`evenly-spread` moves least where a job must be even, and is the choice where beginning anew costs something. The two rendezvous need nothing but the
-nodes' names: after a loss of all state, or on two sides that see the same nodes, they come to the same shares.
+| `evenly-spread` | equal within one item | yes | the fewest that keep shares equal |
+| `weighted-spread` | equal by the weights of items | yes | few |
+| `rendezvous` | random by hashes | no | only items that the node had or gets |
+| `evenly-rendezvous` | equal within one item | no | more than `evenly-spread` |
 
 ## Moves
 
-44 jobs with 372 items on 8 nodes, as in the original's tests: how many items come to another node, and in brackets by
-how many items of the largest job two nodes differ at most.
+The table has the number of items that move to another node, for 44 jobs with 372 items on 8 nodes, as in the tests of DJM.
+In brackets is the largest difference between two nodes in items of the largest job.
+This page is printed by `python -m tests.benchmarks.strategies`; do not edit it.
 """
 
 
