@@ -98,14 +98,14 @@ TRANSITIONS = (
         sources=LIVE_STATUSES,
         target=NodeStatus.FAILED,
         by=Owner.MAIN,
-        guard="it is silent for longer than its own timeout while the judge has had no gap in its heartbeats, or its process no longer exists",
+        guard="its process no longer exists, or it is silent for longer than its own timeout and the judging manager had no gap in its own heartbeats",
     ),
     NodeTransition(
         cause="elect",
         sources=LIVE_STATUSES,
         target=NodeStatus.FAILED,
         by=Owner.NEW_MAIN,
-        guard="it is the recorded main manager, has not resigned, and is silent or ended as for mark_failed",
+        guard="it is the recorded main manager, has not resigned, and meets the condition of mark_failed",
     ),
 )
 

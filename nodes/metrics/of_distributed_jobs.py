@@ -19,14 +19,14 @@ INIT: Final = Spread(
     name="djm_init_seconds",
     labels=(_NODE,),
     bounds=_BOUNDS,
-    meaning="Starts of a node's manager: from the first connection attempt until it works.",
+    meaning="Duration of the start of a node's manager, from the first connection attempt until it works.",
     shown_by=_SHOWN_BY,
 )
 CLOSE: Final = Spread(
     name="djm_close_seconds",
     labels=(_NODE,),
     bounds=_BOUNDS,
-    meaning="Closes of a node's manager: until its runs have ended and it has left.",
+    meaning="Duration of the close of a node's manager, until its runs have ended and it has left.",
     shown_by=_SHOWN_BY,
 )
 

@@ -21,7 +21,7 @@ BEATS: Final = Count(
 )
 BEAT_AGE: Final = Level(
     name="crawlctl_node_heartbeat_age_seconds",
-    meaning="Seconds since the last counted heartbeat; infinite before the first one, and when no further one can count.",
+    meaning="Seconds since the last counted heartbeat; infinite before the first one, and after the node lost its membership.",
     shown_by=NODES,
 )
 TRUSTED: Final = Level(
