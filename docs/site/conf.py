@@ -1,8 +1,9 @@
 """
 The documentation as a static site, by Sphinx: `make docs` writes it to var/docs, where the web server serves it.
 
-Sources are the Markdown files as they stand in the repository, so that their links hold in both places. What is linked and is not
-there fails the build. Pages load nothing from elsewhere and run no script of their own text (`crawlctl.security`).
+The sources are the Markdown files of the repository, so that their links work in both places.
+A link to a missing page fails the build.
+Pages load no files from other servers and have no inline scripts (`crawlctl.security`).
 """
 
 # ruff: noqa: INP001 - read by Sphinx, by its path
@@ -19,7 +20,7 @@ language = "en"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**.md"]
-# The navigation below says where each page stands, and a test that each stands there; the code of diagrams is shown as it is.
+# NAVIGATION contains each page, and a test checks this. Diagrams are shown as code.
 suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
 # Links to headings, as they work where the repository is shown.
 myst_heading_anchors = 4
