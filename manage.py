@@ -22,7 +22,7 @@ def main() -> None:
 
         run(sys.argv)
     except KeyboardInterrupt:
-        # Who interrupts a command wants no traceback.
+        # An interrupted command shows no traceback.
         sys.exit(_INTERRUPTED)
 
 

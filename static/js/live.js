@@ -28,7 +28,7 @@ function connect() {
   });
   opened.addEventListener("message", (event) => hear(JSON.parse(event.data)));
   opened.addEventListener("close", (event) => {
-    // Of a socket that was given up; its successor speaks for the page.
+    // Ignore the end of a replaced socket: its successor serves the page.
     if (socket !== opened) return;
     clearTimeout(silence);
     if (UNWELCOME.has(event.code)) return warn("ended");

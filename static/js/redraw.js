@@ -1,7 +1,7 @@
-// Draws a form anew when what its fields depend on is chosen: a select with data-redraws.
+// Draws a form again after a choice that its fields depend on: a select with data-redraws.
 //
-// The page is asked for with the choice, and the name that was typed, in its address; without scripts,
-// saving does the same.
+// The request for the page contains the choice and the typed name in its address.
+// Without scripts, saving does the same.
 
 for (const select of document.querySelectorAll("select[data-redraws]")) {
   const shown = select.value;

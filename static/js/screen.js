@@ -1,9 +1,9 @@
-// Puts a newer screen in the place of the shown one.
+// Replaces the shown screen with a newer one.
 //
 // A screen is a record: { name: text, ... } and { name: [record, ...] } for lists, whose records have
 // a `key`. A text goes to elements with data-cell="name", and to attributes named by
 // data-bind="attribute:name ...". A list goes to the element with data-list="name": its children carry
-// data-key, and its <template> is what a new row is made of. A name that the page does not show is skipped.
+// data-key, and its <template> is the pattern of a new row. A name that the page does not show is skipped.
 
 const BINDABLE = new Set(["action", "data-size", "data-tone", "href", "max", "points", "title", "value", "width", "x"]);
 const ADDRESSES = new Set(["action", "href"]);

@@ -1,4 +1,4 @@
-// Names for what unfold's pages tell by a picture alone, for who cannot see it.
+// Names for screen readers of the elements that unfold's pages show only as an icon.
 
 const NAMES = {
   "#searchbar": "Search",
@@ -10,7 +10,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const [selector, name] of Object.entries(NAMES)) {
     for (const element of document.querySelectorAll(selector)) element.setAttribute("aria-label", name);
   }
-  // A font draws the pictures, each from a word that nobody is to read.
+  // A font draws each icon from a word, which screen readers must not read.
   for (const picture of document.querySelectorAll(".material-symbols-outlined")) {
     picture.setAttribute("aria-hidden", "true");
   }
