@@ -1,4 +1,4 @@
-"""Nodes that many of these tests have: a manager and a worker of the cluster that do nothing by themselves."""
+"""Fixtures of these tests: a manager and a worker of the cluster that do nothing by themselves."""
 
 import pytest
 
@@ -18,6 +18,6 @@ def worker(connection):
 
 @pytest.fixture(autouse=True)
 def anywhere(settings):
-    """Let connections name any path: what confines them has tests of its own."""
+    """Let connections name any path. `test_confined_connections.py` tests the settings that confine them."""
     said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}

@@ -1,4 +1,6 @@
-"""The first administrator: made once, told once, and never taken from whoever has chosen a password."""
+"""
+The first start creates one administrator, shows the password once, and never changes a password that a user chose.
+"""
 
 import re
 

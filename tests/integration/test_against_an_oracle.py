@@ -1,12 +1,13 @@
 """
-Random histories of a small cluster, each against an oracle that knows nothing but the site.
+Random histories of a small cluster end as an oracle says that knows only the site.
 
-Operators ask for whatever comes to their minds, documents are interrupted and fail, the site changes, and nodes
-die between any two steps. Then a full run of each job is let alone, and the outputs must hold exactly what follows
-from the site as it is: who is reached, within the hop limit of his job, with the text that he has and the values
-that are carried to him. What has to hold all the time is looked at after each step.
+Operators send random orders, documents fail or are interrupted, the site changes, and nodes die between any two steps.
+Then each job makes a full run without disturbance. After it, the outputs must hold exactly what follows from the site:
+the pages within the hop limit of each job, with their text and their carry-down data. Each step checks the invariants.
 
-For long, and with other histories each time: `CRAWLCTL_TEST_HISTORIES=1000 pytest --timeout 0 tests/integration/test_against_an_oracle.py`
+To try many histories, different each time:
+
+    CRAWLCTL_TEST_HISTORIES=1000 pytest --timeout 0 tests/integration/test_against_an_oracle.py
 """
 
 import contextlib
@@ -36,21 +37,21 @@ from tests.scripted import World, name_of, url_of
 from tests.stepped_cluster import SteppedCluster
 
 PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
-# How many histories to try, each time other ones; without it they are few, and always the same.
+# Number of histories, different in each run. If 0, a few histories, the same in each run.
 HISTORIES = int(os.environ.get("CRAWLCTL_TEST_HISTORIES", "0"))
-# Rounds in which everybody works, after which what is let alone must have come to its end.
+# Rounds of work of all nodes after which an undisturbed run must have ended.
 _ENOUGH = 150
 
 _which = st.integers(0, 1)
 _pages = st.sampled_from(PAGES)
-# Few, so that a page may become again what it was.
+# Few texts, so that a page may get an earlier text back.
 _texts = st.sampled_from(["once", "twice", "thrice", None])
 _links = st.lists(_pages, max_size=3, unique=True).map(tuple)
 _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
 _limits = st.fixed_dictionaries({"open_requests": st.integers(1, 5), "min_gap": st.sampled_from([0.0, 0.5, 30.0])})
 _verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
 _troubles = st.sampled_from([{"interruptions": 1}, {"interruptions": 3}, {"fails": "BROKEN"}])
-# What somebody does, by number, after each thing that happens: a history is more than what happens to it.
+# Acts of operators and nodes, by name. A history draws one after each of its events.
 _ACTS = {
     "a run is started": lambda crawls, which: crawls.ask("start", which),
     "manage": lambda crawls, which: crawls.cluster.managers[which].work(),
@@ -69,7 +70,10 @@ _acts = st.lists(st.sampled_from([*itertools.product(_ACTS, (0, 1))]), max_size=
 
 @dataclass(frozen=True)
 class Page:
-    """What the oracle knows of a page; one without a text has nothing to index, one that carries names itself to all."""
+    """
+    A page as the oracle knows it. A page without a text is not
+    indexed. A page that carries passes its name to all its links.
+    """
 
     text: str | None
     links: tuple[str, ...]
@@ -78,7 +82,7 @@ class Page:
 
 @dataclass
 class Wanted:
-    """A job as the oracle sees it: where it begins, how many links it goes, and which outputs it writes to."""
+    """A job as the oracle sees it: its first pages, its hop limit, and its outputs."""
 
     id: int
     seeds: list[str]
@@ -86,7 +90,7 @@ class Wanted:
     outputs: list[int]
 
     def reached(self, site):
-        """The pages of a site that are found, whether or not they are there."""
+        """Return the pages of a site that the job finds, including links to pages that do not exist."""
         found, border, hops = set(self.seeds), set(self.seeds), 0
         while border and (self.most_hops is None or hops < self.most_hops):
             border = {link for name in border & site.keys() for link in site[name].links} - found
@@ -94,7 +98,7 @@ class Wanted:
         return found
 
     def index(self, site):
-        """What it brings into its outputs: page → (text, what is carried to it)."""
+        """Return what the job writes to its outputs: page → (text, carry-down data)."""
         read = self.reached(site) & site.keys()
         carried = {name: sorted(by for by in read if site[by].carries and name in site[by].links) for name in read}
         return {
@@ -105,12 +109,12 @@ class Wanted:
 
 
 class Crawls(RuleBasedStateMachine):
-    """Two jobs with an output in common, over one site; the second has another output of its own."""
+    """Two jobs with a common output, over one site. The second job also has an output of its own."""
 
     connection = None
     directories = None
 
-    # --- How it begins ---------------------------------------------------------------------------
+    # --- Start -----------------------------------------------------------------------------------
 
     @initialize(
         links=st.lists(_links, min_size=len(PAGES), max_size=len(PAGES)),
@@ -122,9 +126,9 @@ class Crawls(RuleBasedStateMachine):
         self.world = World(next(self.directories))
         self.numbers = itertools.count(1)
         self.site = {}
-        # Pages that have not been there, with a text, all the time: they may leave an output at any moment.
+        # Pages that once were absent or had no text: they may leave an output at any moment.
         self.fleeting = set()
-        # Pages that were in trouble some time.
+        # Pages that failed at some time.
         self.weak = set()
         for name, targets in zip(PAGES, links, strict=True):
             self._put(name, Page("once", targets))
@@ -142,7 +146,7 @@ class Crawls(RuleBasedStateMachine):
         for which in range(len(self.jobs)):
             assert self.ask("start", which)
 
-    # --- What happens ----------------------------------------------------------------------------
+    # --- Events ----------------------------------------------------------------------------------
 
     @rule(name=_pages, text=_texts, links=_links, carries=st.booleans(), then=_acts)
     def a_page_is_put(self, name, text, links, carries, then):
@@ -263,7 +267,7 @@ class Crawls(RuleBasedStateMachine):
         self.cluster.lay_ghosts()
         self._act(then)
 
-    # --- What always holds -----------------------------------------------------------------------
+    # --- Invariants ------------------------------------------------------------------------------
 
     @invariant()
     def claims_and_counts_are_sound(self):
@@ -272,7 +276,7 @@ class Crawls(RuleBasedStateMachine):
 
     @invariant()
     def no_more_is_handed_out_than_a_bin_allows(self):
-        """What was handed out before a limit fell is still out, and is not added to."""
+        """Allow what was handed out before a limit fell, but nothing beyond that."""
         places = {
             name: (allowed, requests, heads)
             for name, allowed, requests, heads in self.connection.execute(_PLACES).fetchall()
@@ -294,10 +298,10 @@ class Crawls(RuleBasedStateMachine):
         assert not gone or self.was_removing or is_removing or self.jobs[0].most_hops is not None
         self.indexed, self.was_removing = indexed, is_removing
 
-    # --- How it ends -----------------------------------------------------------------------------
+    # --- End -------------------------------------------------------------------------------------
 
     def teardown(self):
-        # Not after a failure: it is the first that counts.
+        # After a failure, a second one here would hide the first.
         if sys.exc_info()[0] is None:
             self.a_full_run_that_is_let_alone_brings_what_follows_from_the_site()
 
@@ -317,7 +321,7 @@ class Crawls(RuleBasedStateMachine):
         assert set(Job.objects.values_list("run_end", flat=True)) == {RunEnd.FINISHED}
         self._outputs_hold_what_follows_from_the_site()
 
-        # Nor does a run take anything away in which pages fail, or one that is minimal.
+        # A run in which pages fail, and a minimal run, remove nothing either.
         for name in self.weak & self.site.keys():
             self._put(name, self.site[name], fails="BROKEN")
         for which, verb in enumerate(["start", "start-minimal"][: len(self.jobs)]):
@@ -326,7 +330,7 @@ class Crawls(RuleBasedStateMachine):
 
         self._outputs_hold_what_follows_from_the_site()
 
-    # --- Its own means ---------------------------------------------------------------------------
+    # --- Helpers ---------------------------------------------------------------------------------
 
     def _put(self, name, page, **trouble):
         self.site[name] = page
@@ -347,7 +351,7 @@ class Crawls(RuleBasedStateMachine):
         return True
 
     def ask(self, verb, which):
-        """Ask for something of a job; whether it may be asked for now."""
+        """Request a transition of a job. Return False if it was refused."""
         try:
             control.VERBS[verb].perform(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at)
         except (control.TransitionRefused, control.JobUnknown):
@@ -355,9 +359,9 @@ class Crawls(RuleBasedStateMachine):
         return True
 
     def _ask_for_move(self, group):
-        """Ask the main as `control.move_group` does, which would wait for its answer."""
+        """Request a move of the group as `control.move_group` does, without the wait for an answer."""
         others = [manager for manager in self.cluster.managers if manager.identity.id != group.owner_id]
-        # What somebody has asked for already is asked for once.
+        # A second request for the same move is ignored.
         with contextlib.suppress(IntegrityError):
             ClusterRequest.objects.create(
                 kind=ClusterRequest.Kind.MOVE,
@@ -390,7 +394,8 @@ class Crawls(RuleBasedStateMachine):
         for what, query in LEFT_OVER.items():
             assert self.connection.execute(query).fetchall() == [], what
         held = self._held()
-        # What jobs that write to one output make of a page may differ: who read it last is right.
+        # Jobs that write to one output may make different content of
+        # a page. The recorded version says which one is expected.
         made = {output: {} for output in held}
         for job in self.jobs:
             for name, content in job.index(self.site).items():
@@ -405,24 +410,24 @@ class Crawls(RuleBasedStateMachine):
             assert made[output][name].get(version) == held[output][name], (output, name, version)
 
     def _held(self):
-        """What each output holds: {output: {page: (text, what is carried to it)}}."""
+        """Return what each output holds: {output: {page: (text, carry-down data)}}."""
         held = {output: {} for output in OutputConnection.objects.values_list("pk", flat=True)}
         for output, name, *content in self.connection.execute(_HELD).fetchall():
             held[output][name] = tuple(content)
         with contextlib.suppress(FileNotFoundError):
             for line in map(json.loads, Path(self.file.configuration["path"]).read_text().splitlines()):
-                # The last line of an address is what is true.
+                # The last line of an address is the valid one.
                 held[self.file.pk].pop(name_of(line["url"]), None)
                 if line["action"] == "add":
                     held[self.file.pk][name_of(line["url"])] = (line["text"], line["description"])
         return held
 
     def _version(self, job, text, carried):
-        """The specification of the job by number, and what its source calls the version."""
+        """Return the specification version of the job, and the version that its source gives the page."""
         return str(Job.objects.get(pk=job.id).specification_version), text + carried
 
     def _versions(self):
-        """The version that is recorded of each (output, page), without what sums up the values that are carried."""
+        """Return the recorded version of each (output, page), without the digest of its carry-down data."""
         pages = {hash_of(url_of(name)): name for name in PAGES}
         versions = {}
         for output, document, version in self.connection.execute(_RECORDED).fetchall():
@@ -431,7 +436,7 @@ class Crawls(RuleBasedStateMachine):
         return versions
 
 
-# What must not be at any moment, as a query for it.
+# Queries that must have no row at any moment.
 UNSOUND = {
     "claimed without a batch that is out": """
         SELECT item.identifier, item.stage, batch.state
@@ -468,7 +473,7 @@ UNSOUND = {
                             WHERE batch.state = 'sent' AND node.status = 'failed')
         """,
 }
-# What must not be when everything has come to rest.
+# Queries that must have no row after all work has ended.
 LEFT_OVER = {
     "claimed": "SELECT identifier FROM jobs_queueitem WHERE stage IN (1, 3, 4)",
     "offered or out": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",
@@ -478,7 +483,8 @@ LEFT_OVER = {
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
         """,
 }
-# Of each bin what it allows (requests, turns that follow none: with a gap one), and what is handed out of both.
+# For each bin: its limits (requests, and turns that follow no
+# other turn: 1 with a gap), and the present numbers of both.
 _PLACES = """
 SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], state.open_requests,
        coalesce(open.heads, 0)
@@ -505,7 +511,7 @@ SELECT item.job_id, item.identifier, item.stage, item.run_no, item.seq, item.che
 
 
 def empty_the_tables(connection):
-    """Forget what an earlier history left, faster than by truncating."""
+    """Delete what an earlier history left. This is faster than TRUNCATE."""
     tables = connection.execute(
         "SELECT quote_ident(relname) FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
         " AND relnamespace = 'public'::regnamespace AND relname ~ '^(jobs|nodes)_'"
@@ -527,7 +533,7 @@ def test_random_histories_end_as_the_oracle_says(connection, world, tmp_path):
             derandomize=not HISTORIES,
             deadline=None,
             database=None,
-            # A history of a dozen steps can be read as it is, and to look for a shorter one takes many minutes.
+            # A history of a dozen steps is readable as it is. A search for a shorter one takes many minutes.
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),

@@ -1,4 +1,4 @@
-"""Hosts in the API: the same facts as on their pages, in pages of a bounded cost; stopping, and the deny list."""
+"""The API shows hosts as their pages do, in pages of bounded cost, stops them, and edits the deny list."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.factories import make_bin, make_documents, make_lane, make_policy, ma
 
 @pytest.fixture
 def busy(connection):
-    """A host with seven waiting documents and a policy whose rule gives it one start every 4 s."""
+    """Return a host with seven waiting documents. A rule of its policy allows one start every 4 s."""
     register_node(connection, "worker")
     policy = make_policy("newspapers")
     make_rule(policy, "news.*", min_gap=4.0)

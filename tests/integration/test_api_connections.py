@@ -1,4 +1,4 @@
-"""Connections through the REST API."""
+"""The API stores, changes and deletes connections, and refuses invalid ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The description of the API, for programs that are made from it."""
+"""The description of the API is valid OpenAPI, and unambiguous for programs that are generated from it."""
 
 from django.core.management import call_command
 from drf_spectacular.generators import SchemaGenerator
@@ -6,7 +6,7 @@ from openapi_spec_validator import validate
 
 
 def test_the_api_is_described_without_a_doubt(tmp_path, capsys):
-    # What two things of one name, or a name made from a number, would be warned of; a warning ends the command.
+    # Two components with one name, or a name made from a number, cause a warning, which ends the command.
     call_command("spectacular", validate=True, fail_on_warn=True, file=str(tmp_path / "schema.yaml"))
 
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""Documents through the REST API: found by filters, read page by page, each with its story."""
+"""The API finds documents by filters, lists them page by page, and tells the history of each."""
 
 import pytest
 from django.db import connection
@@ -19,7 +19,7 @@ def viewer():
 
 
 def pages(client, address):
-    """Every page from this address on."""
+    """Yield the results of this page and of each page after it."""
     while address is not None:
         page = client.get(address).json()
         yield page["results"]
@@ -171,7 +171,7 @@ def test_the_few_documents_of_a_small_job_are_found_in_the_index_of_their_lane(v
 
 
 class _Explained:
-    """Notes the plan of each page of documents that is asked for."""
+    """Records the query plan of each page of documents."""
 
     def __init__(self):
         self.plans = []
@@ -194,7 +194,7 @@ def test_a_list_that_takes_too_long_says_so(viewer, monkeypatch):
 
 
 def _slow(execute, sql, params, many, context):
-    """What a table of many millions does to a filter that few documents pass."""
+    """Make each query for documents as slow as a filter that few of many million documents pass."""
     if 'FROM "jobs_queueitem"' in sql:
         sql, params = "SELECT pg_sleep(10)", None
     return execute(sql, params, many, context)

@@ -1,4 +1,4 @@
-"""Every refusal has one shape, and bad input is refused without a change and without a defect."""
+"""The API refuses bad input in one shape, without a change and without an error of the server."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A request with an Idempotency-Key is done once, however often and by how many it is sent."""
+"""A request with an Idempotency-Key is carried out once, even if several clients send it several times."""
 
 import datetime as dt
 import threading

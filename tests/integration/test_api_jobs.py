@@ -1,4 +1,4 @@
-"""Jobs through the REST API: stored, changed, started, stopped, counted."""
+"""The API stores, changes, starts, stops and counts jobs."""
 
 import pytest
 from django.db import connection
@@ -27,7 +27,7 @@ def operator():
 
 @pytest.fixture
 def wanted():
-    """What a client sends to make a job."""
+    """Return the body with which a client creates a job."""
     return {
         "name": "manual",
         "repository": RepositoryConnection.objects.create(name="the web").pk,

@@ -1,4 +1,4 @@
-"""Lists of the API, searched by words and ordered."""
+"""Lists of the API can be searched by words and ordered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Nodes, their journal and the search through the REST API."""
+"""The API lists nodes and their journal, and searches indexed documents."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""Throttle policies through the REST API: stored, changed, deleted, and looked at before."""
+"""The API stores, changes, deletes and previews throttle policies."""
 
 import psycopg
 import pytest
@@ -42,7 +42,7 @@ def administrator():
 
 @pytest.fixture
 def apprentice():
-    """Somebody who may change policies, but not what concerns the whole cluster."""
+    """Return the client of a user that may change policies, but not limits of the whole cluster."""
     user = make_user(OPERATOR)
     names = [f"{verb}_throttlepolicy" for verb in ("add", "change", "delete")]
     user.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -62,7 +62,7 @@ def address_of(policy):
 
 
 def bind(policy, *names):
-    """Bins that a job's seed of this policy has reached."""
+    """Let a job with a seed of this policy reach bins with these names. Return the job."""
     job = make_job(policy=policy)
     bins = [make_bin(name) for name in names]
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
@@ -133,7 +133,7 @@ def test_many_policies_with_rules_are_listed_in_a_few_queries(administrator, dja
     for number in range(20):
         make_rule(ThrottlePolicy.objects.create(name=f"policy {number}"), "a.example", denies=True)
 
-    # One of them looks for newer settings.
+    # One of the queries checks for newer settings.
     with django_assert_max_num_queries(7):
         assert len(administrator.get(POLICIES).json()["results"]) == 20
 
@@ -152,7 +152,7 @@ def test_running_nodes_are_told_of_each_change(administrator, dsn):
         assert not list(listener.notifies(timeout=0.2))
 
 
-# --- Whom it is for --------------------------------------------------------------------------------
+# --- Permissions -----------------------------------------------------------------------------------
 
 
 def test_a_list_of_policies_shows_the_first_rules_and_one_shows_all(administrator):
@@ -217,7 +217,7 @@ def test_who_may_not_deny_may_change_the_rest_of_a_policy_that_denies(administra
     assert_problem(apprentice.delete(address_of(made)), 403, "permission_denied")
 
 
-# --- What cannot be --------------------------------------------------------------------------------
+# --- Refusals --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_a_policy_in_use_is_not_deleted_and_names_its_users(administrator):
     assert ThrottlePolicy.objects.exists()
 
 
-# --- Looked at before ------------------------------------------------------------------------------
+# --- Previews --------------------------------------------------------------------------------------
 
 
 def test_a_preview_says_what_a_change_touches_and_stores_nothing(administrator):

@@ -1,8 +1,8 @@
 """
-Nothing that anybody can write into a request is a defect: each address of the API, with bodies, fields, questions and ids that make no
-sense, answers in the one shape of refusals, or does what was asked where that makes sense after all.
+No request causes an error of the server, whatever it contains.
 
-What there is to be asked is read from the API's own description.
+Each address of the API gets bodies, fields, queries and ids that make no sense. It refuses them in the one shape of
+errors, or carries out a request that is valid after all. The tests read the operations from the description of the API.
 """
 
 import json
@@ -34,16 +34,16 @@ IDS = [
     "00000000-0000-0000-0000-000000000000",
     f"1-{'0' * 32}",
 ]
-# What a request that makes no sense may be told: it is wrong; nothing is there; nobody asks so; it cannot be now, or not without a main
-# or a cluster of jobs, which are not here.
+# Statuses of refusals: invalid, not found, wrong method or type, conflict. A 503 is possible only without a main or a
+# cluster of distributed jobs, which these tests do not have.
 REFUSALS = {400, 404, 405, 409, 415, 503}
 NOT_HERE = {"no_main", "coordination_unavailable"}
-# Passwords are asked for there.
+# These addresses check passwords.
 BUT = ("/api/v1/token/",)
 
 
 class Asking:
-    """Asks one thing after the other, each of the same world, and notes what was not answered as it should be."""
+    """Sends requests, each to the same world, and records each answer that is not as it should be."""
 
     def __init__(self):
         self.client, self.world = client_of(ADMINISTRATOR), make_world()
@@ -82,7 +82,7 @@ def description():
 
 
 def operations():
-    """All that the API does: its address, its method, its description."""
+    """Yield the address, the method and the description of each operation of the API."""
     for address, operations in description()["paths"].items():
         if not address.startswith(BUT):
             for method, operation in operations.items():
@@ -90,7 +90,7 @@ def operations():
 
 
 def bodies_of(operation, schemas, value):
-    """A body for each field of what may be sent, and for each field of the objects in it, that has just this value there."""
+    """Yield a body for each field of the request, and for each field of the objects in it, with only this value."""
     for name, field in fields_of(operation, schemas).items():
         yield {name: value}
         for inner in properties(field.get("items", {}), schemas):
@@ -107,7 +107,7 @@ def properties(schema, schemas):
 
 
 def filled(address, world, *, value=None):
-    """The address of something of the world, or with a value in the place of each variable."""
+    """Return the address of an object of the world, or the address with a value in place of each variable."""
     here = {
         "bins": world.document.lane.bin_id,
         "documents": document_id(world.document),
@@ -140,7 +140,8 @@ def test_fields_with_values_that_make_no_sense(asking):
     schemas = description()["components"]["schemas"]
     for address, method, operation in operations():
         for value in VALUES:
-            # Where a part is changed one value alone may come far; elsewhere what else is missing is found first.
+            # A PATCH needs no other fields, so one value alone reaches its
+            # checks. Elsewhere missing fields would be reported first.
             bodies = (
                 bodies_of(operation, schemas, value)
                 if method == "PATCH"

@@ -1,4 +1,4 @@
-"""Reports through the REST API: what they answer, what they refuse, and as files."""
+"""The API answers reports, refuses bad queries, and sends reports as files."""
 
 import csv
 import datetime as dt
@@ -185,7 +185,10 @@ def test_documents_are_counted_by_class(viewer, job):
 
 
 def fetch_file(address, user):
-    """A file as the web server sends it: piece by piece, from a view in a thread of its own."""
+    """
+    Return the response and the body of a file as the web server
+    sends it: piece by piece, from a view in a separate thread.
+    """
 
     async def fetch():
         client = AsyncClient()

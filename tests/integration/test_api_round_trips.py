@@ -1,4 +1,4 @@
-"""Bodies of GET can be sent back, and a change of a thing that was changed meanwhile is refused."""
+"""The body of a GET can be sent back, and a change based on an older version is refused."""
 
 import threading
 
@@ -32,7 +32,7 @@ def world():
 
 @pytest.fixture
 def things(world):
-    """The address of each kind of thing that can be changed, and a change of it."""
+    """Return the address of each kind of changeable object, with a change for it."""
     return {
         f"/api/v1/jobs/{world.job.pk}/": {"name": "other"},
         f"/api/v1/policies/{world.policy.pk}/": {"name": "other"},
@@ -256,7 +256,7 @@ def test_of_two_clients_that_read_the_same_one_changes_it(administrator, world):
         assert sorted(answers) == [200, 412, 412, 412]
 
 
-# --- What is made, and what there is ---------------------------------------------------------------
+# --- Creation and existence ------------------------------------------------------------------------
 
 
 def test_what_was_made_is_at_its_location(administrator, things):

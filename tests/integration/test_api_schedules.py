@@ -1,4 +1,4 @@
-"""Kinds, intervals, hop limits and schedules of jobs through the REST API, and what of them cannot be."""
+"""The API stores kinds, intervals, hop limits and schedules of jobs, and refuses contradictory ones."""
 
 import datetime as dt
 

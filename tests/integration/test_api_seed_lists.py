@@ -1,4 +1,4 @@
-"""Very long lists of addresses through the REST API: as text, in pages, and inside of a job."""
+"""The API takes seed lists of 100,000 addresses: as text, in pages, and inside a job."""
 
 import time
 

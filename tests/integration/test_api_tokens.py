@@ -1,4 +1,4 @@
-"""Tokens: bought by a password, sent with requests, ended; and passwords are guessed slowly."""
+"""A password buys a token. A token ends with its user, its age or a log-out. Guesses of passwords are slowed down."""
 
 import datetime as dt
 import threading
@@ -33,7 +33,7 @@ def user():
 
 @pytest.fixture
 def quick_passwords(settings):
-    """Hashing that costs little, for tests that try many."""
+    """Use a fast password hash, for tests that try many passwords."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
@@ -158,7 +158,7 @@ def test_who_guesses_must_wait_even_with_the_right_password(quick_passwords, use
 
 
 def try_at_once(attempt, attempts=30):
-    """The answers' codes, how often each came, of attempts in as many threads."""
+    """Run the attempts in as many threads at once. Return how often each status came."""
     together = threading.Barrier(attempts)
 
     def try_one(_):

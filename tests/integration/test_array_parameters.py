@@ -1,4 +1,4 @@
-"""Lists as parameters: what arrives is what psycopg would have sent."""
+"""Lists arrive in PostgreSQL exactly as psycopg would send them."""
 
 import psycopg
 import pytest

@@ -34,7 +34,7 @@ def shown():
 
 
 def status():
-    """Return the exit code of `manage.py status`, and its output."""
+    """Return the exit code and the output of `manage.py status`."""
     out = StringIO()
     try:
         call_command("status", stdout=out)
@@ -51,7 +51,7 @@ def fail(node):
 
 @pytest.fixture
 def cluster(connection):
-    """A live manager and a live worker."""
+    """Return a live manager and a live worker."""
     return Manager(connection).node, register_node(connection, "worker", name="worker-1")
 
 

@@ -1,7 +1,8 @@
 """
-What a turn looks at does not grow with the age of a snapshot that somebody holds open, such as a backup's.
+A turn reads no more while a long transaction, such as a backup, keeps a snapshot open.
 
-PostgreSQL itself counts: entries that were read in the indexes of states, and rows of tables that were read whole.
+The tests count with the statistics of PostgreSQL: index entries read in the
+tables of states, and rows of these tables that were read by sequential scans.
 """
 
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from tests.cluster import seconds
 from tests.filled_queue import FilledQueue, Shape
 
 BINS = 100
-# Each lane gives ten documents.
+# Documents in a round: each lane gives ten.
 A_ROUND = 10 * BINS
 _READ = """
 SELECT sum(idx_tup_read)::bigint + (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables
@@ -27,7 +28,7 @@ SELECT sum(idx_tup_read)::bigint + (SELECT sum(seq_tup_read)::bigint FROM pg_sta
 
 @contextmanager
 def backup(connection):
-    """Somebody begins to read the database, and goes on reading it as it was."""
+    """Keep a snapshot of the database open while the block runs, as a backup does."""
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     with connection.transaction():
         connection.execute("SELECT count(*) FROM jobs_job")
@@ -35,14 +36,14 @@ def backup(connection):
 
 
 def read_in_a_round(queue):
-    """How much of the states of lanes and bins is read while each lane gives a turn."""
+    """Return how many entries of lane and bin states are read while each lane gives one turn."""
     before = read(queue.connection)
     queue.cycle(A_ROUND)
     return read(queue.connection) - before
 
 
 def read_by_rare_steps(queue):
-    """How much of the states is read by each step that no turn takes."""
+    """Return how many entries of states each step reads that is not part of a turn."""
     lanes = list(Lane.objects.order_by("pk")[:20])
     queue.stuff(200)
     batches = list(Batch.objects.filter(state="available").values_list("pk", flat=True))
@@ -92,7 +93,7 @@ def test_a_step_that_is_rare_reads_as_much_of_what_has_had_many_turns_as_of_what
         queue.cycle(9 * A_ROUND)
         of_many = read_by_rare_steps(queue)
 
-    # Nobody looked for a state in vain.
+    # Each step found states to read.
     assert min(of_few.values()) >= BINS // 10
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
 

@@ -1,4 +1,4 @@
-"""What is known of bins: which are shown, what limits each, since when and by whom; at a cost that does not grow."""
+"""The overview of bins says which are busiest, what limits each, since when and by which author, at a bounded cost."""
 
 import json
 
@@ -22,7 +22,7 @@ from tests.factories import make_bin, make_documents, make_lane, make_policy, ma
 
 
 def crawl(manager, *hosts, documents=20, **policy):
-    """A running job under a policy, with documents on each of these hosts, and counted as flushes count them."""
+    """Return a running job of a policy, with documents on each of these hosts, and counters as a flush writes them."""
     running = make_running_job(manager, policy=make_policy(**policy))
     for host in hosts:
         lane = make_lane(running.seed, host)
@@ -48,7 +48,7 @@ def shown(ids):
     return [names[id_].name for id_ in ids]
 
 
-# --- Which limits, and whose ------------------------------------------------------------------------
+# --- Limits and their sources -----------------------------------------------------------------------
 
 
 def test_each_limit_names_the_policy_that_says_the_strictest(connection, manager, worker):
@@ -172,7 +172,7 @@ def test_open_requests_are_those_that_workers_have_and_not_those_that_they_may_h
 def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
     bin_ = make_bin("rates.example")
     for second in range(5, 21, 5):
-        # As of when its last turn closed; another one is open.
+        # The counts are those at the end of the last turn. Another turn is open.
         BinState.objects.filter(bin=bin_).update(
             starts=second, bytes_read=1000 * second, open_turns=1, closed_at=NOON - seconds(25 - second)
         )
@@ -182,7 +182,7 @@ def test_rates_come_from_what_closed_turns_have_counted(connection, manager):
     assert found.bytes_per_second == pytest.approx(1000, rel=0.01)
 
 
-# --- Which bins ---------------------------------------------------------------------------------------
+# --- Selection of bins --------------------------------------------------------------------------------
 
 
 def test_the_busiest_come_first_then_those_that_wait_longest(connection, manager, worker):
@@ -222,7 +222,7 @@ def test_hosts_of_a_state_are_found(connection, state, facts):
     assert shown(find_bins(BinFilter(state=state, name="c")).ids) == ["c.example"]
 
 
-# --- What it costs ------------------------------------------------------------------------------------
+# --- Cost ---------------------------------------------------------------------------------------------
 
 
 def test_a_page_of_hosts_reads_the_same_few_statements_whatever_their_number(connection, manager, worker):
@@ -239,7 +239,7 @@ def test_a_page_of_hosts_reads_the_same_few_statements_whatever_their_number(con
 
 @pytest.fixture
 def many_bins(connection, manager):
-    """100,000 bins with a lane of a running job each, most of them asleep."""
+    """Add 100,000 bins with one lane of a running job each, of which nine in ten sleep."""
     running = make_running_job(manager, policy=make_policy("many"))
     connection.execute(
         """
@@ -262,7 +262,7 @@ def many_bins(connection, manager):
 
 
 def _sequential(connection, statement):
-    """The tables that a statement reads from end to end."""
+    """Return the tables that a statement reads with a sequential scan."""
     (plan,) = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}").fetchone()
     found, steps = set(), [(plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"]]
     while steps:

@@ -1,4 +1,4 @@
-"""Workers keep their bins: the same hosts go to the same worker, as long as it comes for them."""
+"""Workers keep their bins: the same hosts go to the same worker as long as it takes batches."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def hosts_of(connection, worker, *, now=NOON, **facts):
 
 
 def all_hosts_of(connection, worker, **facts):
-    """Let the worker take until nothing is left for it, since each take is bounded."""
+    """Let the worker take until nothing is left for it, since each take is bounded. Return the hosts."""
     found = set()
     while more := hosts_of(connection, worker, **facts):
         found |= more

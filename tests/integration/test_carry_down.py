@@ -1,4 +1,4 @@
-"""Carry-down: a child has what all of its parents pass, and is read again when that changes, whenever that is."""
+"""Carry-down: a child gets the values of all its parents, and is read again whenever they change."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,10 +16,10 @@ NOT_READ = {"references": None}
 
 
 class Family(Crawl):
-    """A job whose documents pass colours to others."""
+    """A job whose documents carry colours down to their links."""
 
     def read(self, *claims, colours=None, **outcome):
-        """Flush what was read together; each passes the colours to those that `colours` names."""
+        """Flush documents that were read together. Each passes the colours in `colours` to the named children."""
         results = [
             make_result(
                 claimed,
@@ -32,7 +32,7 @@ class Family(Crawl):
         return flush(self.connection, worker=self.worker.id, results=results, outputs=self.outputs, now=NOON)
 
     def again(self, *names):
-        """These are due once more, and handed out."""
+        """Make these documents due again, and claim them."""
         QueueItem.objects.filter(hash__in=map(hash_of, names)).update(stage=Stage.PENDING, seq=1)
         return self.claim()
 
@@ -52,7 +52,7 @@ def family(connection):
 
 @pytest.fixture
 def child(family):
-    """Two parents have named a child, which has been read with what both pass."""
+    """Let two parents name a child, and let the child be read with the values of both."""
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red", "green"]})
@@ -101,7 +101,7 @@ def test_a_child_that_has_something_else_now_is_read_again(family, passed, has):
 
 @pytest.mark.usefixtures("child")
 def test_a_child_that_has_the_same_as_before_is_left_alone(family):
-    """What the mother no longer passes, the father still does."""
+    """The father still passes the value that the mother no longer passes."""
     family.read(family.again("mother")["mother"], colours={"child": ["green"]})
 
     assert family.stage("child") == Stage.DONE
@@ -231,7 +231,7 @@ def test_in_the_end_every_child_was_read_with_what_its_parents_pass(connection, 
         claims |= family.again(*names)
         read_with |= {name: colours_of(claimed) for name, claimed in claims.items()}
 
-    # Whoever is still due or being read is read as it passes now.
+    # Each document that is still due or in progress is read, and passes its present values.
     while claims := claims or family.claim():
         for name, claimed in claims.items():
             read_with[name] = colours_of(claimed)

@@ -1,4 +1,4 @@
-"""A lane, a bin or a counter that somebody changes just while another step waits for it is not passed over."""
+"""A concurrent change of a lane, a bin or a counter is not lost while another step waits for its row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`manage.py check_counters`: counts are held against the documents."""
+"""`manage.py check_counters` compares the counters with the documents, and repairs them."""
 
 import io
 

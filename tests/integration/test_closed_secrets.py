@@ -1,4 +1,6 @@
-"""A sealed secret that cannot be opened, as after a restore without the key, holds its job and is told."""
+"""
+A secret that cannot be decrypted, as after a restore without the key, makes its job wait and names the connection.
+"""
 
 import pytest
 
@@ -18,7 +20,7 @@ def main(connection):
 
 @pytest.fixture
 def job(main, settings):
-    """A running job with a login whose password is sealed with the key of this machine."""
+    """Return a running job with a login whose password is encrypted with the key of this machine."""
     settings.SECRET_KEY = "the key before the restore"
     job = make_running_job(main.node, policy=make_policy()).job
     login = {

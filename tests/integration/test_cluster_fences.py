@@ -1,4 +1,4 @@
-"""The races of the cluster's fences, each with two connections that really wait for each other."""
+"""The fences of the cluster hold in each race. Each test has two connections that really wait for each other."""
 
 import concurrent.futures
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 
 class Cluster:
-    """Connections of a test, and what is known of who waits for whom."""
+    """The connections of a test, with a check for the ones that wait for a lock."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -37,14 +37,16 @@ class Cluster:
 
     @contextmanager
     def transaction(self, *, holding: Callable[[psycopg.Connection], None]):
-        """A transaction of somebody else that holds something while the block runs, and then commits."""
+        """
+        Yield another connection whose transaction holds something while the block runs. It commits after the block.
+        """
         other = self.open()
         with other.transaction():
             holding(other)
             yield other
 
     def start(self, call: Callable[..., object], /, **arguments) -> "Waiting":
-        """Begin the call on a connection of its own, and return once it waits for a lock."""
+        """Begin the call on a new connection, and return when it waits for a lock."""
         connection = self.open()
         future = self.threads.submit(call, connection, **arguments)
         wait_until(lambda: self._is_blocked(connection) or future.done())
@@ -114,7 +116,7 @@ def test_a_mark_waits_for_the_writer_that_holds_the_node_fence_and_refuses_the_n
 
 
 def test_a_writer_that_waited_for_the_mark_is_refused(cluster, connection):
-    """The UPDATE of a mark alone would let it through: only FOR UPDATE conflicts with KEY SHARE."""
+    """The UPDATE of a mark alone would admit the writer: only FOR UPDATE conflicts with KEY SHARE."""
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -222,7 +224,7 @@ def test_the_winner_marks_the_old_main_failed_in_the_same_transaction(cluster, c
 
 
 def test_an_election_waits_for_the_writes_of_the_old_main_that_are_under_way(cluster, connection):
-    """Also for one that holds its term and waits itself, for the lock of some other row."""
+    """The election also waits for a write that holds the term and itself waits for the lock of another row."""
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)
@@ -328,7 +330,7 @@ def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
 
 
 def test_sessions_of_daemons_see_what_was_committed_while_they_waited(cluster, connection):
-    """The fences rest on READ COMMITTED, whatever the default of the database is."""
+    """The fences need READ COMMITTED, so sessions set it whatever the default of the database is."""
     node = register_node(connection)
 
     session = cluster.open_as(node)

@@ -1,4 +1,7 @@
-"""The page of the cluster: who is main, who holds what, what moves, what holds, and what an administrator may ask."""
+"""
+The page of the cluster shows the main, the nodes, groups,
+moves and history, and lets administrators change the cluster.
+"""
 
 import datetime as dt
 import uuid
@@ -34,7 +37,7 @@ def screen():
 
 
 class Cluster:
-    """A main with two groups, of three seeds and of one, and a manager that came later."""
+    """A main with two groups, of three seeds and of one seed, and a manager that joined later."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -43,7 +46,7 @@ class Cluster:
         for policy in (heavy, heavy, heavy, None):
             make_job(policy=policy)
         Job.objects.update(phase="active", run_no=1, started_at=NOON)
-        # Groups come with the first step and are weighed with the second.
+        # The first step creates the groups. The second step weighs them.
         self.main.step(allocate_groups)
         self.main.step(retire_groups)
         self.other = Manager(connection)
@@ -55,12 +58,12 @@ class Cluster:
 
 @pytest.fixture
 def cluster(connection, monkeypatch):
-    # Doors do not wait: the main is stepped by hand.
+    # Pages do not wait for an answer, because the test steps the main.
     monkeypatch.setattr("nodes.requests._PATIENCE", 0.0)
     return Cluster(connection)
 
 
-# --- What is shown -------------------------------------------------------------------------------
+# --- What the page shows -------------------------------------------------------------------------
 
 
 def test_the_main_wears_the_crown_and_each_term_is_in_the_history(cluster):
@@ -198,11 +201,11 @@ def test_names_are_shown_as_they_are(cluster):
         assert HOSTILE not in visitor("viewer" if "groups" in path else "operator").get(path).content.decode()
 
 
-# --- What is asked -------------------------------------------------------------------------------
+# --- Requests ------------------------------------------------------------------------------------
 
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
-    # The main answers as soon as the door looks.
+    # The main answers at the first look of the page.
     monkeypatch.setattr("nodes.requests._PATIENCE", 5.0)
     monkeypatch.setattr("nodes.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()

@@ -1,4 +1,4 @@
-"""What administrators ask of the cluster: the door, the main's answer, and what comes of it."""
+"""A request to the cluster is answered by the main, carried out once, and shown until its end."""
 
 import io
 import threading
@@ -29,7 +29,7 @@ REQUESTS = "/api/v1/cluster/requests/"
 
 @pytest.fixture
 def cluster(dsn, connection, monkeypatch):
-    """A main that answers within moments, in a thread of its own, as the process would."""
+    """Yield a main that can answer within milliseconds from another thread, as its process would."""
     monkeypatch.setattr("nodes.requests._LOOK", 0.01)
     made = _Cluster(connection)
     yield made
@@ -37,7 +37,7 @@ def cluster(dsn, connection, monkeypatch):
 
 
 class _Cluster:
-    """The main, a second manager, and six groups, all of them the main's."""
+    """The main, a second manager, and six groups, all owned by the main."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -75,7 +75,7 @@ def some_group():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Doors do not wait."""
+    """Let requests return without a wait for their answer."""
     monkeypatch.setattr("nodes.requests._PATIENCE", 0.0)
 
 
@@ -210,7 +210,7 @@ def test_what_a_rebalance_does_not_know_is_refused(administrator):
     assert_problem(administrator.post(REBALANCE, {"dry": True}, format="json"), 400, "invalid", fields=["dry"])
 
 
-# --- Moving one group ------------------------------------------------------------------------------
+# --- Moves of one group ----------------------------------------------------------------------------
 
 
 def move(client, to, *, group=None):
@@ -294,7 +294,7 @@ def test_groups_are_listed_with_their_owners(cluster):
     assert listed["results"][0]["name"] == "http://a.example/"
 
 
-# --- Draining --------------------------------------------------------------------------------------
+# --- Drains ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["manager", "worker"])

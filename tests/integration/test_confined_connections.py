@@ -1,4 +1,7 @@
-"""Output connections write below one directory, and file connections read below some: if pages or the API stored them."""
+"""
+Output connections stored by pages or the API write only below
+one directory. File connections read only below the given ones.
+"""
 
 from importlib import import_module
 
@@ -32,7 +35,7 @@ ENTRY = Entry(hash="0" * 32, url="http://a.example/", content=None, version="", 
 
 @pytest.fixture
 def root(tmp_path, settings):
-    """The directory that both settings name."""
+    """Return the directory that both settings name."""
     made = tmp_path / "root"
     made.mkdir()
     allow(settings, made)
@@ -54,7 +57,7 @@ def store_files(directory):
 
 
 def outside(root, how):
-    """A path that is not below the root, or only seems to be."""
+    """Return a path that lies outside of the root, although it may seem to lie below it."""
     elsewhere = root.parent / "elsewhere"
     elsewhere.mkdir()
     (root / "link").symlink_to(elsewhere)
@@ -141,7 +144,7 @@ def test_a_connection_that_a_local_user_made_is_bound_once_it_is_changed(root, t
     assert changed.is_confined
 
 
-# --- Connections from before the roots ---------------------------------------------------------------
+# --- Connections older than the roots ----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -151,7 +154,7 @@ def main(connection):
 
 @pytest.fixture
 def job(main, root):
-    """A running job whose output pages stored, below the root."""
+    """Return a running job whose output was stored on a page and lies below the root."""
     job = make_running_job(main.node, policy=make_policy(), output=store_output(root / "pages.jsonl")).job
     assert looked_at(main, job).connectors_ready
     return job

@@ -1,4 +1,4 @@
-"""The clock of a daemon: the database's time, asked for seldom, and never ahead of it."""
+"""The clock of a daemon follows the time of the database, rarely asks for it, and is never ahead of it."""
 
 import time
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from tests.cluster import seconds
 from tests.proxy import Proxy
 
 DELAY = 0.3
-# What the server says of the time, changed for whoever looks there first: in one transaction, which is not committed.
+# Replaces clock_timestamp() on the search path of one transaction, which is never committed. A test adjusts its offset.
 _ADJUSTABLE = """
 CREATE SCHEMA adjusted;
 CREATE FUNCTION adjusted.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$

@@ -1,4 +1,4 @@
-"""What becomes of the job of a one-shot whose processes are all gone."""
+"""The job of a one-shot whose processes have all died is left to the cluster in a defined state."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def main(connection):
 
 @pytest.fixture
 def job(main, connection):
-    """In a scope of its own, with a node that has failed."""
+    """Return a job in the scope of a one-shot, with a node that has stopped."""
     node = register_node(connection, "manager", scope="one-shot")
     membership.stop(connection, node_id=node.id, reason="asked to stop")
     return make_job(node_scope="one-shot")

@@ -1,4 +1,4 @@
-"""The delete guard: a run whose clean-up would remove too much keeps everything, and asks first."""
+"""The delete guard: a run whose clean-up would remove too many documents keeps all of them and waits for approval."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_a_root_that_redirects_to_a_login_page_removes_nothing_below_it(site):
 def test_a_listing_that_is_cut_off_removes_nothing(site):
     site.put_root(links=site.pages[:20])
     site.world.put("page0", links=site.pages[20:25])
-    # Below 20 documents a job may remove without a question: this job may not.
+    # A job may remove fewer than 20 documents without a question. This job may not.
     control.change_job(site.job_id, guard_documents=3, made_by="operator", now=site.cluster.clock.at)
 
     job = site.run()
@@ -87,7 +87,7 @@ def test_a_gone_seed_asks_however_few_documents_it_named(connection, world):
 
 
 def test_a_host_that_loses_most_of_its_documents_asks(connection, world):
-    """Nearly all of a small host goes, which is little of the job."""
+    """The host loses nearly all of its documents, which are few of the job's."""
     site = GuardedSite(connection, world, guard_percent=50, guard_documents=3)
     small = [f"there/page{number}" for number in range(6)]
     for page in small:
@@ -177,7 +177,7 @@ def test_a_seed_that_loses_its_only_link_of_many_pages_asks_nothing(connection, 
 
 
 def test_the_root_is_named_that_led_to_all_other_pages(connection, world):
-    """Each listing named more of the pages than the root did."""
+    """Each listing named more of the pages than the root named."""
     site = GuardedSite(connection, world, pages=0)
     put_tree(world)
     site.run()
@@ -201,7 +201,7 @@ def test_links_are_followed_through_pages_that_no_output_holds(connection, world
 
 
 def put_tree(world, **facts):
-    """Let the root name three listings of ten pages each."""
+    """Let the root name three listings with ten pages each."""
     listing = facts.get("listing", {})
     world.put("root", links=["list0", "list1", "list2"])
     for number in range(3):
@@ -317,7 +317,7 @@ def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
     }
     assert "scripted://here/root no longer names them, and had named 28 of them." in page
     assert "scripted://here/page9" in page
-    # The style sheet hides tables without a keyed row.
+    # The style sheet hides tables without a row that has a key.
     assert all("data-key=" in table for table in page.split("<table")[1:])
     assert f"/jobs/{site.job_id}/removals/" in job_page
     assert 'value="allow-removals"' not in job_page

@@ -1,4 +1,4 @@
-"""The documentation at the web server: compiled, or rendered from its sources."""
+"""The web server shows the documentation, compiled or rendered from its sources."""
 
 from html.parser import HTMLParser
 from urllib.parse import urldefrag, urljoin
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def client():
-    """Somebody who can log in, and may see nothing."""
+    """Return the client of a user without any role."""
     return client_of()
 
 
@@ -70,7 +70,7 @@ def test_help_leads_to_a_page_where_nothing_was_compiled(not_compiled, client):
 
 
 class Links(HTMLParser):
-    """The addresses that a page links to or loads, and its anchors."""
+    """The addresses that a page links to or loads, and the anchors of the page."""
 
     def __init__(self, html):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Forms that are drawn by what may be said to a connector."""
+"""The forms of connections have one field for each option of their connector, and refuse invalid values beside it."""
 
 import re
 
@@ -21,7 +21,7 @@ def administrator(db):
 
 
 def shown(response):
-    """The fields of the page's form."""
+    """Return the names of the fields in the page's form."""
     return set(response.context["adminform"].form.fields)
 
 
@@ -112,7 +112,7 @@ LOGIN = {
     "configuration_logins-0-fields-0-value": "crawler",
     "configuration_logins-0-fields-1-name": "password",
     "configuration_logins-0-fields-1-secret": "sesame",
-    # The empty one that a page shows behind the others.
+    # The empty form that a page adds after the others.
     "configuration_logins-1-name": "",
 }
 
@@ -162,7 +162,7 @@ def test_a_login_that_cannot_be_is_refused_where_it_stands(administrator, wrong,
 
     assert response.status_code == 200
     assert sentence in response.content.decode()
-    # What was typed comes back.
+    # The form keeps the input.
     assert 'value="/login$"' in response.content.decode()
     assert not RepositoryConnection.objects.exists()
 

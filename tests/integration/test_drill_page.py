@@ -1,4 +1,4 @@
-"""The page of drills, for administrators."""
+"""Administrators see the results of drills on their page, and other users are refused."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,7 @@
-"""A cluster for tests of coordination, in either store: nodes with lines that can be cut, and a server that can be ended."""
+"""
+Fixtures for tests of coordination: a cluster in either store,
+with network lines that a test cuts and a server that it ends.
+"""
 
 import datetime as dt
 import threading
@@ -16,7 +19,7 @@ from nodes.distributed import DistributedJobManager
 from tests.proxy import Proxy
 from tests.zookeeper import ZooKeeper
 
-# Long enough for a machine that is busy, short enough to be waited for.
+# Timeout of a node: long enough for a busy machine, short enough for a test to wait for it.
 TIMEOUT = dt.timedelta(seconds=2)
 JOB = "reports"
 
@@ -30,7 +33,7 @@ def zookeeper(tmp_path_factory):
 
 @pytest.fixture(params=["database", "zookeeper"])
 def bench(request, dsn, zookeeper):
-    """A bench for each of the stores: what is tested with it holds of both."""
+    """Yield a bench on each of the two stores, so that a test with it runs on both."""
     made = DatabaseBench(dsn) if request.param == "database" else ZooKeeperBench(zookeeper)
     yield made
     made.close()
@@ -44,7 +47,7 @@ def zookeeper_bench(zookeeper):
 
 
 class Bench:
-    """Nodes of one cluster. All of them end with the test."""
+    """The nodes of one cluster. All of them end with the test."""
 
     def __init__(self):
         self.cluster = f"cluster-{uuid4().hex[:8]}"
@@ -53,7 +56,10 @@ class Bench:
         self.proxies = {}
 
     def node(self, name, *, joins=None, beats=True, timeout=TIMEOUT, **facts):
-        """A node that is connected by a line of its own; a member that beats where it `joins` with pools."""
+        """
+        Return a connected node with its own network line. It joins
+        with the pools in `joins`, if given, and beats if `beats`.
+        """
         self.proxies[name] = self._proxy()
         node = self._open(name, self.proxies[name], timeout, **facts)
         self._made.append(node)
@@ -65,7 +71,7 @@ class Bench:
         return node
 
     def line(self, name):
-        """The line of who has this name, which is made when it is asked for first."""
+        """Return the proxy for the connections of the node with this name, made at the first call."""
         if name not in self.proxies:
             self.proxies[name] = self._proxy()
         return self.proxies[name]
@@ -76,7 +82,7 @@ class Bench:
         return beating
 
     def silence(self, node):
-        """The node beats no more: its work hangs, and nothing else."""
+        """Stop the heartbeats of the node, as if its work hung, and leave its connections open."""
         for beating in self._beating:
             if beating.node is node:
                 beating.stop()
@@ -91,7 +97,7 @@ class Bench:
         return self.proxies[node.node]
 
     def freeze(self):
-        """The server stops in its tracks."""
+        """Stop all answers of the server, and keep its connections open."""
         for proxy in self.proxies.values():
             proxy.cut()
 
@@ -100,7 +106,7 @@ class Bench:
             proxy.heal()
 
     def restart(self):
-        """The server ends, and all connections with it; then it is there again with what it had."""
+        """End the server with all its connections, and start it again with the data that it had."""
         for proxy in self.proxies.values():
             proxy.cut(refuses=True)
             proxy.kill()
@@ -118,9 +124,12 @@ class Bench:
 
 
 class DatabaseBench(Bench):
-    """In the tests' PostgreSQL. What befalls a server is made in front of it: others use it too."""
+    """
+    A bench in the tests' PostgreSQL. Its faults are injected in
+    front of the server, because other tests use the server too.
+    """
 
-    # What only the question for a lock has in it, and the wish to join.
+    # Bytes that only a request for a lock contains, and bytes that only a request to join contains.
     asks_for_a_lock = b"INSERT INTO nodes_itemlock"
     asks_to_join = b"INSERT INTO nodes_coordinationmember"
 
@@ -135,12 +144,15 @@ class DatabaseBench(Bench):
         return DatabaseCoordination(dsn=proxy.dsn(self._dsn), cluster=self.cluster, node=name, timeout=timeout)
 
     def manager_of(self, name):
-        """What makes a manager of distributed jobs of a node of this name, as users do: `(node, jobs, …)`."""
+        """
+        Return what creates a manager of distributed jobs on the
+        node with this name, as applications do: `(node, jobs, …)`.
+        """
         return partial(DistributedJobManager.on_database, self.line(name).dsn(self._dsn), self.cluster)
 
 
 class ZooKeeperBench(Bench):
-    """In a ZooKeeper of the tests' own."""
+    """A bench in a ZooKeeper server that the tests started."""
 
     asks_for_a_lock = b"work-share-"
     asks_to_join = b"/available"
@@ -148,7 +160,8 @@ class ZooKeeperBench(Bench):
     def __init__(self, server):
         super().__init__()
         self.server = server
-        # Of its own from the top: who comes first with credentials would keep others out of what lies above.
+        # Each bench has its own path at the top. On a shared path,
+        # the first node with credentials would lock out all others.
         self.root = f"/tests-{uuid4().hex[:8]}"
 
     def _proxy(self):
@@ -159,7 +172,10 @@ class ZooKeeperBench(Bench):
         return ZooKeeperCoordination(address=address, cluster=self.cluster, node=name, timeout=timeout, floor=floor)
 
     def manager_of(self, name):
-        """The same as in the database."""
+        """
+        Return what creates a manager of distributed jobs on the
+        node with this name, as `DatabaseBench.manager_of` does.
+        """
         hosts = f"127.0.0.1:{self.line(name).port}"
         return partial(DistributedJobManager.on_zookeeper, hosts, f"{self.root}/{self.cluster}")
 
@@ -176,7 +192,9 @@ class ZooKeeperBench(Bench):
 
 
 class Beating:
-    """Beats for a node, and has it join no more: `ended` is set when it is a member no longer."""
+    """
+    Sends the heartbeats of a node, and never makes it join again. Sets `ended` when the node is no longer a member.
+    """
 
     def __init__(self, node):
         self.node = node

@@ -1,4 +1,4 @@
-"""Members, pools, the main, who does what, and watches, in both stores."""
+"""Members, pools, the main, shares and watches work the same in both stores."""
 
 import threading
 import time
@@ -17,20 +17,23 @@ NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south")
 
 
 def as_main(node):
-    """The node becomes main; returns its office and the cluster as it sees it."""
+    """Make the node the main. Return its office and the cluster as it sees it."""
     office = node.campaign()
     assert office is not None
     return office, node.look()
 
 
 def rebalance(node):
-    """What a main does: look, share out, write. Returns how many items changed hands."""
+    """
+    Let the node look at the cluster, distribute the items and write
+    the shares, as a main does. Return the number of moved items.
+    """
     office, seen = as_main(node)
     return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
 
 
 def patiently(call):
-    """The call again and again for as long as the store does not answer."""
+    """Repeat the call until the store answers, and return its result."""
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -40,7 +43,7 @@ def patiently(call):
 
 
 def come_back(node):
-    """The node is a member again: still, or anew."""
+    """Let the node beat, and join again if it is no longer a member."""
     try:
         patiently(node.beat)
     except NotMember:
@@ -112,7 +115,7 @@ def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_
     a = bench.node("a", joins=POOLS, beats=False)
     b = bench.node("b", joins=POOLS)
 
-    # It knows earlier whatever happens in between: nobody sees a member go that takes itself for one.
+    # The node always learns it first: no other node may miss a node that takes itself for a member.
     wait_until(lambda: not a.is_member)
     wait_until(lambda: is_gone(a, seen_by=b))
 
@@ -223,7 +226,7 @@ def test_a_pool_that_is_the_same_is_not_written(bench):
 
     assert not a.change_pool("reports", ["south", "north", "south"])
 
-    # What rests on the sight from before still holds.
+    # The pool did not change, so a plan made from the earlier look is still valid.
     a.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
 
 
@@ -368,7 +371,7 @@ def test_a_main_that_was_lost_comes_back_as_a_member_like_others(bench):
     assert b.campaign() is not None
 
 
-# --- Who does what -------------------------------------------------------------------------------
+# --- Shares --------------------------------------------------------------------------------------
 
 
 def test_what_the_main_writes_is_what_the_members_read(bench):
@@ -401,7 +404,7 @@ def test_a_plan_that_changes_nothing_writes_nothing(bench):
 
     assert rebalance(a) == 0
 
-    # What rests on the sight from before still holds.
+    # No share changed, so a plan made from the earlier look is still valid.
     assert a.assign({NORTH: "a"}, seen=seen, office=office) == 0
     assert a.look().shares == {NORTH: "a"}
 
@@ -535,7 +538,7 @@ def test_thousands_of_items_change_hands_and_none_is_ever_at_two_nodes(bench):
 
 
 class Woken:
-    """What a watch calls."""
+    """A watch of a node that counts its calls."""
 
     def __init__(self, node):
         self._calls = 0
@@ -546,7 +549,7 @@ class Woken:
         self._calls += 1
 
     def by(self, change):
-        """Make a change, and wait until it was told."""
+        """Make a change, and wait until the watch is called for it."""
         self._settle()
         before = self._calls
         change()
@@ -586,7 +589,7 @@ def test_who_watches_is_woken_after_a_restart_of_the_server_and_from_then_on(ben
     woken.by(lambda: patiently(lambda: a.join(POOLS)))
 
 
-# --- What breaks ---------------------------------------------------------------------------------
+# --- Faults --------------------------------------------------------------------------------------
 
 
 def test_a_cluster_lives_through_a_restart_of_the_server(bench):

@@ -1,4 +1,4 @@
-"""`manage.py coordination`, and which store it asks."""
+"""`manage.py coordination` shows a cluster of the store that the settings name, and writes nothing into it."""
 
 import io
 
@@ -17,7 +17,7 @@ from tests.integration.coordination.test_clusters import POOLS, rebalance
 
 @pytest.fixture(autouse=True)
 def chosen(bench, settings):
-    """What was chosen is the store of the bench."""
+    """Set the store of the bench as the store of coordination."""
     if isinstance(bench, ZooKeeperBench):
         settings.CRAWLCTL_COORDINATION = ZOOKEEPER
         settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
@@ -70,7 +70,7 @@ def test_looking_writes_nothing_into_zookeepers_tree(bench):
 
 
 def tree_of(session, path):
-    """What a node and all below it hold, with their versions and times."""
+    """Return the data, version and times of a ZooKeeper node and of all nodes below it."""
     found = {path: session.get(path)}
     for child in session.children(path):
         found |= tree_of(session, f"{path}/{child}")

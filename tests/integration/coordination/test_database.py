@@ -1,4 +1,6 @@
-"""What is PostgreSQL's own: constraints, the floor of terms, and a database that was away."""
+"""
+The coordination tables of PostgreSQL refuse invalid leases and terms, and members survive an outage of the database.
+"""
 
 import time
 

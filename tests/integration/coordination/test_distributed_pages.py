@@ -1,4 +1,4 @@
-"""Distributed jobs on pages and in the API: what the store and the book say of them, and the switches of administrators."""
+"""Pages and the API show distributed jobs from the store and from their records, and administrators switch them."""
 
 import datetime as dt
 
@@ -26,14 +26,14 @@ def visitor(role):
 
 
 def use(settings, bench):
-    """Let the pages look at this bench's store."""
+    """Let the pages read the store of this bench."""
     if isinstance(bench, ZooKeeperBench):
         settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
         settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
 
 
 def noted(cluster, node, **facts):
-    """What a node wrote into the book of the job "mails"."""
+    """Store what a node records about the distributed job "mails"."""
     usual = {"items": ["north"], "in_hand": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
     now = timezone.now()
     return DistributedJobOnNode.objects.create(
@@ -43,7 +43,9 @@ def noted(cluster, node, **facts):
 
 @pytest.fixture
 def at_work(settings, bench):
-    """`main` has both items, and the lock of north; `other` could do them, too."""
+    """
+    Yield a cluster in which `main` has both items and the lock of north. Its other member could do both items, too.
+    """
     use(settings, bench)
     main, _other = (bench.node(name, joins={"mails": ["north", "south"]}) for name in ("main", "other"))
     office = main.campaign()
@@ -57,7 +59,7 @@ def at_work(settings, bench):
 
 @pytest.fixture
 def nowhere(settings):
-    """The store of coordination does not answer."""
+    """Set a store of coordination that does not answer."""
     settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
     settings.CRAWLCTL_ZOOKEEPER = "127.0.0.1:1/nowhere"
 

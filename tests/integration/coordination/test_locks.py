@@ -1,4 +1,4 @@
-"""Locks of items, in both stores: one holder at a time, for as long as a lease, whatever breaks."""
+"""Locks of items have one holder at a time in both stores, for the time of a lease, through all faults."""
 
 import datetime as dt
 import threading
@@ -34,11 +34,11 @@ def take(node, item=ITEM, *, lease=LONG, note=""):
 
 
 def wait_for_the_end_of(lock, seen_by):
-    """Until the lease is over for those who do not hold it."""
+    """Wait until the lease is over for nodes that do not hold the lock."""
     wait_until(lambda: seen_by.lock_of(lock.item).has_expired)
 
 
-# --- Taking and giving back ----------------------------------------------------------------------
+# --- Acquire and release -------------------------------------------------------------------------
 
 
 def test_a_free_lock_is_taken(a):
@@ -237,7 +237,7 @@ def test_a_lease_can_be_made_shorter(a, b):
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
 
 
-# --- Many at once --------------------------------------------------------------------------------
+# --- Concurrent requests -------------------------------------------------------------------------
 
 
 def test_of_many_who_ask_at_once_one_gets_it(bench):
@@ -258,7 +258,7 @@ def test_of_threads_of_one_node_that_ask_at_once_one_gets_it(a):
 
 
 def winners(nodes):
-    """All of them ask at the same moment; returns the locks that were given."""
+    """Let all nodes ask for the lock at the same moment. Return the locks that they got."""
     together = threading.Barrier(len(nodes))
 
     def ask(node):
@@ -282,7 +282,7 @@ def test_thirty_locks_are_held_prolonged_and_given_back_side_by_side(a, b):
     assert a.locks() == ()
 
 
-# --- What breaks ---------------------------------------------------------------------------------
+# --- Faults --------------------------------------------------------------------------------------
 
 
 def test_a_holder_who_is_cut_off_keeps_the_lock_until_its_lease_is_over(bench, a, b):

@@ -1,4 +1,4 @@
-"""The pages of the store of coordination, and the same through the API: what administrators see of a cluster."""
+"""Pages and the API show administrators the clusters in the store of coordination."""
 
 import datetime as dt
 
@@ -25,7 +25,7 @@ def visitor(role="administrator"):
 
 
 def use(settings, bench):
-    """Let the pages look at this bench's store."""
+    """Let the pages read the store of this bench."""
     if isinstance(bench, ZooKeeperBench):
         settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
         settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
@@ -33,7 +33,9 @@ def use(settings, bench):
 
 @pytest.fixture
 def at_work(settings, bench):
-    """A main that has one of two items, and their lock, and a member that has the other; nobody holds its lock."""
+    """
+    Yield a cluster of two members: the main has one item and its lock, the other member has one item without its lock.
+    """
     use(settings, bench)
     main, _other = (bench.node(name, joins={JOB: ["north", "south"]}) for name in ("main", "other"))
     office = main.campaign()
@@ -98,12 +100,15 @@ def test_a_store_that_is_away_is_said_to_be(settings, monkeypatch):
         assert "did not answer" in client.get(path).content.decode()
 
 
-# --- The tree as it is ---------------------------------------------------------------------------
+# --- The tree ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def tree(settings, zookeeper_bench):
-    """Shows a path of a cluster with one member and a lock, as text."""
+    """
+    Return a function that requests a path of a cluster with one
+    member and one lock, and returns the status and the page.
+    """
     use(settings, zookeeper_bench)
     node = zookeeper_bench.node("node", joins={JOB: [f"item-{number:03}" for number in range(PAGE + 1)]})
     node.campaign()

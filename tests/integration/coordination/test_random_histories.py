@@ -1,8 +1,9 @@
 """
-Random histories: four nodes share jobs while lines are cut, servers end, and nodes leave, hang and come back.
+Random histories: an item has one holder, a cluster one main, and terms only grow, whatever faults are injected.
 
-Each node does what nodes do: it beats, would be main, makes plans as main, and takes the locks of its items for a while. Who
-held what until when is written down by one clock, which all nodes of this process share; and looked through afterwards.
+Four nodes share jobs while lines are cut, servers restart, and nodes leave, hang and come back. Each node works as
+nodes do: it beats, campaigns, makes plans as main, and holds the locks of its items for a while. All nodes run in this
+process, so one clock records when each node held what. The test checks the record afterwards.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ SECONDS = 10
 
 @dataclasses.dataclass(order=True)
 class Held:
-    """An item in the hands of a node, from when its lock was known to be held until it was no longer for certain."""
+    """An item that a node held, from the moment when it knew of its lock to the moment when the lock may have ended."""
 
     since: float
     until: float
@@ -37,7 +38,7 @@ class Held:
 
 
 class Life(threading.Thread):
-    """A node at work."""
+    """A node that works in a thread."""
 
     def __init__(self, bench, name, history):
         super().__init__(daemon=True)
@@ -94,14 +95,14 @@ class Life(threading.Thread):
         time.sleep(chance.choice([0, 0, 0.01, 0.05]))
         if chance.random() < 0.3 and (longer := self.coordination.prolong(lock, lease=LEASE)) is not None:
             held.until = max(held.until, longer.held_until)
-        # Given back now or, sometimes, never: somebody else has to wait for the end of the lease.
+        # A lock that is never released makes another node wait for the end of the lease.
         if chance.random() < 0.9:
             held.until = min(held.until, seconds_since_boot())
             self.coordination.release(lock)
 
 
 class History:
-    """What happened. Lists grow by one append each, which needs no lock."""
+    """The record of a test. Its lists grow by single appends, which need no lock."""
 
     def __init__(self):
         self.held = {}
@@ -111,7 +112,7 @@ class History:
 
 def watch_mains(lives, history, ending):
     while not ending.is_set():
-        # Each of these is a look at a clock: who was main before the first and after the last was it in between.
+        # Each read of `office` checks the clock. A node with the same office in both lists was main between them.
         offices = [life.coordination.office for life in lives]
         again = [life.coordination.office for life in lives]
         sure = [office for office, still in zip(offices, again, strict=True) if office is not None and office == still]
@@ -120,7 +121,7 @@ def watch_mains(lives, history, ending):
 
 
 def befall(bench, lives, chance):
-    """Something happens to a node, mostly to the main, or to all of them."""
+    """Inject a fault into one node, mostly the main, or into all nodes."""
     mains = [life for life in lives if life.coordination.office is not None]
     life = chance.choice([*lives, *mains * 4])
     match chance.choice(["cut", "cut", "kill", "hang", "leave", "restart"]):
@@ -155,7 +156,7 @@ def test_whatever_happens_an_item_has_one_holder_a_cluster_one_main_and_terms_gr
     while time.monotonic() < until:
         befall(bench, lives, chance)
 
-    # In the end, everything is done by somebody again.
+    # In the end, each item has a node again.
     wait_until(lambda: covered(lives) == ITEMS)
     ending.set()
     for life in lives:
@@ -174,7 +175,7 @@ def test_whatever_happens_an_item_has_one_holder_a_cluster_one_main_and_terms_gr
 
 
 def covered(lives):
-    """What the nodes have been told to do, if no two were told the same."""
+    """Return the items that the nodes have been given, or an empty set if two nodes have the same one."""
     told = []
     for life in lives:
         try:

@@ -12,14 +12,14 @@ from tests.waiting import wait_until
 
 TIMEOUT = dt.timedelta(seconds=3)
 PERIOD = dt.timedelta(seconds=0.8)
-# Part of a period that two runs by rate are apart at least.
+# Least distance of two runs by rate (part of a period).
 APART = 0.85
-# Seconds that a loaded machine may take between what a node decides and what a run notes.
+# Time that a loaded machine may take between the decision of a node and the record of its run (seconds).
 NOISE = 0.1
 
 
 class Log:
-    """When the runs of each item began and ended, on all nodes."""
+    """A record of the moments at which runs of each item began and ended, on all nodes."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -34,12 +34,12 @@ class Log:
         return sum(map(len, self.began.values()))
 
     def shortest_gap(self):
-        """The shortest time between the starts of two runs of one item (seconds)."""
+        """Return the shortest time between the starts of two runs of one item (seconds)."""
         gaps = [b - a for moments in self.began.values() for a, b in itertools.pairwise(sorted(moments))]
         return min(gaps, default=float("inf"))
 
     def shortest_pause(self):
-        """The shortest time between the end of a run and the start of the next run of its item (seconds)."""
+        """Return the shortest time between the end of a run and the start of the next run of its item (seconds)."""
         pairs = [pair for item, ends in self.ended.items() for pair in zip(ends, self.began[item][1:], strict=False)]
         return min((begin - end for end, begin in pairs), default=float("inf"))
 
@@ -89,7 +89,7 @@ def test_a_rate_holds_while_items_change_during_runs(bench, running):
 
 @pytest.mark.parametrize("make_schedule", [Schedule.by_rate, Schedule.by_delay])
 def test_a_schedule_holds_for_items_that_move_to_another_node(bench, make_schedule):
-    # Longer than another node takes to start: it gets its items right after they ran.
+    # The period is longer than the start of another node, which gets its items right after they ran.
     log, items, period = Log(), [f"item-{number}" for number in range(4)], dt.timedelta(seconds=2)
 
     def manager(name):

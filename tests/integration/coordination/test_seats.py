@@ -1,4 +1,4 @@
-"""The seats of daemons in the store beside their database: who is chosen, who is present, and what is mirrored there."""
+"""Daemons elect a main and know which others are present through membership sessions in ZooKeeper."""
 
 import threading
 
@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 
 
 class Sitting:
-    """A seat of a node of its own line; it is fit until it is told otherwise."""
+    """A membership session of a node with its own network line. The node is fit until a test says otherwise."""
 
     def __init__(self, bench, name, *, stands=True, **facts):
         self.is_fit = self.acts = True
@@ -56,7 +56,7 @@ def sit(zookeeper_bench):
 
 @pytest.fixture
 def two(sit):
-    """The one who is chosen, and the other."""
+    """Return two sessions: the elected one, and the other."""
     first = sit("first")
     wait_until(lambda: first.is_chosen)
     second = sit("second")
@@ -148,7 +148,7 @@ def test_who_is_cut_off_is_chosen_no_more_before_another_is(two, zookeeper_bench
 
 @pytest.fixture
 def mirrored(zookeeper_bench):
-    """Tells who is shown as the owner of what, and which groups there are; (None, None) where nothing can be seen."""
+    """Return a function that reads the mirrored owners and groups, or (None, None) if the store shows nothing."""
     watcher = zookeeper_bench.node("watcher")
 
     def look():

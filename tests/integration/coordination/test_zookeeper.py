@@ -1,4 +1,7 @@
-"""What is ZooKeeper's own: the tree, quiet, credentials, and what is left after a server that lost what it knew."""
+"""
+The tree in ZooKeeper is the one of DJM, causes no idle writes,
+respects credentials, and survives a server that lost its data.
+"""
 
 import datetime as dt
 import json
@@ -29,7 +32,7 @@ def bench(zookeeper_bench):
 
 @pytest.fixture
 def session(bench):
-    """A session that is nobody's, to look behind the scenes."""
+    """Yield a session outside of all nodes, which inspects the tree."""
     made = Session(address=Address(hosts=f"127.0.0.1:{bench.server.port}", root=bench.root), timeout=TIMEOUT)
     yield made
     made.end()
@@ -94,11 +97,11 @@ def test_a_calm_cluster_writes_nothing(bench):
             nodes[0].forget_idle(seen=nodes[0].look(), office=nodes[0].office)
         return bench.server.writes() - writes
 
-    # Sessions of tests before this one may still end, which is a write.
+    # Sessions of earlier tests may still end, and each end is a write.
     assert 0 in (written_in_a_second() for _second in range(5))
 
 
-# --- Who may -------------------------------------------------------------------------------------
+# --- Permissions ---------------------------------------------------------------------------------
 
 
 def test_with_credentials_nobody_else_reads_or_writes_the_tree(bench):
@@ -205,7 +208,7 @@ def test_an_ensemble_whose_leader_dies_goes_on_with_what_it_had(bench, tmp_path)
         ensemble.stop()
 
 
-# --- What lost its memory ------------------------------------------------------------------------
+# --- A server that lost its data -----------------------------------------------------------------
 
 
 def reach_term(node, term):
@@ -369,7 +372,7 @@ def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garba
 def test_a_lock_that_was_made_anew_is_not_taken_for_the_one_that_had_expired(bench, session, tree):
     a = bench.node("a")
     expired = a.acquire(NORTH, lease=dt.timedelta(0))
-    # What another reads now would be as true of the lock that follows, if versions began anew.
+    # If versions began again at 0, the version that another node reads here would be valid for the next lock, too.
     _data, stat = session.get(tree.lock(NORTH))
     a.release(expired)
     a.acquire(NORTH, lease=LONG)
