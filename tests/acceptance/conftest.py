@@ -1,4 +1,4 @@
-"""A machine for each acceptance test: a fresh database, a directory, and an end for all that was started."""
+"""Fixtures that give each acceptance test a fresh database and a directory, and end everything the test started."""
 
 import pytest
 
@@ -9,14 +9,14 @@ from tests.processes import Machine, copy_of, new_database, serve_site
 
 @pytest.fixture(autouse=True)
 def anywhere(settings):
-    """Let connections that this process stores name any path: what confines them has tests of its own."""
+    """Let connections that this process stores name any path. Tests of their own cover the confinement of paths."""
     said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
 
 @pytest.fixture
 def machine(template, tmp_path, django_db_blocker):
-    """Runs processes on a database of their own; in this process the ORM and `control` work on it too."""
+    """Run processes on a database of their own. The ORM and `control` of this process use the same database."""
     with copy_of(template) as database, database.as_django(), django_db_blocker.unblock():
         made = Machine(database, tmp_path)
         try:
@@ -27,13 +27,13 @@ def machine(template, tmp_path, django_db_blocker):
 
 @pytest.fixture
 def cluster(machine):
-    """Daemons on that machine; none is started yet."""
+    """Return a cluster of daemons on that machine, with none started yet."""
     return Cluster(machine)
 
 
 @pytest.fixture
 def new_machine(test_server, tmp_path):
-    """The same with a database that has no tables yet."""
+    """Return a machine whose database has no tables yet."""
     with new_database() as database:
         made = Machine(database, tmp_path)
         try:
@@ -44,7 +44,7 @@ def new_machine(test_server, tmp_path):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serves synthetic sites until the test ends."""
+    """Serve synthetic sites until the test ends."""
     running = []
 
     def start(**options):

@@ -1,4 +1,4 @@
-"""Alerts of a real Prometheus that reads a real cluster, while sites and nodes fail."""
+"""Proves that a real Prometheus raises our alerts for a real cluster whose sites and nodes fail."""
 
 import contextlib
 import http.server
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.debian("prometheus")
 
 @contextlib.contextmanager
 def failing_site(status):
-    """A site that answers everything but robots.txt with this status, or not at all where it is None."""
+    """Serve a site that answers everything except robots.txt with this status. With None it never answers."""
     released = threading.Event()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -46,7 +46,7 @@ def failing_site(status):
 
 @pytest.fixture
 def watched(cluster, tmp_path):
-    """A cluster with a worker, and the Prometheus that reads it."""
+    """Return a cluster with a worker, and the Prometheus that reads it."""
     ports = {command: free_port() for command in ("runmanager", "runworker", "serve")}
     daemons = {
         command: cluster.machine.start(

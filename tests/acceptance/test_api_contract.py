@@ -1,4 +1,7 @@
-"""The API does what its description says, for each role: tried by schemathesis, which knows only the description."""
+"""
+Proves that the API does what its description says, for each role. Schemathesis makes the requests from the description
+alone.
+"""
 
 import os
 import re
@@ -23,7 +26,7 @@ PHASES = ("examples", "coverage", "fuzzing", "stateful")
 
 @pytest.fixture
 def address(machine):
-    """The address of a web server without a cluster."""
+    """Return the address of a web server without a cluster."""
     command = machine.start("serve", "--port", 0)
     pattern = r"http://127\.0\.0\.1:\d+"
     return wait_for(lambda: re.search(pattern, command.out + command.err), saying="the address of the web server")[0]
@@ -49,7 +52,7 @@ def test_the_api_does_what_its_description_says(address, role):
 
 
 def try_phase(phase, description, headers):
-    """Yield the events of one phase. Each phase has its own time, so that no slow machine leaves one out."""
+    """Yield the events of one phase. Each phase has its own time limit, so a slow machine skips no phase."""
     phases = {name: {**CONFIGURATION["phases"].get(name, {}), "enabled": name == phase} for name in PHASES}
     changes = {"max-time": SECONDS, "headers": headers, "phases": phases}
     configuration = schemathesis.Config.from_dict({**CONFIGURATION, **changes})

@@ -1,4 +1,4 @@
-"""A real browser on a real cluster: everything that a person does, and what a page must never do."""
+"""Proves in a real browser, on a real cluster, that an operator can do every task and that pages never fail."""
 
 import re
 import time
@@ -29,7 +29,9 @@ _QUIET = (
 
 @pytest.fixture
 def browser(chromium, machine):
-    """Begun after the machine and ended before it: its event loop runs in this thread, where Django wants none."""
+    """
+    Start the browser after the machine and end it before. Its event loop runs in this thread, where Django wants none.
+    """
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium, args=list(_QUIET))
         yield launched
@@ -38,7 +40,7 @@ def browser(chromium, machine):
 
 @pytest.fixture
 def web(machine):
-    """The address of a cluster with one worker and its web server."""
+    """Return the address of a cluster with one worker and a web server."""
     return _address(machine.start("run", "--workers", 1, "--port", 8310, CRAWLCTL_ADMIN_PASSWORD=PASSWORD))
 
 
@@ -51,7 +53,7 @@ def _address(command):
 
 @contextmanager
 def visitor(browser, web, **options):
-    """A logged-in administrator's page, that must neither complain nor ask anybody else."""
+    """Yield an administrator's page. It must not complain, and must not send a request to another server."""
     context = browser.new_context(base_url=web, **options)
     page = context.new_page()
     page.complaints = []
@@ -87,7 +89,7 @@ def save(page, address, **fields):
 
 
 def set_up_job(page, seed, *, name="Site", min_gap="0.05"):
-    """Make everything that a job needs, and the job, in the browser."""
+    """Create a job and everything it needs, in the browser."""
     save(page, "/admin/jobs/throttlepolicy/add/", name="brisk", open_requests=2, min_gap=min_gap)
     save(page, "/admin/jobs/repositoryconnection/add/", name="the web", connector="Web")
     save(page, "/admin/jobs/outputconnection/add/", name="index", connector="Search index")
@@ -120,7 +122,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         page.get_by_role("button", name="Start", exact=True).click()
         page.wait_for_load_state("networkidle")
 
-        # Numbers move, and nothing is asked for meanwhile.
+        # Numbers move without a request.
         requests = []
         page.on("request", lambda request: requests.append(request.url))
         first = wait_for(lambda: amount(page, "processed"), saying="a document is processed")
@@ -128,7 +130,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         assert requests == []
         expect(cell(page, "status")).to_have_text("Running")
 
-        # The button came by itself, too.
+        # The button appeared without a reload, too.
         page.get_by_role("button", name="Pause").click()
         expect(cell(page, "status")).to_have_text("Paused", timeout=4000)
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
@@ -188,7 +190,7 @@ def test_what_a_site_says_of_itself_does_nothing_on_our_pages(browser, web, mach
             expect(page.locator("main")).to_contain_text("alert(1)")
         page.goto("/search/?q=hostile")
         expect(page.locator("mark").first).to_have_text("hostile")
-    # `visitor` has seen no dialog, no request elsewhere, and no refusal by the policy.
+    # `visitor` asserts that there was no dialog, no foreign request and no violation of the content security policy.
 
 
 def test_reports_draw_pictures_of_their_tables(browser, web, machine):
@@ -223,9 +225,9 @@ def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine
         expect(page.locator("#banner")).to_be_hidden()
 
 
-# --- By keys alone ---------------------------------------------------------------------------------
+# --- Keyboard only ---------------------------------------------------------------------------------
 
-# What can be reached, and what has the focus: whether that is seen, by its outline, and not below something else.
+# Scripts that mark the elements a key can reach, and check that the focused element is visible and has an outline.
 _REACHABLE = """
 () => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]")].filter(
   (element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility({ visibilityProperty: true }),
@@ -249,10 +251,13 @@ _FOCUSED = """
 
 
 def stops(page):
-    """Press Tab until all that can be reached was; returns what is wrong with any stop, and what was never one."""
+    """
+    Press Tab until every reachable element was focused. Return what is wrong with a stop, and the elements never
+    focused.
+    """
     page.evaluate(_REACHABLE)
     wrong = []
-    # Where a form has begun with its first field, the end of the page leads to its beginning.
+    # A form may focus its first field, so Tab continues from the end of the page at its beginning.
     for _ in range(2 * len(page.evaluate(_UNREACHED)) + 20):
         page.keyboard.press("Tab")
         wrong += page.evaluate(_FOCUSED) or []
@@ -300,7 +305,7 @@ def test_what_the_set_up_tells_by_a_picture_alone_has_a_name(browser, web, machi
 
 
 def nameless(page):
-    """Links and buttons of which a screen reader has nothing to say."""
+    """Return links and buttons that have no name for a screen reader."""
     told = page.locator("body").aria_snapshot()
     assert "- link " in told
     assert "- button " in told
@@ -321,7 +326,7 @@ def test_a_job_is_made_started_and_aborted_by_keys_alone(browser, web, serve):
         tab_to(page, "Start")
         page.keyboard.press("Enter")
         expect(cell(page, "status")).to_have_text("Running", timeout=10_000)
-        # It is a live page: numbers move, and buttons come and go, under the one that has the focus.
+        # The page is live: numbers move, and buttons come and go around the focused one.
         tab_to(page, "Abort")
         first = wait_for(lambda: amount(page, "processed"), saying="a document is processed")
         wait_for(lambda: amount(page, "processed") > first, saying="the number moves")
@@ -349,7 +354,7 @@ def test_rows_that_change_places_leave_the_focus_where_it_is(browser, web):
         assert order == ["above", "own", "below"]
 
 
-# The row that has the focus is first shown, then put below another, and between two.
+# Show the focused row alone, then below another row, then between two rows.
 _REORDER = """
 async () => {
   const { show } = await import("/static/js/screen.js");
@@ -370,7 +375,7 @@ async () => {
 
 
 def fill():
-    """A job and one document, both with hostile names; returns the document's key."""
+    """Create a job and a document, both with hostile names, and return the document's key."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_fill).result()
 

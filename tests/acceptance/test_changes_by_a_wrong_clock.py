@@ -1,4 +1,4 @@
-"""Jobs that are changed from a machine whose clock is wrong by hours: what is due is judged by the database's."""
+"""Proves that the database's clock decides when a job is due, even if the machine that edits the job is hours off."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Who is main, and who is a member: elections that nothing holds up, clocks that disagree, names that are alike."""
+"""Proves that clusters elect a main manager and keep their members: prompt elections, wrong clocks, equal names."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
 
 
 def start_one_by_one(cluster, *kinds, **environment):
-    """Start daemons, each when the one before is at work: their age is then in this order."""
+    """Start each daemon after the previous one works, so that their ages have this order."""
     return [daemon for kind in kinds for daemon in cluster.start(kind, **environment)]
 
 
@@ -29,7 +29,7 @@ def count_events(cluster, kind):
 
 
 def goes_on_beating(cluster, daemon, beats=3):
-    """Wait until it has beaten for so long."""
+    """Wait until the daemon has written this many more heartbeats."""
     before = cluster.node_of(daemon).heartbeat_at
     wait_for(
         lambda: (cluster.node_of(daemon).heartbeat_at - before).total_seconds() > beats * HEARTBEAT,
@@ -115,7 +115,7 @@ def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
 
 
 def hours_of(environment):
-    """What a Python process of this environment takes for the time, in hours."""
+    """Return the time in hours that a Python process with this environment reads."""
     asked = [sys.executable, "-W", "ignore", "-c", "import datetime; print(datetime.datetime.now().timestamp())"]
     said = subprocess.run(
         asked, env={**os.environ, **environment}, capture_output=True, text=True, check=True, cwd=ROOT
@@ -163,7 +163,7 @@ def test_daemons_whose_sessions_are_killed_are_back_at_work_within_two_beats(clu
 
 
 def sessions_of(cluster, *daemons):
-    """How many sessions these daemons have at the database, each."""
+    """Return how many database sessions each of these daemons has."""
     ids = [str(cluster.node_of(daemon).id) for daemon in daemons]
     rows = cluster.database.rows(
         "SELECT left(application_name, 36) AS node, count(*) AS sessions FROM pg_stat_activity "

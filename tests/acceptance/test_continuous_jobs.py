@@ -1,4 +1,4 @@
-"""Jobs that look at documents again by themselves, let them expire, and end when nothing is left to wait for."""
+"""Proves that continuous jobs recrawl documents, let them expire, and end when nothing is left to wait for."""
 
 import datetime as dt
 import json
@@ -19,7 +19,7 @@ CONTINUOUS = {"kind": Kind.CONTINUOUS}
 
 @pytest.fixture
 def daemons(world, cluster):
-    """A manager and a worker that know the scriptable connector."""
+    """Start a manager and a worker that know the scriptable connector."""
     cluster.start("runmanager", "runworker")
     return cluster
 
@@ -85,7 +85,7 @@ def test_a_source_that_names_only_what_was_added_has_everything_known_looked_at_
     job = world.make_job(seeds=["a"], model=Model.ADD, outputs=[make_output(daemons.output)])
     daemons.run(job)
 
-    # No longer linked, but there: such a source has to say itself that it is gone.
+    # The document exists, but no link leads to it. A source of this model must report its removal itself.
     world.put("a")
     daemons.run(job)
     assert held_by(daemons.output) == {world.url("a"), world.url("b")}
@@ -128,7 +128,7 @@ def test_after_reset_seeding_such_a_source_is_read_whole(daemons, world):
     assert world.asked("b") == 2
 
 
-# --- Limits of trying again ----------------------------------------------------------------------
+# --- Limits of retries ---------------------------------------------------------------------------
 
 
 def test_a_document_that_failed_often_enough_is_skipped_and_the_job_goes_on(daemons, world):
@@ -148,7 +148,7 @@ def test_a_document_that_failed_often_enough_may_end_the_run_with_the_reason(dae
 
     assert daemons.run(job) == "error"
     assert world.url("b") in Job.objects.get().reason
-    # What ended with an error removes nothing.
+    # A document that ended with an error removes nothing.
     assert held_by(daemons.output) == {world.url("a")}
 
 
@@ -178,7 +178,7 @@ def test_what_an_output_does_not_let_go_is_tried_again_until_it_does(daemons, wo
     daemons.run(job)
     world.put("a")
 
-    # No output can append to a directory.
+    # An output cannot append to a directory.
     kept = daemons.output.rename(daemons.output.with_suffix(".kept"))
     daemons.output.mkdir()
     daemons.start_job(job)

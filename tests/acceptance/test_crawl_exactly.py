@@ -1,4 +1,4 @@
-"""`manage.py crawl` of the synthetic site does just what the site's plan says, by the site's own log."""
+"""Proves by the site's log that `manage.py crawl` fetches exactly the pages of the synthetic site's plan."""
 
 from collections import Counter
 
@@ -102,7 +102,7 @@ def test_two_crawls_that_begin_together_on_a_new_database_do_not_disturb_each_ot
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_document_limit_is_reached_exactly(machine, serve, workers):
-    # Robots-excluded documents and retries take nothing of the budget.
+    # Documents excluded by robots.txt and retries do not count against the limit.
     site = serve(pages=150, hosts=2, traps=8)
 
     crawl = machine.crawl(site.start_url, "--scope", "any", "--max-documents", 60, "--workers", workers)
@@ -112,7 +112,7 @@ def test_a_document_limit_is_reached_exactly(machine, serve, workers):
 
 
 def test_a_depth_limit_reaches_the_pages_within_so_many_links(machine, serve):
-    # Few of the 400 pages are linked often, so that the rings differ; two hosts, so that order does too.
+    # Few of the 400 pages have many links to them, so the depths differ. Two hosts make the order matter.
     site = serve(pages=400, hosts=2, traps=5, latency_ms=5)
     expected = reachable(site.plan, most_links=2)
     assert len(reachable(site.plan, most_links=1)) < len(expected) < len(reachable(site.plan, most_links=3))
@@ -201,7 +201,7 @@ def test_bad_usage_is_refused_in_a_sentence_and_changes_nothing(machine):
     started = {}
     for name, arguments in BAD_USAGE.items():
         started[name] = machine.start("crawl", *arguments)
-        # Two at a time are as fast as all at once, and leave the others of the machine their share.
+        # Two at a time are as fast as all at once, and leave room for other tests on this machine.
         wait_for(lambda: sum(not crawl.has_ended for crawl in started.values()) < 2, saying="refused")
     refused = {name: ended(crawl) for name, crawl in started.items()}
 

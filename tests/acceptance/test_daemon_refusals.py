@@ -1,4 +1,4 @@
-"""What a command says of a database that it cannot work with, and how soon it ends."""
+"""Proves that a command which cannot use its database says why, and ends soon."""
 
 import datetime as dt
 import os

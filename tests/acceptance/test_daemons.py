@@ -1,4 +1,4 @@
-"""Managers and workers as processes of one cluster: killed, frozen, drained, and told what to do."""
+"""Proves that managers and workers of a cluster survive kills, freezes and drains, and obey operators."""
 
 import resource
 import signal
@@ -14,21 +14,21 @@ CLAIMED_AT_MOST = 256
 
 
 def undisturbed(site):
-    """The documents of a run that nothing happened to, by (stage, result code)."""
+    """Return the documents of an undisturbed run, by (stage, result code)."""
     traps = Counter(trap for page in range(site.plan.pages) for trap in site.plan.outline(page).traps)
     codes = {"200": site.plan.pages, "404": traps["missing"], "REDIRECT": traps["redirect"], "ROBOTS": traps["private"]}
     return {(2, code): count for code, count in codes.items() if count}
 
 
 def assert_undisturbed(cluster, job, site):
-    """Queue, outputs and counts are those of a run that nothing happened to."""
+    """Assert that queue, outputs and counts equal those of an undisturbed run."""
     assert cluster.database.documents() == undisturbed(site)
     assert cluster.counted(job) == undisturbed(site)
     assert held_by(cluster.output) == site.documents
 
 
 def refetches(site):
-    """How many requests were more than the plan asks for."""
+    """Return the number of requests beyond the site's plan."""
     flaky = sum(site.plan.outline(page).is_flaky for page in range(site.plan.pages))
     requests = Counter(request.url for request in site.requests())
     return sum(requests.values()) - len(requests) - flaky
@@ -105,7 +105,7 @@ def test_the_job_of_a_dead_one_shot_is_left_paused_and_can_be_resumed(cluster, s
     assert held_by(cluster.output) == site.documents
 
 
-# --- Asked to stop -------------------------------------------------------------------------------
+# --- Orderly stops -------------------------------------------------------------------------------
 
 
 def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster, serve):
@@ -125,7 +125,7 @@ def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster
 
     cluster.start_job(job)
     wait_for(lambda: claimed() > 16, saying="the worker has more than it can have begun")
-    # What has begun cannot end, so whatever goes back has not.
+    # A silent site lets no started request end, so every returned document was not started.
     with site.silent():
         worker.send(signal.SIGTERM)
         wait_for(lambda: claimed() <= 8, saying="what had not begun is back")
@@ -139,7 +139,7 @@ def test_a_worker_that_is_asked_to_stop_gives_back_what_it_has_not_begun(cluster
 
 def test_a_second_signal_ends_a_daemon_at_once_and_loses_nothing(cluster, serve):
     site = serve(pages=30, traps=0, latency_ms=500)
-    # By itself it would wait for its requests for longer than this test lasts.
+    # Without the second signal it would wait longer for its requests than this test lasts.
     manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_DRAIN_TIMEOUT="600")
     job = cluster.make_job(site, open_requests=4)
 
@@ -158,7 +158,7 @@ def test_a_second_signal_ends_a_daemon_at_once_and_loses_nothing(cluster, serve)
     assert manager.wait() == 0
 
 
-# --- Told what to do -----------------------------------------------------------------------------
+# --- Verbs for jobs ------------------------------------------------------------------------------
 
 
 def wait_for_pause(database, job):
@@ -193,7 +193,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     def verb(name):
         getattr(control, name)(job.pk, made_by="a test", now=timezone.now())
 
-    # Pause: the requests in flight end, and no other begins.
+    # Pause: open requests end, and no other request begins.
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 40, saying="the crawl is under way")
     verb("pause")
@@ -203,13 +203,13 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     wait_for(lambda: (cluster.node_of(worker).heartbeat_at - beaten_at).total_seconds() > 1, saying="time goes by")
     assert site.lines == asked < 200
 
-    # Resume: to the exact end.
+    # Resume: the run reaches its exact end.
     verb("resume")
     assert cluster.wait_for_end(job) == "finished"
     assert_undisturbed(cluster, job, site)
     assert refetches(site) == 0
 
-    # Abort: what the run has not reached stays where it is.
+    # Abort: documents that the run did not reach keep their state.
     asked = site.lines
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > asked + 40, saying="the second run is under way")
@@ -217,7 +217,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     assert cluster.wait_for_end(job) == "aborted"
     assert held_by(cluster.output) == site.documents
 
-    # Delete: everything goes.
+    # Delete: nothing is left.
     verb("delete")
     wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is gone")
     assert held_by(cluster.output) == set()
@@ -248,5 +248,5 @@ def test_a_job_whose_output_is_full_pauses_and_goes_on_when_there_is_room(cluste
 
 
 def held_by_now(path):
-    """The whole lines of an output that is being written."""
+    """Return the complete lines of an output that is being written."""
     return path.read_bytes().splitlines() if path.exists() else []

@@ -1,4 +1,4 @@
-"""The server of the database ends in the middle of a crawl and comes back: all go on by themselves."""
+"""Proves that all processes continue by themselves after the database server ended and came back during a crawl."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ PASSWORD = "a long pass phrase of nobody"
 
 
 class Browser:
-    """Asks for pages and for the API, as the administrator."""
+    """A client of the pages and the API, logged in as administrator."""
 
     def __init__(self, address):
         self.address, self._cookies = address, CookieJar()
@@ -53,7 +53,7 @@ class Browser:
         return json.loads(text) if text else None
 
     def get(self, path):
-        """Return (status, what the JSON says)."""
+        """Return (status, parsed JSON)."""
         status, text = self.ask(f"/api/v1/{path}", **self._type)
         return status, json.loads(text)
 
@@ -72,7 +72,7 @@ def machine(server, tmp_path):
 
 
 def start_everything(machine, **environment):
-    """`manage.py run` with two workers; returns it, and the administrator's browser."""
+    """Start `manage.py run` with two workers. Return it and the administrator's browser."""
     running = machine.start("run", "--workers", 2, CRAWLCTL_ADMIN_PASSWORD=PASSWORD, **environment)
     said = wait_for(lambda: running.out if "web interface: " in running.out else None, saying="the pages are up")
     browser = Browser(said.split("web interface: ")[1].split()[0])
@@ -82,7 +82,7 @@ def start_everything(machine, **environment):
 
 
 def start_job(browser, site, *, output):
-    """Set up a job through the API alone, and start it; returns its id."""
+    """Create a job through the API alone, start it, and return its id."""
     policy = browser.post("policies/", name="brisk", open_requests=4, min_gap=0, unlimited=True)
     repository = browser.post("repositories/", name="the web", connector="web")
     target = browser.post("outputs/", name="file", connector="jsonl", configuration={"path": str(output)})

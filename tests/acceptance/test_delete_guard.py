@@ -1,4 +1,4 @@
-"""A crawl whose clean-up would remove too much ends with 3, and goes on when that is allowed."""
+"""Proves that a crawl whose clean-up would remove too much ends with 3, and continues after an approval."""
 
 from tests.processes import ended, held_by, read_lines
 
@@ -10,7 +10,7 @@ def test_a_crawl_that_would_remove_too_much_ends_with_3_and_goes_on_when_allowed
     assert held_by(output) == site.documents
     written = len(read_lines(output))
 
-    # A pattern that was meant to be another one: it excludes every page but the seed.
+    # A pattern with a mistake: it excludes every page but the seed.
     second = machine.crawl("--job", "site", "--exclude", "[0-9]/.", output=output)
 
     assert (second.code, second.facts["reason"]) == (3, "held")

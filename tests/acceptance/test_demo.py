@@ -1,4 +1,4 @@
-"""`manage.py demo` and `manage.py run` as people start them, and what is left when they have ended."""
+"""Proves that `manage.py demo` and `manage.py run` work as users start them, and leave nothing behind."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.processes import wait_for
 
 @pytest.fixture
 def start(machine):
-    """Starts a command with a `var` directory of its own, by which all of its processes are known."""
+    """Start a command with its own `var` directory, which identifies all of its processes."""
 
     def start(*arguments):
         return machine.start(*arguments, CRAWLCTL_VAR=str(machine.directory / "var"))
@@ -23,7 +23,7 @@ def start(machine):
 
 
 def processes_in(directory):
-    """The processes whose environment names this directory, whoever their parents are by now."""
+    """Return the processes whose environment names this directory, also those with another parent by now."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -35,7 +35,7 @@ def processes_in(directory):
 
 
 def node(directory, name):
-    """The process of a node, by its name."""
+    """Return the process of a node by the node's name."""
     return next((process for process in processes_in(directory) if name in process.cmdline()), None)
 
 
@@ -51,7 +51,7 @@ def count_requests(directory):
 
 
 def address_in(command):
-    """Where its web server is, once it has said so."""
+    """Wait until the command prints the address of its web server, and return it."""
     return wait_for(
         lambda: re.search(r"^web interface: (http://127\.0\.0\.1:\d+)", command.out, re.MULTILINE), saying="address"
     )[1]

@@ -1,4 +1,4 @@
-"""`manage.py drill`: what it breaks is really broken, what it measures is what happened, and nothing of it is left."""
+"""Proves that `manage.py drill` injects a real fault, measures its effect, and leaves nothing of it behind."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.processes import QUICK_HEARTS
 
 @pytest.fixture
 def drill(machine):
-    """Performs a drill in a sandbox; returns its exit code and its report."""
+    """Run a drill in a sandbox. Return its exit code and its report."""
 
     def perform(*arguments):
         command = machine.start("drill", *arguments, "--json", **QUICK_HEARTS, CRAWLCTL_VAR=str(machine.directory))
@@ -36,7 +36,7 @@ def test_a_frozen_worker_is_failed_its_documents_return_and_what_it_writes_then_
     code, report = drill("freeze", "worker")
 
     assert (code, report["missing"]) == (0, [])
-    # Less a beat, for it was heard of some time before it froze.
+    # One beat less: its last heartbeat was some time before the freeze.
     assert report["detected"] >= report["timeout"] - report["beat"]
     assert report["documents"] > 0
     assert report["returned"] >= report["detected"]

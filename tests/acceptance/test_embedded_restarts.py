@@ -1,4 +1,6 @@
-"""The embedded server cannot start for a while, as on a full disk: each process finds it again by itself."""
+"""
+Proves that each process reconnects by itself after the embedded server could not start for a while, as on a full disk.
+"""
 
 import os
 import signal
@@ -18,12 +20,12 @@ def machine(tmp_path):
 
 @pytest.fixture
 def home(tmp_path):
-    """The directory of the machine's embedded server."""
+    """Return the directory of the machine's embedded server."""
     return tmp_path / "var" / "postgres"
 
 
 def lose_server(home):
-    """Kill the server, and let it fail at each start; return a function that repairs it."""
+    """Kill the server and let every start of it fail. Return a function that repairs it."""
     control = home / "data" / "global" / "pg_control"
     aside = control.with_name("aside")
     control.rename(aside)

@@ -1,4 +1,4 @@
-"""Ten feeds of ten entries each, in three encodings: ManifoldCF's RSSSimpleCrawlTester."""
+"""Proves that a crawl reads ten feeds of ten entries each, in three encodings (ManifoldCF's RSSSimpleCrawlTester)."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +16,7 @@ MARKS = {"utf-16-be": b"\xfe\xff", "utf-16-le": b"\xff\xfe"}
 
 
 class Feeds(BaseHTTPRequestHandler):
-    """/feed/N names /entry/N/0 to /entry/N/9."""
+    """A site where /feed/N lists /entry/N/0 to /entry/N/9."""
 
     protocol_version = "HTTP/1.1"
 

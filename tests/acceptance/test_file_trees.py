@@ -1,4 +1,4 @@
-"""Trees of files, crawled by real processes: what was added, changed and deleted, and names of all kinds."""
+"""Proves that real processes notice each addition, change and deletion in trees of files, under names of all kinds."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.processes import ended, held_by, read_lines, wait_for
 
 @pytest.fixture
 def tree(tmp_path):
-    """A root with one directory and three files: ManifoldCF's SanityTester."""
+    """Return a root with one directory and three files, as in ManifoldCF's SanityTester."""
     root = tmp_path / "tree"
     (root / "sub").mkdir(parents=True)
     for name in ("one.txt", "two.txt", "sub/three.txt"):
@@ -122,7 +122,7 @@ def test_manifoldcfs_sanity_holds_5_6_6_6_5_and_nothing_once_the_job_is_deleted(
     ).job  # fmt: skip
 
     def documents():
-        """The documents of the job that its source has, as ManifoldCF counts them."""
+        """Return how many documents of the job its source has, counted as ManifoldCF does."""
         return cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE result_code <> 'NOT_FOUND'")
 
     cluster.run(job)
@@ -154,7 +154,7 @@ def test_manifoldcfs_sanity_holds_5_6_6_6_5_and_nothing_once_the_job_is_deleted(
 
 
 def test_manifoldcfs_api_sanity_holds_5_6_6_5_through_rest(cluster, tree):
-    """APISanityTester: the same with full runs only, and everything asked for through the API."""
+    """APISanityTester: the same with full runs only, and every request through the API."""
     cluster.start("runmanager", "runworker")
     api = client_of(ADMINISTRATOR)
 

@@ -1,4 +1,4 @@
-"""A crawl pauses while disks lack room, says so, and goes on by itself."""
+"""Proves that a crawl pauses while a disk lacks room, reports it, and continues by itself."""
 
 from jobs.models import Job
 from jobs.settings.table import TABLE

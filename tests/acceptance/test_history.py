@@ -1,4 +1,4 @@
-"""The history of real crawls, held against the site's own log and against what the output holds."""
+"""Proves that the history of real crawls agrees with the site's own log and with the output."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from tests.processes import read_lines
 
 
 def told(machine, activity):
-    """Identifiers, result codes and bytes of what the history tells of."""
+    """Return the history's rows of one activity, with identifier, result code and bytes."""
     return machine.database.rows(
         """
         SELECT past.entity, past.result_code, past.bytes, past.seconds, past.started_at, job.started_at AS run_began_at, now()

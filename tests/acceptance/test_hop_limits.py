@@ -1,4 +1,4 @@
-"""Hop limits, crawled by real processes: ManifoldCF's HopcountTester, and what happens to such a tree later."""
+"""Proves hop limits with real processes: ManifoldCF's HopcountTester, and later changes of its tree."""
 
 import pytest
 from django.utils import timezone
@@ -12,7 +12,7 @@ from tests.processes import held_by, wait_for
 
 @pytest.fixture
 def tree(tmp_path):
-    """A root with two nested directories and four files: seven documents, one of them three steps away."""
+    """Return a root with two nested directories and four files: seven documents, one of them three steps away."""
     root = tmp_path / "testdata"
     (root / "testdir" / "testdir2").mkdir(parents=True)
     for name in ("test1.txt", "test2.txt", "testdir/test3.txt", "testdir/testdir2/test4.txt"):
@@ -36,7 +36,7 @@ def make_job(daemons, tree, **facts):
 
 
 def held(daemons, tree):
-    """The files that the output holds, by their paths below the root."""
+    """Return the files that the output holds, by their paths below the root."""
     return {url.removeprefix(f"file://{tree}/") for url in held_by(daemons.output)}
 
 

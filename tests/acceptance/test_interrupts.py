@@ -1,4 +1,4 @@
-"""A crawl that was interrupted or killed goes on where it was, and ends as if nothing had happened."""
+"""Proves that an interrupted or killed crawl resumes, and ends like an undisturbed one."""
 
 import signal
 import time
@@ -18,7 +18,7 @@ def output(machine):
 
 @pytest.fixture
 def site(serve):
-    """Slow enough to be caught in the middle."""
+    """Return a site slow enough for an interrupt in the middle of a crawl."""
     return serve(pages=PAGES, hosts=2, traps=2, latency_ms=60)
 
 
@@ -29,7 +29,7 @@ def start_and_reach_the_middle(machine, site, output):
 
 
 def refetches(site):
-    """How many pages were answered 200 more than once."""
+    """Return how many pages were answered with 200 more than once."""
     return sum(times - 1 for (status, _), times in site.answers().items() if status == 200)
 
 
@@ -48,7 +48,7 @@ def test_an_interrupted_crawl_says_so_and_is_resumed_to_the_exact_end(machine, s
     assert interrupted.counts["waiting"] > 0
     assert interrupted.counts["processed"] < PAGES
     assert asked < PAGES
-    # What was in flight has ended before, so that nothing is asked for twice.
+    # Open requests had ended before, so no page is requested twice.
     assert (resumed.code, resumed.facts["reason"]) == (0, "finished")
     assert_exact(site.compare_first_crawl(held_by(output)))
     assert resumed.counts["indexed"] == PAGES
@@ -62,7 +62,7 @@ def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what
         crawl.kill()
     else:
         crawl.kill_with_children()
-    # Nobody waits for nodes of this machine whose process is gone.
+    # Nodes of this machine whose process no longer exists are not waited for.
     began_at = time.monotonic()
     resumed = ended(machine.start("crawl", "--resume", "--job", "site", "--json"))
 

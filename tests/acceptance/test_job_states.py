@@ -1,8 +1,8 @@
 """
-The states of a job, reached by crawling with real daemons, and walked through REST.
+Proves the states of a job with real daemons: crawling reaches each state, and REST calls leave it.
 
-What is possible in which state stands in `tests/walk.py` a second time, by hand. A state that would pass in a moment is held
-by what it waits for: a document, an output, a window, or a manager that is not there.
+`tests/walk.py` repeats by hand which change each state allows. A test holds a short state open by its cause: a
+document, an output, a window, or an absent manager.
 """
 
 import datetime as dt
@@ -187,7 +187,7 @@ def test_a_job_that_resumes_can_be_aborted(walk):
 
 
 def window_that_closes_in(seconds):
-    """A window that opened this minute, with a moment to store it."""
+    """Return a window that opened this minute, with a moment left to store it."""
     from jobs.lifecycle.schedule import Window
 
     now = dt.datetime.now(tz=dt.UTC)
@@ -248,7 +248,7 @@ def test_a_job_goes_on_when_its_next_window_opens(walk):
     wait_for(lambda: JobEvent.objects.filter(job=walk.job, kind="unwait").exists(), saying="it was let go on")
 
 
-# --- Seeding while it runs ---------------------------------------------------------------------------
+# --- Seeding during the run --------------------------------------------------------------------------
 
 
 def test_a_seed_that_is_added_while_the_job_runs_is_read(walk):
@@ -286,7 +286,7 @@ def test_a_continuous_job_reads_its_seeds_anew_and_can_be_stopped_meanwhile(walk
 
 
 def seeded_meanwhile(walk, **facts):
-    """A continuous job whose first document is in work, while its source takes its time to name more."""
+    """Create a continuous job whose first document is in progress while its source is slow to list more."""
     walk.make_job(kind="continuous", reseed_after=dt.timedelta(seconds=1), **facts)
     if "windows" not in facts:
         walk.ask("start")

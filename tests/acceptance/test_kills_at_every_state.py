@@ -1,8 +1,8 @@
 """
-kill -9 of every process while a job stands in a state that it only passes through: it ends as an undisturbed one.
+Proves that a job ends like an undisturbed one after kill -9 of every process in each of its transient states.
 
-Each job has run once. In its second run one document is new and one is no longer named; the state is held by a
-document, an output, the seeding, or by a manager that is not there, until everything is dead.
+Each job has run once. In its second run one document is new and one is no longer listed. A document, an output, the
+seeding or an absent manager holds the state until all processes are dead.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from tests.walk import Walk
 
 @pytest.fixture
 def walk(cluster, world, sink):
-    """A job whose second run has something to index and something to remove."""
+    """Return a job whose second run has something to index and something to remove."""
     walk = Walk(cluster, world, sink)
     walk.make_job()
     walk.world.put("a", links=["b", "old"])

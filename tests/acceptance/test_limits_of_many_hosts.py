@@ -1,4 +1,4 @@
-"""Limits of many hosts together, and of bytes, by the sites' own logs: to the single request, whoever asks."""
+"""Proves by the sites' own logs that limits over many hosts, and limits of bytes, hold to the single request."""
 
 from contextlib import ExitStack
 
@@ -12,7 +12,7 @@ from tests.processes import ended, serve_site
 
 
 class LoggedSite:
-    """A site, and what it saw of each request from its coming to its end."""
+    """A site with its log of the begin and the end of each request."""
 
     def __init__(self, site, ends):
         self.site, self.ends = site, ends
@@ -23,7 +23,7 @@ class LoggedSite:
         return frozenset(origin.removeprefix("http://") for origin in self.site.plan.origins)
 
     def fetches(self):
-        # Asking it for its lines brings its logs into their files.
+        # Reading `lines` flushes the logs of the site to their files.
         assert self.site.lines
         return fetches(read_log(self.site.log), read_log(self.ends))
 
@@ -45,7 +45,7 @@ def assert_kept(sites, *rules):
 
 
 def everywhere(**limits):
-    """A policy of administrators, for all bins of the cluster."""
+    """Create an administrator's policy for all bins of the cluster."""
     return make_policy("everywhere", holds_everywhere=True, **{"open_requests": 100, "min_gap": 0.0, **limits})
 
 
@@ -83,7 +83,7 @@ def test_no_ten_seconds_hold_more_bytes_than_all_hosts_are_to_send_together(mach
 
 def test_hosts_at_one_address_are_asked_as_one_from_their_first_request_on(machine, serve_logged):
     everywhere(open_requests=1, min_gap=0.1, per_address=True)
-    # One address, and a port for each; a page takes longer than the gap, so that the worker has to count.
+    # One address with a port for each host. A page takes longer than the gap, so the worker must count.
     sites = [serve_logged(name, pages=12, latency_ms=150) for name in ("one", "other", "third")]
 
     crawl = machine.crawl(*(site.url for site in sites), "--delay", 0, "--workers", 2)

@@ -1,4 +1,4 @@
-"""A login form protects a hundred pages: ManifoldCF's SessionTester, with two workers."""
+"""Proves that two workers share a login form that protects a hundred pages (ManifoldCF's SessionTester)."""
 
 import time
 
@@ -100,7 +100,7 @@ def test_a_wrong_password_pauses_the_job_after_one_attempt_and_says_why(daemons,
     for table in ("jobs_repositoryconnection", "jobs_session", "jobs_activity", "jobs_jobevent", "jobs_queueitem"):
         assert daemons.database.value(f"SELECT count(*) FROM {table} AS row WHERE row::text LIKE '%%hunter2%%'") == 0
 
-    # Who resumes it has it tried once more, and nothing was lost.
+    # A resume tries the login once more, and nothing was lost.
     control.resume(job.pk, made_by="a test", now=NOON)
     wait_for(
         lambda: len(site.logins) == 2 and Job.objects.get(pk=job.pk).pause == "paused", saying="it was tried once more"

@@ -1,4 +1,4 @@
-"""Lines that `manage.py run` writes in JSON mode while a job runs and a worker dies."""
+"""Proves the lines that `manage.py run` writes in JSON mode while a job runs and a worker dies."""
 
 import json
 import os

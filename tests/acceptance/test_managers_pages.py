@@ -1,4 +1,4 @@
-"""Managers that serve the pages themselves: any of them answers everything, and its web part may die."""
+"""Proves that every manager can serve all pages, and that a cluster survives the death of a manager's web part."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from tests.api import PASSWORD, make_user, token_client_of
 from tests.factories import make_job
 from tests.processes import QUICK_HEARTS, wait_for
 
-# Pages and lists that need no number, one of each kind.
+# Pages and lists without a number in their address, one of each kind.
 ASKED = (
     *("/", "/documents/", "/hosts/", "/hosts/denied/", "/nodes/", "/cluster/", "/cluster/jobs/", "/jobs/deleted/"),
     *("/settings/", "/reports/", "/reports/history/", "/search/", "/admin/", "/admin/jobs/job/add/"),
@@ -31,7 +31,7 @@ ASKED = (
 
 
 def start(machine, address="127.0.0.1:0", **environment):
-    """Start a manager that serves pages; returns it and where, once it answers."""
+    """Start a manager that serves pages. Return it and its address, once it answers."""
     manager = machine.start("runmanager", "--http", address, **(QUICK_HEARTS | environment))
     url = wait_for(lambda: manager.has_ended or manager.out.strip(), saying="it says where its pages are")
     wait_for(lambda: status(f"{url}/login/") == 200, saying="its pages are there")

@@ -1,4 +1,4 @@
-"""What real processes show to Prometheus, held against what they did."""
+"""Proves that the metrics of real processes agree with their work."""
 
 import signal
 import socket
@@ -12,7 +12,7 @@ from tests.processes import QUICK_HEARTS, held_by, wait_for
 
 
 def start(cluster, command, *arguments):
-    """Start a daemon with metrics; returns it and their port."""
+    """Start a daemon with metrics. Return it and its port."""
     port = free_port()
     return cluster.machine.start(command, "--metrics-port", port, *arguments, **QUICK_HEARTS), port
 
@@ -49,7 +49,7 @@ def test_what_is_counted_is_what_the_crawl_did(cluster, serve):
     assert total("crawlctl_fetch_seconds_count") == len(site.requests()) + of_robots
     assert total("crawlctl_requests_total") == len(site.requests()) + of_robots
     assert total("crawlctl_flush_seconds_count") > 0
-    # Each worker sends each identifier about once, however often it is linked.
+    # Each worker sends each identifier about once, regardless of how many links name it.
     for of_one in shown:
         assert 0 < of_one["crawlctl_offered_references_total",] <= 1.3 * sum(ended.values())
     manager = scrape(of_manager)

@@ -1,4 +1,4 @@
-"""Groups that change their manager in the middle of a crawl, by the site's own log: no pause, nothing lost."""
+"""Proves by the site's log that a group which changes its manager during a crawl has no pause and no loss."""
 
 import signal
 from collections import Counter
@@ -12,13 +12,13 @@ from nodes.models import ClusterRequest
 from tests.factories import make_job, make_policy
 from tests.processes import held_by, wait_for
 
-# Seconds between the starts at a host, and those by which a move may lengthen the longest: two beats of a test's hearts.
+# Seconds between starts at a host. A move may lengthen the longest gap by two heartbeats of the test.
 GAP = 0.1
 TWO_BEATS = 1.0
 
 
 def longest_gap(requests):
-    """The longest time between two starts at one host, in seconds."""
+    """Return the longest time between two starts at one host, in seconds."""
     by_host = {}
     for request in requests:
         by_host.setdefault(request.host, []).append(request.time)
@@ -39,7 +39,10 @@ def move(group, *, to):
 
 
 def freezes_without_locks(cluster, owner):
-    """Whether it froze outside of a transaction; else it goes on: the main would wait for its locks until it has failed."""
+    """
+    Freeze the owner outside of a transaction and return True, else let it continue. The main manager would wait for
+    locks of a frozen transaction until the owner has failed.
+    """
     owner.send(signal.SIGSTOP)
     in_transaction = (
         "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, %s) AND xact_start IS NOT NULL"
@@ -51,7 +54,7 @@ def freezes_without_locks(cluster, owner):
 
 
 def assert_whole(cluster, site):
-    """Every page was read and written once, as in a run that nothing happened to."""
+    """Assert that every page was written exactly once, as in an undisturbed run."""
     assert held_by(cluster.output) == site.documents
 
 

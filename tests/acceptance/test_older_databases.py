@@ -1,4 +1,6 @@
-"""A database goes back in time under living daemons: they end, are started again, and no document is lost."""
+"""
+Proves that daemons end, restart and lose no document after the database was restored to an older state under them.
+"""
 
 import signal
 import subprocess
@@ -11,7 +13,7 @@ from tests.processes import QUICK_HEARTS, Database, Machine, held_by, wait_for
 
 pytestmark = pytest.mark.debian("postgresql")
 
-# No node beats between a backup and the end of its server, so the beats tell nothing.
+# No node beats between a backup and the end of its server, so a change of heartbeats proves nothing.
 SLOW_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24"}
 
 
@@ -45,7 +47,7 @@ def nodes(machine):
 
 
 def assert_nothing_is_lost(machine, browser, site, job_id, *, before, output):
-    """The run ends, by other nodes than `before`, with each document of the site in the queue and in the output."""
+    """Assert that other nodes than `before` end the run, with each document of the site in the queue and the output."""
     wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
     read = {row.identifier for row in machine.database.rows("SELECT identifier FROM jobs_queueitem WHERE stage = 2")}
     assert site.documents - read == set()

@@ -1,4 +1,4 @@
-"""The connector of docs/writing-a-connector.md, as it stands there, in a crawl."""
+"""Proves that the connector of docs/writing-a-connector.md works in a crawl exactly as printed there."""
 
 import os
 import re
@@ -13,7 +13,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "writing-a-connector.md"
 
 @pytest.fixture
 def crawl(machine, tmp_path):
-    """Crawls with the connector of the guide, and the CSV file of its example."""
+    """Crawl with the connector of the guide and the CSV file of its example."""
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (tmp_path / "csv_rows.py").write_text(code)
     (tmp_path / "parts.csv").write_text("A-17,bolt,steel\nB-2,nut,brass\nC-3,screw,steel\n")

@@ -1,4 +1,4 @@
-"""Politeness by the site's own log: starts are never closer, nor more requests open, than is allowed."""
+"""Proves by the site's own log that starts are never closer, and open requests never more, than limits allow."""
 
 import datetime as dt
 from itertools import pairwise
@@ -18,12 +18,12 @@ from tests.factories import make_documents, make_job, make_lane, make_policy, ma
 from tests.pace.rules import MostBytes
 from tests.processes import ended, wait_for
 
-# Seconds by which the site may see two starts closer than they were.
+# Seconds by which the site may see two starts closer than the worker made them.
 TOLERANCE = 0.02
 
 
 def assert_paced(requests, *, gap):
-    """No two starts at one host are closer than `gap` seconds."""
+    """Assert that no two starts at one host are closer than `gap` seconds."""
     by_host = {}
     for request in requests:
         by_host.setdefault(request.host, []).append(request)
@@ -34,7 +34,7 @@ def assert_paced(requests, *, gap):
 
 
 def everything(site):
-    """All that the site was asked for, robots.txt too."""
+    """Return all requests that the site received, including robots.txt."""
     assert site.lines
     return list(read_log(site.log))
 
@@ -136,7 +136,7 @@ def test_a_turn_is_over_when_its_successor_begins_so_that_a_third_is_there_when_
     wait_for(lambda: Job.objects.get(pk=job.pk).run_no and site.count_requests() > 215, saying="all was asked for")
     wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", saying="the job has ended")
 
-    # 50 documents last for two seconds.
+    # A turn of 50 documents lasts two seconds.
     long = list(Turn.objects.filter(follows__isnull=False, documents=50).select_related("follows"))
     assert long
     assert all(turn.closed_at - turn.follows.closed_at > dt.timedelta(seconds=0.5) for turn in long)
@@ -163,7 +163,7 @@ def test_a_successor_is_taken_in_time_by_a_worker_that_has_no_room_for_others(ma
     wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the host was read")
 
     assert slow.count_requests() > 150
-    # A turn is an eighth of what the worker may claim. It lasts for 1.3 s, and the next turn has that time to come.
+    # A turn is an eighth of the worker's limit of claims. It lasts 1.3 s, in which the next turn must arrive.
     following = Turn.objects.filter(follows__isnull=False, lane__seed__job=paced, documents=32)
     late = [
         turn for turn in following.select_related("follows", "batch") if turn.batch.sent_at > turn.follows.closed_at
@@ -180,7 +180,7 @@ def test_a_gap_that_was_an_hour_by_mistake_is_not_waited_for(machine, serve):
     for daemon in ("runmanager", "runworker"):
         machine.start(daemon)
     control.start(job.pk, made_by="a test", now=timezone.now())
-    # Dozens of documents are in hand by then.
+    # Dozens of documents are claimed by then.
     wait_for(lambda: site.count_requests() > 80, saying="the host is served")
 
     policies.change(policy.pk, min_gap=3600.0, everywhere=True)
@@ -250,8 +250,8 @@ def test_two_jobs_of_two_policies_keep_the_strictest_limits_of_a_host_they_share
     site = serve(pages=69, traps=0, latency_ms=30)
     pages = [site.plan.url(page) for page in range(69)]
     gentle, eager = make_policy(open_requests=1, min_gap=0.15), make_policy(open_requests=4, min_gap=0.02)
-    # Lists of pages and no links: by its address one sees for whom a page was asked for. A turn is 33 of the strict job's at
-    # most, so that the other has one before the strict job is through.
+    # The pages have no links, so an address tells whose job asked for it. A turn has at most 33 documents of the strict
+    # job, so the other job gets a turn before the strict job ends.
     facts = {"specification": {"max_depth": 0}}
     strict_job = make_job(urls=pages[:45], policy=gentle, **facts)
     eager_job = make_job(urls=pages[45:], policy=eager, **facts)

@@ -1,4 +1,7 @@
-"""The pace of hosts that two jobs of two policies share, by the sites' own logs, whatever befalls managers and workers."""
+"""
+Proves by the sites' own logs that hosts shared by two jobs and two policies keep their pace through faults of managers
+and workers.
+"""
 
 import random
 
@@ -11,7 +14,7 @@ from tests.pace.scenario import Scenario
 
 @pytest.fixture
 def nodes(machine, tmp_path):
-    """Managers and workers, each on a machine of its own; none is started yet."""
+    """Return managers and workers, each on its own machine, with none started yet."""
     cluster = chaos.Cluster(None, machine.database, tmp_path, random.Random(1), lambda _words: None)
     try:
         yield cluster

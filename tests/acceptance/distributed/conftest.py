@@ -1,4 +1,4 @@
-"""Fleets of applications with distributed jobs, in either store; each of them is a process."""
+"""Fixtures for fleets of applications with distributed jobs, in either store. Each application is a process."""
 
 from uuid import uuid4
 
@@ -12,7 +12,7 @@ from tests.proxy import Proxy
 
 __all__ = ["bench", "zookeeper", "zookeeper_bench"]
 
-# For processes of `manage.py`: a node that is silent for so many seconds is gone.
+# Seconds of silence after which a process of `manage.py` counts as failed.
 TIMEOUT = 3.0
 QUICK = ("--set", f"cluster.node_timeout={TIMEOUT:g}", "--set", f"cluster.heartbeat_interval={TIMEOUT / 6:g}")
 
@@ -33,7 +33,7 @@ def fleet(bench, nursery):
 
 @pytest.fixture
 def zookeeper_fleet(zookeeper_bench, nursery):
-    """The same where what is looked at is ZooKeeper's."""
+    """Return a fleet in ZooKeeper, for tests about ZooKeeper alone."""
     made = Fleet(zookeeper_bench, nursery)
     yield made
     made.end()
@@ -43,7 +43,7 @@ def zookeeper_fleet(zookeeper_bench, nursery):
 
 
 class InDatabase:
-    """The store of a test's processes where that is PostgreSQL."""
+    """PostgreSQL as the store of a test's processes."""
 
     def __init__(self, database):
         self._database = database
@@ -52,13 +52,13 @@ class InDatabase:
         return Proxy.of_database(self._database.dsn)
 
     def said(self, line=None):
-        """What the environment of a process says, whose way there is a line or none."""
+        """Return the environment of a process that reaches the store through `line`, or directly if `line` is None."""
         address = {} if line is None else {"DATABASE_URL": Database(line.dsn(self._database.dsn)).url}
         return {"CRAWLCTL_COORDINATION": "DATABASE", **address}
 
 
 class InZooKeeper:
-    """The same in ZooKeeper, below a path that no other test has."""
+    """ZooKeeper as the store of a test's processes, below a path that no other test uses."""
 
     def __init__(self, server):
         self._port = server.port
@@ -86,7 +86,9 @@ def diary(tmp_path):
 
 @pytest.fixture
 def start_jobs(machine, diary):
-    """Starts processes that do the job of the diary; `command` is runjobs, or whatever does distributed jobs too."""
+    """
+    Start processes that run the job of the diary. `command` is runjobs, or another command that runs distributed jobs.
+    """
 
     def start(*arguments, command="runjobs", jobs="tests.distributed_jobs:Diary", **environment):
         said = {"CRAWLCTL_DISTRIBUTED_JOBS": jobs, DIARY: str(diary), **environment}

@@ -1,4 +1,4 @@
-"""A cluster in which nothing changes: what it writes to ZooKeeper."""
+"""Proves that a cluster in which nothing changes writes only heartbeats to ZooKeeper."""
 
 import time
 
@@ -9,7 +9,7 @@ NAMES = [f"djm{number}" for number in range(5)]
 
 
 def tree_of(session, path, *, without):
-    """The versions of a node and of all below it."""
+    """Return the versions of a node and of all nodes below it."""
     found = {path: session.stat(path)[0]}
     for child in sorted(session.children(path)):
         if child not in without:

@@ -1,8 +1,8 @@
 """
-Six applications that are cut off, healed, closed, killed and started at random: every item is always done by somebody,
-never by two.
+Six applications are cut off, healed, closed, killed and started at random. Proves that every item keeps running, never
+on two instances at once.
 
-CRAWLCTL_CHAOS_SECONDS says how long; the original's test lasts for 60 s, and looks only for the first of the two.
+CRAWLCTL_CHAOS_SECONDS sets the duration. The test of DJM lasts 60 s, and checks only that every item keeps running.
 """
 
 import datetime as dt
@@ -26,7 +26,7 @@ EVERYTHING = {(job, item) for job, items in POOLS.items() for item in items}
 NAMES = [f"djm{number}" for number in range(6)]
 
 
-# Long enough that two who have an item at once are seen, and short of what is left of a lease when a run is told to stop.
+# Long enough to notice that two instances run an item at once. Shorter than the rest of a lease when a run must stop.
 TAKES = LINGERS = dt.timedelta(seconds=0.15)
 
 
@@ -36,7 +36,7 @@ def start(fleet, name):
 
 
 def everything_is_done(fleet):
-    """Wait until each item was begun within a second, by somebody who is connected."""
+    """Wait until connected instances have begun every item within one second."""
     wait_until(lambda: fleet.ledger.items(since=time.monotonic() - 1) == EVERYTHING, within=40)
 
 

@@ -1,4 +1,4 @@
-"""The example of docs/distributed-jobs.md does what is said of it."""
+"""Proves that the example of docs/distributed-jobs.md behaves as the page says."""
 
 import re
 from pathlib import Path

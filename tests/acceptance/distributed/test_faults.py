@@ -1,4 +1,7 @@
-"""Instances that lose their line or die: nobody else has what they have in hand, and what they had is done by others."""
+"""
+Instances lose their line or die. Proves that no other instance takes the items they hold, and that others take them
+later.
+"""
 
 import datetime as dt
 import time
@@ -46,7 +49,7 @@ def test_a_run_in_hand_goes_on_without_a_line_within_its_lease_and_is_told_to_st
     wait_until(lambda: fleet.ledger.of("mails", node="djm2"))
 
     (told_at,) = job.told_to_stop_at
-    # Half a lease is left when it is cut at the worst moment, and a sixth when it is told.
+    # At the worst moment of a cut, half of the lease is left. The run is told to stop when a sixth is left.
     assert told_at - cut_at > TIMEOUT.total_seconds() / 4
     assert told_at - cut_at < TIMEOUT.total_seconds()
     assert fleet.ledger.of("mails", node="djm2")[0].began_at > told_at
@@ -119,7 +122,7 @@ def test_what_one_had_in_hand_who_is_killed_waits_for_the_end_of_its_lease_and_i
 
     (died,) = fleet.ledger.of("mails", node="djm1")
     assert died.has_died
-    # Half a lease is left when it dies at the worst moment.
+    # At the worst moment of a death, half of the lease is left.
     assert fleet.ledger.of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
 
 
@@ -162,7 +165,7 @@ def test_a_main_that_is_cut_off_is_followed_by_another(fleet):
     settles(fleet, "reports", TEN, on={other})
 
 
-# --- A store that cannot be reached, or will not have us -----------------------------------------
+# --- A store that is unreachable or refuses ------------------------------------------------------
 
 
 def test_a_store_that_does_not_answer_at_the_start_is_tried_for_a_while_with_a_line_for_each_try(fleet, caplog):

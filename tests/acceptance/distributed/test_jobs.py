@@ -1,4 +1,4 @@
-"""What one job does on one instance: pools, schedules, failures, threads, switches."""
+"""Proves how one job behaves on one instance: pools, schedules, failures, threads, switches."""
 
 import datetime as dt
 import itertools
@@ -19,12 +19,12 @@ HOUR = dt.timedelta(hours=1)
 
 
 def lasts(seconds):
-    """Wait for so long: for what must not happen meanwhile."""
+    """Wait this many seconds, for a thing that must not happen meanwhile."""
     until = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() > until)
 
 
-# --- What a manager refuses, and says ------------------------------------------------------------
+# --- What a manager refuses and reports ----------------------------------------------------------
 
 
 def test_an_id_that_cannot_be_is_refused_before_anything_starts(fleet):
@@ -165,7 +165,7 @@ def test_a_job_runs_as_often_as_its_schedule_says(fleet, schedule):
     began = starts(fleet, "mails", 31)
 
     gaps = sorted(later - earlier for earlier, later in itertools.pairwise(began))
-    # The middle one: others may have had to wait for a machine that is busy.
+    # Use the median: a busy machine delays some of the starts.
     assert 0.08 <= gaps[len(gaps) // 2] <= 0.16
     assert gaps[0] >= 0.04
 
@@ -299,7 +299,7 @@ def test_what_a_run_has_in_hand_is_locked_by_its_node(fleet):
 
     assert (lock.item, lock.holder) == (WorkItem("mails", "singleton"), "a")
     assert lock.since is not None
-    # It is prolonged, for as long as the run lasts.
+    # The lease is renewed for as long as the run lasts.
     lasts(4)
     assert watcher.lock_of(lock.item).since == lock.since
     assert not watcher.lock_of(lock.item).has_expired

@@ -1,4 +1,4 @@
-"""What a manager of distributed jobs counts, held against the ledger of what its runs were."""
+"""Proves that the counts of a manager of distributed jobs agree with the ledger of its runs."""
 
 import datetime as dt
 
@@ -7,7 +7,7 @@ from tests.behaviour import at_first
 from tests.metrics import parse
 from tests.waiting import wait_until
 
-# Labels come in the order of their names: djmJob before djmNodeId before result.
+# Labels are sorted by name: djmJob, djmNodeId, result.
 JOB = "mails.daily-1"
 HOUR = dt.timedelta(hours=1)
 

@@ -1,7 +1,8 @@
 """
-Processes that are cut off, frozen, killed, stopped and started at random: every item is always done by some of them, never by two.
+Six processes are cut off, frozen, killed, stopped and started at random. Proves that every item keeps running, never on
+two processes at once.
 
-As the original's chaos, and with what threads of one process cannot suffer. CRAWLCTL_CHAOS_SECONDS says how long.
+This is DJM's chaos test, with faults that threads of one process cannot have. CRAWLCTL_CHAOS_SECONDS sets the duration.
 """
 
 import logging
@@ -24,7 +25,7 @@ PATIENCE = 60.0
 
 
 class Instance:
-    """A `manage.py runjobs` of a name, with a line of its own to the store."""
+    """A named `manage.py runjobs`, with its own line to the store."""
 
     def __init__(self, name, line, start):
         self.name, self.line = name, line
@@ -46,14 +47,16 @@ class Instance:
 
     def end(self, number):
         self.process.send(number)
-        # In good order once it has begun; a process that is only starting just ends.
+        # A process that has begun its work ends with 0. A process that is still starting dies of the signal.
         assert self.process.wait() in ({0, -number} if number == signal.SIGTERM else {-number}), self.process.err[
             -3000:
         ]
         self.process = None
 
     def tend(self):
-        """Wake it when it is time; and start it again if it gave up because its line was cut while it started."""
+        """
+        Wake the process when its freeze is over. Restart it if it gave up because its line was cut while it started.
+        """
         if self.wakes_at is not None and time.monotonic() > self.wakes_at:
             self.thaw()
         if self.process is not None and self.process.has_ended and not self.is_cut:
@@ -79,7 +82,7 @@ class Instance:
 
 @pytest.fixture
 def instances(store, start_jobs, machine):
-    """Six of one cluster, none of them started."""
+    """Return six instances of one cluster, with none started."""
     made = []
     for name in NAMES:
         line = store.line()
@@ -94,7 +97,7 @@ def instances(store, start_jobs, machine):
 
 
 def everything_is_done(instances, diary):
-    """Wait until within a moment each item was begun by one that is well, and by no other."""
+    """Wait until every item was begun within two seconds."""
     deadline = time.monotonic() + PATIENCE
     while True:
         since = time.monotonic()
@@ -109,7 +112,7 @@ def everything_is_done(instances, diary):
 
 
 def steps_of(instances, chance):
-    """What may befall whom: one stays well."""
+    """Yield each possible step by name. At least one instance stays unharmed."""
     well = [one for one in instances if one.is_well]
     for one in instances:
         if one.is_cut:

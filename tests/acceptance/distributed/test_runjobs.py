@@ -1,4 +1,4 @@
-"""`manage.py runjobs`: distributed jobs in processes of their own."""
+"""Proves that `manage.py runjobs` runs distributed jobs in processes of their own."""
 
 import signal
 import time
@@ -10,7 +10,7 @@ from tests.distributed_jobs import ITEMS, conflicts_in, entries_of
 
 @pytest.fixture
 def start(start_jobs, store):
-    """Starts a process in the store."""
+    """Start a process that uses the store."""
 
     def start(*arguments, **facts):
         return start_jobs(*arguments, **{**store.said(), **facts})
@@ -28,7 +28,7 @@ def wait_for(condition, *, of):
 
 
 def do_all(diary, *processes):
-    """Wait until just these have done all items since now, each some of its own."""
+    """Wait until exactly these processes have run all items since the call, each with items of its own."""
 
     def shared():
         since = time.monotonic()

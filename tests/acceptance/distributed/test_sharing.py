@@ -1,4 +1,4 @@
-"""How instances share the items of their jobs, and what they do when instances come and go and pools change."""
+"""Proves how instances share the items of their jobs, also when instances come and go and pools change."""
 
 import datetime as dt
 import time
@@ -13,18 +13,18 @@ TEN = [f"item-{number}" for number in range(10)]
 
 
 def of_jobs(**pools):
-    """The items of all jobs, as the ledger has them."""
+    """Return the items of all jobs, in the form of the ledger."""
     return {(job, item) for job, items in pools.items() for item in items}
 
 
 def covers(fleet, job, items, *, on, since):
-    """Whether just these instances have begun all the items since, each its own."""
+    """True if exactly these instances began all the items since that moment."""
     shares = fleet.ledger.shares(job, since=since)
     return set(shares) == set(on) and set().union(*shares.values()) == set(items)
 
 
 def settles(fleet, job, items, *, on):
-    """Return by node the items of a while in which just these instances did all the items."""
+    """Wait until exactly these instances share the items without an overlap. Return the items by node."""
 
     def shares():
         since = time.monotonic()
@@ -190,7 +190,7 @@ def test_a_pool_that_is_checked_and_is_the_same_moves_nothing(fleet):
     assert job.told_to_stop_at == []
 
 
-# --- The main ------------------------------------------------------------------------------------
+# --- The main instance ---------------------------------------------------------------------------
 
 
 def test_one_instance_is_main_and_another_follows_him(fleet):
