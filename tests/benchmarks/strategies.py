@@ -58,7 +58,8 @@ Choose one with `--strategy NAME` of `manage.py runjobs`, or `strategy=` of a `D
 
 ## Moves
 
-The table has the number of items that move to another node, for 44 jobs with 372 items on 8 nodes, as in the tests of DJM.
+The table has the number of items that move to another node.
+The cluster is that of the tests of DJM: 44 jobs with 372 items on 8 nodes.
 In brackets is the largest difference between two nodes in items of the largest job.
 This page is printed by `python -m tests.benchmarks.strategies`; do not edit it.
 """
