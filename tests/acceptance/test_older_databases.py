@@ -74,6 +74,22 @@ def test_a_crawl_loses_nothing_to_a_restore_of_an_older_dump(machine, server, se
     assert "the database went back in time" in running.err, running.err
 
 
+def test_a_crawl_loses_nothing_to_a_restore_into_the_same_database(machine, server, serve, tmp_path):
+    site = serve(pages=400, hosts=2, traps=1, latency_ms=40)
+    running, browser = start_everything(machine, **QUICK_HEARTS)
+    job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
+    wait_for_requests(site, 40)
+    dump = tmp_path / "crawlctl.dump"
+    run_program("pg_dump", "-Fc", "-f", dump, "-d", server.address)
+    before = nodes(machine)
+    wait_for_requests(site, site.count_requests() + 100)
+
+    run_program("pg_restore", "--clean", "--single-transaction", "-d", server.address, dump)
+
+    assert_nothing_is_lost(machine, browser, site, job_id, before=before, output=tmp_path / "pages.jsonl")
+    assert "the database went back in time" in running.err, running.err
+
+
 def test_a_crawl_loses_nothing_to_the_promotion_of_a_standby_that_lags(machine, server, serve, tmp_path):
     site = serve(pages=800, hosts=2, traps=1, latency_ms=100)
     running, browser = start_everything(machine, **SLOW_HEARTS)
