@@ -383,7 +383,7 @@ class OutputView(ConnectionView):
 
     @extend_schema(
         operation_id="outputs_restore",
-        description="Bring back what clearing this output took out of it, without a request to a source. Workers do it behind this request.",
+        description="Restore the documents that clearing removed from this output, without requests to the source. Workers do it after this request.",
         request=Nothing,
         responses={202: RestorationSerializer(many=True)},
     )

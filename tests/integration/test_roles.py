@@ -76,6 +76,7 @@ LEAST_ROLE = {
     "outputs_list": VIEWER,
     "outputs_partial_update": ADMINISTRATOR,
     "outputs_reindex": ADMINISTRATOR,
+    "outputs_restore": ADMINISTRATOR,
     "outputs_retrieve": VIEWER,
     "outputs_update": ADMINISTRATOR,
     "policies_create": ADMINISTRATOR,
