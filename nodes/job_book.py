@@ -46,6 +46,8 @@ _LEAVE = "DELETE FROM nodes_distributedjobonnode WHERE cluster = %(cluster)s AND
 
 _SWITCHES = "SELECT job, is_disabled FROM nodes_distributedjobswitch WHERE cluster = %(cluster)s"
 
+_INCARNATION = "SELECT nodes_incarnation()"
+
 _WISH = "SELECT asked_at FROM nodes_distributedjobwish WHERE cluster = %(cluster)s"
 
 # Locks: the rows of nodes that ended. Idempotent: any node may do it at any time.
@@ -77,6 +79,12 @@ class JobBook:
         with self._asking() as connection:
             row = connection.execute(_WISH, self._who).fetchone()
         return None if row is None else row.asked_at
+
+    def read_incarnation(self) -> str | None:
+        """Return the incarnation of the database (`nodes/incarnation.py`); None if a restore has not made it yet."""
+        with self._asking() as connection:
+            row = connection.execute(_INCARNATION).fetchone()
+        return None if row is None else row[0]
 
     def leave(self) -> None:
         """Delete the node's rows when it ends."""

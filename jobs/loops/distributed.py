@@ -38,18 +38,28 @@ class RunsNotEnded(Exception):
     """The process ends, and with it runs that took no notice of that; their items stay locked for the rest of their lease."""
 
 
-class _Bookkeeping:
-    """Notes now and then how the jobs do, and hands their switches to the manager. Jobs run on where that cannot be done."""
+class DatabaseReplaced(Exception):
+    """The database went back in time or is another one, so the process forgets what it remembers of it, and ends."""
 
-    def __init__(self, book: JobBook, manager: DistributedJobManager) -> None:
-        self._book, self._manager = book, manager
+
+class _Bookkeeping:
+    """
+    Records the status of the jobs every two seconds, and applies the switches of operators.
+
+    Jobs continue if the records cannot be read or written. If the database is replaced, `replaced` is called once.
+    """
+
+    def __init__(self, book: JobBook, manager: DistributedJobManager, *, replaced: Callable[[], None]) -> None:
+        self._book, self._manager, self._replaced = book, manager, replaced
+        self._incarnation: str | None = None
         self._ending = threading.Event()
         self._fails = False
         self._wished_at: dt.datetime | None = None
         self._thread = threading.Thread(target=self._run, name="book of jobs", daemon=True)
 
     def __enter__(self) -> Self:
-        # What is disabled must not begin before that is known.
+        self._do(self._check_incarnation)
+        # A disabled job must not start before its switch was read.
         self._do(self._take_up_switches)
         self._thread.start()
         return self
@@ -62,9 +72,18 @@ class _Bookkeeping:
 
     def _run(self) -> None:
         while not self._ending.wait(_NOTED_EVERY):
+            self._do(self._check_incarnation)
             self._do(self._take_up_switches)
             self._do(self._take_up_wish)
             self._do(lambda: self._book.note(self._manager.status()))
+
+    def _check_incarnation(self) -> None:
+        incarnation = self._book.read_incarnation()
+        if self._incarnation is None:
+            self._incarnation = incarnation
+        elif incarnation is not None and incarnation != self._incarnation:
+            self._incarnation = incarnation
+            self._replaced()
 
     def _take_up_switches(self) -> None:
         self._manager.switches = self._book.read_switches()
@@ -156,9 +175,11 @@ class JobsOfThisProcess:
         self._manager.give_up_starting()
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def at_work(self, *, replaced: Callable[[], None] = lambda: None) -> Iterator[None]:
         """
         Do the jobs while the block runs.
+
+        `replaced` is called in another thread if the database went back in time or is another one.
 
         Raises:
             CoordinationError: the store cannot be reached, or will not have us.
@@ -166,7 +187,7 @@ class JobsOfThisProcess:
         """
         with ExitStack() as ends_with_us:
             if self._book is not None:
-                ends_with_us.enter_context(_Bookkeeping(self._book, self._manager))
+                ends_with_us.enter_context(_Bookkeeping(self._book, self._manager, replaced=replaced))
             self._manager.start()
             try:
                 yield
@@ -183,8 +204,15 @@ def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
 
     Raises:
         CoordinationError, RunsNotEnded: as `JobsOfThisProcess.at_work`.
+        DatabaseReplaced: the database that shares the jobs went back in time or is another one.
     """
-    ending = threading.Event()
+    ending, replaced = threading.Event(), threading.Event()
+
+    def end_without_database() -> None:
+        # ZooKeeper shares the jobs without the database.
+        if settings.CRAWLCTL_COORDINATION != ZOOKEEPER:
+            replaced.set()
+            ending.set()
 
     def asked(_number: int, _frame: FrameType | None) -> None:
         if ending.is_set():
@@ -197,5 +225,7 @@ def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
         signal.signal(number, asked)
     if attached:
         call_when_orphaned(ending.set)
-    with jobs.at_work():
+    with jobs.at_work(replaced=end_without_database):
         ending.wait()
+    if replaced.is_set():
+        raise DatabaseReplaced("the database went back in time or is another one")

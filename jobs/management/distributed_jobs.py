@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from django.core.management.base import CommandError
 
-from jobs.loops.distributed import RunsNotEnded
+from jobs.loops.distributed import DatabaseReplaced, RunsNotEnded
 from nodes.coordination.port import CoordinationError, Refused
 
 
@@ -15,11 +15,11 @@ def refusals_of_jobs() -> Iterator[None]:
     Say why distributed jobs cannot be done.
 
     Raises:
-        CommandError: 2 for what cannot be meant, 1 for a store that is away and runs that do not end.
+        CommandError: 2 for invalid values; 1 for a store that does not answer, a replaced database, and runs that do not end.
     """
     try:
         yield
     except (ValueError, Refused) as error:
         raise CommandError(str(error), returncode=2) from error
-    except (CoordinationError, RunsNotEnded) as error:
+    except (CoordinationError, DatabaseReplaced, RunsNotEnded) as error:
         raise CommandError(f"The distributed jobs end: {error}", returncode=1) from error

@@ -3,9 +3,12 @@
 import signal
 import time
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from tests.distributed_jobs import ITEMS, conflicts_in, entries_of
+from tests.processes import template_database
 
 
 @pytest.fixture
@@ -41,6 +44,14 @@ def do_all(diary, *processes):
         return False
 
     wait_for(shared, of=processes)
+
+
+def replace_database(database):
+    """Put an empty database in the place of this one."""
+    with psycopg.connect(database.dsn, dbname="postgres", autocommit=True) as connection:
+        name, template = sql.Identifier(database.name), sql.Identifier(template_database().name)
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, template))
 
 
 def test_processes_share_the_items_and_who_is_left_does_all_of_them(start, diary):
@@ -125,4 +136,15 @@ def test_what_cannot_be_meant_ends_with_2_and_says_what_could_be(start, argument
 
     assert process.wait() == 2
     assert words in process.err
+    assert "Traceback" not in process.err
+
+
+def test_a_process_ends_when_its_database_was_replaced(start_jobs, machine, diary):
+    process = start_jobs(CRAWLCTL_COORDINATION="DATABASE")
+    do_all(diary, process)
+
+    replace_database(machine.database)
+
+    assert process.wait() == 1
+    assert "went back in time or is another one" in process.err
     assert "Traceback" not in process.err
