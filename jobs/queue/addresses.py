@@ -1,11 +1,11 @@
 """
-Addresses as parents: hosts at one address share the limits of policies that hold for addresses.
+Addresses as parents: hosts at one address share the limits of policies that apply per address.
 
-A bin knows its address once its host was asked. It stands below that address only if a policy asks for it,
-since those who hand out its documents wait for each other there.
+A bin knows its address after the first request to its host. It gets that address as its parent only if a policy
+requires it: stuffers of bins with the same parent wait for each other's locks.
 
-A policy that comes to ask for it may reach any number of bins that are there already: the main puts them below their addresses
-some at a time (`place_some`), and how far it has come is written with each of these steps, so that whoever is main next goes on there.
+A policy that starts to require it may reach any number of existing bins. The main manager gives them their parents in
+steps (`place_some`). Each step stores how far it came, so that the next main manager continues there.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ import psycopg
 from jobs.queue.rows import named_rows
 from nodes.fences import TermHeld, hold_term
 
-# Whether a policy asks that the `bin` stands below its address: one that its jobs brought, or one that holds everywhere.
+# True if a policy requires that `bin` has its address as parent: a policy of its jobs, or one that holds everywhere.
 HOLDS_FOR_ADDRESSES: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_throttlepolicy AS policy
          WHERE policy.per_address
            AND (policy.holds_everywhere
                 OR EXISTS (SELECT FROM jobs_binlimit AS brought
                             WHERE brought.bin_id = bin.id AND brought.policy_id = policy.id)))"""
-# Bins that know their address and should stand below it.
+# Bins that know their address and should have it as parent, but have none yet.
 _BELOW: Final[LiteralString] = f"""
 SELECT bin.id, bin.address FROM jobs_bin AS bin
  WHERE bin.address <> '' AND bin.parent_id IS NULL AND bin.id = ANY(%(bins)s)
@@ -63,7 +63,7 @@ SELECT id, 0 FROM jobs_throttlepolicy WHERE id = %(policy)s AND per_address
 ON CONFLICT (policy_id) DO UPDATE SET after = 0
 """
 WANTED_PLACINGS: Final[LiteralString] = "SELECT FROM jobs_binplacing"
-# Locks: BinPlacing, skipping what is locked: each scope has a main.
+# Locks: BinPlacing, skipping locked rows: each scope has its own main manager.
 _NEXT: Final[LiteralString] = """
 SELECT wanted.policy_id, wanted.after, policy.holds_everywhere
   FROM jobs_binplacing AS wanted JOIN jobs_throttlepolicy AS policy ON policy.id = wanted.policy_id
@@ -75,21 +75,21 @@ _NEXT_BROUGHT: Final[LiteralString] = """
 SELECT DISTINCT bin_id AS id FROM jobs_binlimit WHERE policy_id = %(policy)s AND bin_id > %(after)s
  ORDER BY bin_id LIMIT %(most)s
 """
-# Bins of one step: a few tens of ms, in which nobody is handed out anything of them.
+# Bins of one step: a few tens of milliseconds, during which none of their documents is handed out.
 _PLACED_AT_ONCE: Final = 1_000
 
 
 def want_placed(cursor: Any, *, policy_id: int | None) -> None:
-    """Have the bins of a policy, if there is one, put below their addresses, if it asks for that."""
+    """Request parents for the bins of this policy, if the policy applies per address."""
     cursor.execute(_WANT, {"policy": policy_id})
 
 
 def place_some(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Put some of the bins below their addresses for which that is wanted; returns how many were looked at.
+    Give the next bins of a requested placing their addresses as parents; return how many bins were examined.
 
     Raises:
-        FenceRefused: somebody else is main.
+        FenceRefused: another node is the main manager.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
@@ -108,13 +108,13 @@ def place_some(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
 
 
 def keep_address(connection: psycopg.Connection[Any], *, bin_id: int, address: str) -> None:
-    """Note where a bin's host is, and let the bin stand below that."""
+    """Store the address of a bin's host, and link the bin below that address if a policy requires it."""
     connection.execute("UPDATE jobs_bin SET address = %s WHERE id = %s", (address, bin_id))
     put_below_addresses(connection.cursor(), bins=[bin_id])
 
 
 def put_below_addresses(cursor: Any, *, bins: Sequence[int]) -> None:
-    """Let these bins stand below the address that they are known to have, if a policy holds for it."""
+    """Give these bins their known addresses as parents, where a policy requires it."""
     cursor.execute(_BELOW, {"bins": list(bins)})
     below = cursor.fetchall()
     if below:

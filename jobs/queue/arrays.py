@@ -1,10 +1,10 @@
 """
-Lists as parameters, written at once.
+Fast dumpers for lists as parameters.
 
-A flush hands over some fifty values for each document, by column. psycopg writes the values of a list one by one, in Python; this
-writes a list of whole numbers, or of texts, in a few calls, and leaves all others to psycopg.
+A flush passes some fifty values for each document, by column. psycopg converts the values of a list one by one, in
+Python. This module converts a list of integers, or of texts, in a few calls, and leaves all other lists to psycopg.
 
-What there is much of goes over in binary: the server reads a text character by character, twice where it is an array.
+Large lists go in binary: the server parses a text character by character, and an array twice.
 """
 
 import struct
@@ -18,25 +18,25 @@ from psycopg.pq import Format
 from psycopg.types.array import BaseListDumper, ListDumper
 
 _UUID: Final = adapters.types["uuid"]
-# How long each one is, in bytes, as the hexadecimal digits that stand before it.
+# Length of each element in bytes, as the hexadecimal digits that precede it.
 _SIXTEEN_BYTES: Final = "00000010"
-# For the server a type that it finds out by itself.
+# OID of an unspecified type, which the server infers.
 _UNSAID: Final = 0
 _WRITTEN_HERE: Final = ({int}, {str})
 
 
 def register_arrays(connection: psycopg.Connection[Any]) -> None:
-    """Let the connection write lists as this module does."""
+    """Register this module's list dumpers on the connection."""
     connection.adapters.register_dumper(list, QuickListDumper)
     connection.adapters.register_dumper(Hashes, HashesDumper)
 
 
 class Hashes(list[str]):
-    """Hashes of documents, 32 hexadecimal digits each: as a parameter, an array of uuids."""
+    """Hashes of documents, 32 hexadecimal digits each. As a parameter they are an array of uuids."""
 
 
 class HashesDumper(Dumper):
-    """Writes hashes in binary."""
+    """Dump hashes in binary."""
 
     format = Format.BINARY
     oid = _UUID.array_oid
@@ -44,17 +44,17 @@ class HashesDumper(Dumper):
     def dump(self, obj: Hashes) -> Buffer | None:
         if not obj:
             return struct.pack("!iiI", 0, 0, _UUID.oid)
-        # Dimensions, no nulls, whose array it is, how many there are and the number of the first one.
+        # Dimensions, no nulls, OID of the elements, number of elements, lower bound.
         head = struct.pack("!iiIii", 1, 0, _UUID.oid, len(obj), 1)
         return head + bytes.fromhex(_SIXTEEN_BYTES + _SIXTEEN_BYTES.join(obj))
 
 
 class QuickListDumper(ListDumper):
     """
-    For `list`: it writes what psycopg's own would, with every text in quotes.
+    Dump a `list` as psycopg does, but quote every text.
 
-    Of what it is a list, the statement says. psycopg would say for numbers how large the largest is, and nothing for a list
-    that is empty: for the server each such combination is another statement, to be prepared and planned anew.
+    The statement declares the type of the array. psycopg would choose it by the largest number, and declare none for
+    an empty list. The server would prepare and plan a separate statement for each of these combinations.
     """
 
     def get_key(self, obj: list[Any], format: PyFormat) -> DumperKey:  # noqa: A002 (psycopg's word)
@@ -71,7 +71,7 @@ class QuickListDumper(ListDumper):
             return f"{{{','.join(map(str, obj))}}}".encode()
         if kinds == {str}:
             together = "\0".join(obj)
-            # PostgreSQL has no NUL in its texts; psycopg says so.
+            # PostgreSQL has no NUL in texts: psycopg's own dumper raises the error for it.
             if together.count("\0") == len(obj) - 1:
                 quoted = together.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
                 return f'{{"{quoted}"}}'.encode()

@@ -1,4 +1,4 @@
-"""What a document is given by all of its parents together."""
+"""The values that all parents of a document pass to it together."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,7 @@ from jobs.connectors.repository.base import Carried
 
 
 def merged(carried: Iterable[Mapping[str, Iterable[str]]]) -> Carried | None:
-    """What several parents pass, together; None if that is nothing."""
+    """Return the union of the values that several parents pass; None if it is empty."""
     values: dict[str, set[str]] = {}
     for passed in carried:
         for name, some in passed.items():

@@ -1,13 +1,13 @@
 """
-Carry-down: what documents pass to those that they name, and who must be read again when that changes.
+Carry-down: the values that documents pass to their children, and the children to read again after a change.
 
-A child has what all of its parents pass to it: for each name the values of all, sorted, each once. It reads that
-when it is taken. What a document passes holds until it is read again, leaves the hop limits or is dropped. When
-that changes what a child has altogether, the child is due again: done becomes pending, active is read once more.
-In a full scan a child that the run has not named yet is left alone: who names it will have it read.
+A child has the values of all its parents: for each name the union, sorted. It reads them when it is taken. The values
+that a document passes hold until it is read again, leaves the hop limits or is dropped. If that changes the values
+that a child has altogether, the child is due again: a done child becomes pending, an active one is read once more. In
+a full scan, a child that the run has not discovered yet is left alone: its discovery makes it due.
 
-Two flushes that both take the last of a value from a child must not each see the other's: the children's rows are
-locked before what they have is read. Jobs that never carried anything do not come here.
+Two flushes that both take the last of a value from a child must not each see the other's value: the rows of the
+children are locked before their values are read. Jobs that never carried a value skip this module.
 """
 
 import json
@@ -89,30 +89,30 @@ SELECT DISTINCT lane_id FROM moved WHERE stage = {Stage.PENDING:d}
 @dataclass(slots=True)
 class Carrying:
     """
-    What documents pass from now on, by (parent, job): to each child, by name; nothing where they are silent.
+    The values that documents pass from now on, by (parent, job): for each child, by name. Empty for silent parents.
 
-    Jobs are found in `jobs`, by id.
+    `jobs` has the facts of each job by its id.
     """
 
     passed: dict[Key, dict[str, Carried]] = field(default_factory=dict)
     jobs: dict[int, JobFacts] = field(default_factory=dict)
 
     def passes(self, parent: str, job: JobFacts, to_children: Iterable[tuple[str, Carried | None]]) -> None:
-        """The document was read; this is all that it passes."""
+        """Record all that this document passes, now that it was read."""
         self.jobs[job.id] = job
         given: dict[str, Carried] = {}
         for child, carried in to_children:
             if carried:
-                # A child that is named by links of two types is given what both carry.
+                # A child that is the target of links of two types gets the values of both.
                 given[child] = merged([given.get(child, {}), carried]) or {}
         self.passed[parent, job.id] = given
 
     def falls_silent(self, parent: str, job: JobFacts) -> None:
-        """The document passes nothing any more."""
+        """Record that this document no longer passes anything."""
         self.passes(parent, job, ())
 
     def children(self, cursor: psycopg.Cursor[Any]) -> set[Key]:
-        """Everybody who is given something now, or was before: to be locked before `write`."""
+        """Return the children that get values now, or had values before; the caller locks them before `write`."""
         if not self.passed:
             return set()
         parents = {"hashes": [key for key, _ in self.passed], "jobs": [job for _, job in self.passed]}
@@ -120,7 +120,7 @@ class Carrying:
         return before | {(child, job) for (_, job), given in self.passed.items() for child in given}
 
     def write(self, cursor: psycopg.Cursor[Any], children: Collection[Key]) -> set[Key]:
-        """Store what is passed; returns those of the `children`, whose rows are held, who have something else now."""
+        """Store the passed values; return those of the locked `children` whose values changed."""
         if not children:
             return set()
         wanted = {"hashes": [key for key, _ in children], "jobs": [job for _, job in children]}
@@ -146,7 +146,7 @@ class Carrying:
         return {child for child in after if merged(before.get(child, {}).values()) != merged(after[child].values())}
 
     def requeue(self, cursor: psycopg.Cursor[Any], changed: Collection[Key]) -> list[int]:
-        """Have the `changed` read again; returns the lanes in which something has become due."""
+        """Make the `changed` documents due again; return the lanes that got due documents."""
         if not changed:
             return []
         ordered = sorted(changed)
@@ -160,7 +160,7 @@ class Carrying:
 
 
 def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[str]]) -> Carrying:
-    """What the documents that were read pass, in jobs that carry; those that `left` their job's limits, nothing."""
+    """Return what these documents pass, in jobs that carry. Documents that `left` their job's limits pass nothing."""
     passing = Carrying()
     for job in {result.job for result in results if result.claimed.carries} & left.keys():
         for parent in left[job]:
@@ -177,7 +177,7 @@ def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[
 
 
 def silence(claims: Iterable[Claimed], *, jobs: Mapping[int, JobFacts]) -> Carrying:
-    """These claimed documents pass nothing any more, where their jobs carry."""
+    """Return a `Carrying` in which these claimed documents pass nothing, where their jobs carry."""
     passing = Carrying()
     for claimed in claims:
         if claimed.carries:
@@ -187,15 +187,16 @@ def silence(claims: Iterable[Claimed], *, jobs: Mapping[int, JobFacts]) -> Carry
 
 def begin(connection: psycopg.Connection[Any], jobs: Iterable[int]) -> None:
     """
-    From now on these jobs carry: their documents read what they have when they are taken.
+    Mark these jobs as carrying: their documents read the passed values when they are taken.
 
-    A transaction of its own, before the one that writes what is carried: so who has something is always told.
+    This is a transaction of its own, before the one that writes the values: no document with values is taken without
+    them.
     """
     connection.execute(_BEGIN, {"jobs": list(jobs)})
 
 
 def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
-    """Drop what is left of what a job's documents passed."""
+    """Delete all that documents of this job passed."""
     connection.execute("DELETE FROM jobs_carrydown WHERE job_id = %s", (job_id,))
 
 

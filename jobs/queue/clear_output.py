@@ -1,7 +1,7 @@
 """
-Clearing an output: everything that it holds is taken out again, a chunk at a time.
+Clearing an output: all its documents are removed, a chunk at a time.
 
-Asked for by an operator, done by whichever worker comes first. What a run writes meanwhile stays.
+An operator requests it, and the first free worker does it. Documents that a run writes meanwhile stay.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from jobs.settings.table import KEEP_REMOVED
 
 _AT_ONCE: Final = 500
 
-# Asked first, since there is rarely one.
+# A cheap test before the claim, since an output is rarely being cleared.
 _IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE clear_before IS NOT NULL)"
 # Locks: OutputConnection, skipping one that another worker clears.
 _CLAIM: Final[LiteralString] = """
@@ -38,7 +38,8 @@ SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE OF held
 """
-# The history tells of it for one of the jobs that know the document, best for one that has the output. Locks: nothing more, the rows are held.
+# The history has an entry for one of the jobs that know the document, preferably one with this output.
+# Locks: none more, the rows are held.
 _FORGET: Final[LiteralString] = f"""
 WITH forgotten AS (
     DELETE FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s) RETURNING hash
@@ -53,7 +54,7 @@ SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(o
  WHERE %(keeps_history)s
  ORDER BY item.hash, link.job_id, job.id
 """
-# For each document, a job that keeps it in the output, or kept it there before it lost the output.
+# For each document, a job that keeps it in the output, or kept it there before the job lost the output.
 _OWNERS: Final[LiteralString] = """
 SELECT DISTINCT ON (item.hash) item.hash, item.job_id
   FROM jobs_queueitem AS item
@@ -72,7 +73,7 @@ UPDATE jobs_outputconnection SET clearing_refused = %(why)s
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What one chunk did. `output` is None when no output is to be cleared; `refused` says why it let nothing go."""
+    """The result of one chunk. `output` is None if no output is to be cleared; `refused` is the reason of an error."""
 
     output: int | None = None
     documents: int = 0
@@ -86,7 +87,7 @@ def clear_some(
     apart_from: frozenset[int],
     keeps_history: bool = True,
 ) -> Cleared:
-    """Take the next chunk out of an output that is to be cleared, not one of `apart_from`."""
+    """Remove the next chunk from an output that is to be cleared, but not from one of `apart_from`."""
     return clear_chunk(
         connection,
         is_there=_IS_THERE,
@@ -105,10 +106,10 @@ def clear_chunk(
     clear: Callable[[psycopg.Cursor[Any], Any], int],
 ) -> Cleared:
     """
-    Claim an output, not one of `apart_from`, and take a chunk out of it: what `clear` made of that.
+    Claim an output that is not one of `apart_from`, and remove a chunk from it with `clear`.
 
-    `is_there` says cheaply whether there is any such output; `claim` locks one. What the output refuses is written
-    to it, and changes nothing else.
+    `is_there` tests cheaply whether such an output exists; `claim` locks one. An error of the output is stored with
+    the output, and changes nothing else.
     """
     row = connection.execute(is_there).fetchone()
     if row is None or not row[0]:
@@ -138,7 +139,10 @@ def _clear(cursor: psycopg.Cursor[Any], wanted: Any, output: Output, *, keeps_hi
 def let_go(
     cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, cause: str, keeps_history: bool
 ) -> None:
-    """Take documents, whose account is held, out of an output and out of the account; their texts are kept for days."""
+    """
+    Remove documents, whose rows of IndexedDocument are locked, from an output and from that table. Keep their texts
+    for days.
+    """
     hashes = [row.hash for row in held]
     if current()[KEEP_REMOVED]:
         owners = cursor.execute(_OWNERS, {"output": wanted.id, "hashes": hashes}).fetchall()
@@ -148,7 +152,7 @@ def let_go(
         ]
         tombstones.bury(cursor, removed, now=wanted.now)
     cursor.execute(_FORGET, {"output": wanted.id, "hashes": hashes, "keeps_history": keeps_history})
-    # What no job knows any more has no name here; only an output that goes by the hash can still let go of it.
+    # A document that no job knows has no name here: only an output that works by hash can still remove it.
     entries = [
         Entry(row.hash.hex, row.url or "", None, "", wanted.now) for row in held if row.url or output.is_transactional
     ]

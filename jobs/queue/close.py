@@ -1,8 +1,8 @@
 """
-Closing turns: a bin's place becomes free when the last request of a turn has ended.
+Closing turns: a bin gets its place back when the last request of a turn has ended.
 
-A short transaction of its own, apart from the flush: a place is about requests, not about outcomes.
-A turn that is followed leaves its requests to its follower, so the bin's sum stays what it is.
+Closing is a short transaction apart from the flush: a place is about requests, not about outcomes. A turn with a
+follower hands its requests to the follower, so the sum of the bin stays the same.
 """
 
 import datetime as dt
@@ -22,10 +22,7 @@ from nodes.incarnation import IS_AS_REMEMBERED, remembered
 
 
 class Use(NamedTuple):
-    """
-    Requests that were started, bytes that were read, documents that ended by themselves, and the seconds that these
-    took together.
-    """
+    """Counts of started requests, bytes read and documents that ended by themselves, and the total seconds of these."""
 
     starts: int = 0
     bytes_read: int = 0
@@ -38,8 +35,9 @@ NOTHING: Final = Use()
 
 class Pace(NamedTuple):
     """
-    When a request started last, and until when what was read is paid for (None: bytes are not limited) at a rate, in bytes
-    a second; moments on this process's monotonic clock.
+    The start of the last request and the end of the wait for the bytes read (None: bytes are not limited).
+
+    Both are moments of this process's monotonic clock. `rate` is in bytes a second.
     """
 
     last_start: float
@@ -50,8 +48,11 @@ class Pace(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
     """
-    `pace` is what counts for the next start in its bin; None when it made none. `parents` say the same of the bins
-    above, by id. `follows` is the turn that it had its requests from. `use` is what was asked of its bin, and `uses_above` of those above, that no turn which closed before has said.
+    A turn to close, and the use that no turn which closed before has reported.
+
+    `pace` applies to the next start in its bin; None if the turn started no request. `parents` has the same for the
+    bins above, by id. `follows` is the turn that handed its requests over. `use` is the use of its bin, and
+    `uses_above` the use of the bins above.
     """
 
     id: int
@@ -62,16 +63,19 @@ class ClosedTurn:
     uses_above: Mapping[int, Use] = field(default_factory=dict)
 
 
-# Closes turns, wakes lanes (those that wait for a place in these bins, and those that got documents; not those
-# whose documents ripen later: they would take a place that they cannot use), and ends batches of which no document is claimed. Locks: Node KEY SHARE (the node fence),
-# Bin by id, then Lane by id (of both the states), then Batch and Turn. Of a worker that was marked failed nothing is closed:
-# the main does that. Nothing is closed either for a worker that remembers a newer database: there the numbers may name
-# other turns.
-# One statement has one snapshot, taken before it waits for a bin: a follower that was planned meanwhile is
-# not in it, and would be passed over. Its planning made a version of the bin's state, so turns of a bin whose locked version
-# is not the one in the snapshot are left for another statement, which sees both.
-# Turns are looked for by their numbers, in other words than those of the indexes of open ones: beside the snapshot of a
-# backup these lead to many that were.
+# Closes turns, wakes lanes, and ends batches without claimed documents. It wakes lanes that wait for a place in these
+# bins and lanes that got documents. It leaves lanes asleep whose documents ripen later: they cannot use the place.
+# Locks: Node KEY SHARE (the node fence), Bin by id, then Lane by id (the states of both), then Batch and Turn.
+#
+# Nothing is closed for a worker that was marked failed: the main manager does that. Nothing is closed either for a
+# worker that remembers a newer database: there the ids may name other turns.
+#
+# One statement has one snapshot, taken before it waits for a bin. A follower that was planned during the wait is not
+# in that snapshot. Its planning made a new version of the bin's state. So turns of a bin whose locked version differs
+# from the snapshot are left for another statement, which sees both.
+#
+# Turns are searched by id, with conditions that do not match the partial indexes of open turns: while a backup has a
+# snapshot open, these indexes lead to many closed turns.
 _CLOSE: Final[LiteralString] = f"""
 WITH named AS MATERIALIZED (
     SELECT id, batch_id, bin_id, parents, closed_at FROM jobs_turn WHERE id = ANY(%(turns)s)
@@ -93,7 +97,7 @@ WITH named AS MATERIALIZED (
 ), bins AS MATERIALIZED (
     SELECT bin_id AS id FROM open
      UNION
-    -- As few as there are: if the planner expected many, it would read the states of all bins.
+    -- The limit is for the planner: if it expected many rows, it would read the states of all bins.
     SELECT key::bigint FROM open CROSS JOIN LATERAL (SELECT key FROM jsonb_object_keys(parents) AS key LIMIT 8) AS above
 ), seen AS MATERIALIZED (
     SELECT newest.* FROM bins
@@ -111,7 +115,7 @@ WITH named AS MATERIALIZED (
              UNION ALL
             SELECT id, NULL, true, false FROM jobs_lane WHERE bin_id = ANY(ARRAY(SELECT id FROM held_bins))
              UNION ALL
-            -- Of an address: those that wait longest.
+            -- Lanes below an address: the ones with the longest wait.
             (SELECT lane.id, NULL, false, true
                FROM held_bins JOIN jobs_bin AS child ON child.parent_id = held_bins.id JOIN jobs_lane AS lane ON lane.bin_id = child.id
               CROSS JOIN LATERAL {newest("ready_at, served_at", of="lane", number="lane.id")} AS state
@@ -133,7 +137,7 @@ WITH named AS MATERIALIZED (
       FROM sleeping WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
     RETURNING lane.lane_id
 ), closing AS (
-    -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
+    -- Checked again under the bin's lock: of two processes that close a turn, one counts it out.
     UPDATE jobs_turn AS turn SET closed_at = clock_timestamp()
       FROM given
      WHERE turn.id = given.id AND turn.id = ANY(%(turns)s) AND num_nulls(turn.closed_at) = 1
@@ -152,12 +156,12 @@ WITH named AS MATERIALIZED (
     UPDATE jobs_binstate AS bin
        SET version = bin.version + 1, open_turns = bin.open_turns - freed.turns, open_requests = bin.open_requests - freed.requests,
            closed_at = clock_timestamp(), starts = bin.starts + freed.starts, bytes_read = bin.bytes_read + freed.bytes,
-           -- Half of it is new: one slow answer is soon forgotten, a host that became slow is soon known.
+           -- A moving average: one slow answer soon loses its weight, and a host that became slow is soon known.
            answer_seconds = coalesce((coalesce(bin.answer_seconds, freed.answer_seconds) + freed.answer_seconds) / 2,
                                      bin.answer_seconds),
            last_start_at = greatest(bin.last_start_at, clock_timestamp() + make_interval(secs => freed.started)),
            not_before = greatest({paid_until("bin", rate="freed.rate")}, clock_timestamp() + make_interval(secs => freed.paid)),
-           -- What has no rate lasts as long as it does.
+           -- A moment without a rate is fixed.
            paid_rate = CASE WHEN freed.paid IS NULL
                               OR (bin.paid_rate IS NULL AND bin.not_before > clock_timestamp() + make_interval(secs => freed.paid))
                             THEN bin.paid_rate ELSE freed.rate END
@@ -197,12 +201,12 @@ def close_turns(
     now: dt.datetime,
 ) -> int:
     """
-    Give the places of `turns` back to their bins and wake who can use them; returns how many lanes slept.
+    Return the places of `turns` to their bins and wake the lanes that can use them; return how many lanes were woken.
 
-    `worker` is the node that had them. `batches` have no claimed document left. `filled` lanes got documents in a flush that has committed;
-    `ripening` ones have documents that are due at a moment.
+    `worker` is the node that had the turns. `batches` have no claimed document left. `filled` lanes got documents in
+    a committed flush; `ripening` lanes have documents that are due at a later moment.
     """
-    # Nothing is ready from a moment that is over: who looks for what is begins at a front (`jobs/queue/front.py`).
+    # A lane must not become ready at a past moment: scans of ready lanes start at a cursor (`jobs/queue/front.py`).
     at = {lane: max(moment, now) for lane, moment in ripening} | dict.fromkeys(filled, now)
     lanes = sorted(at)
     woken = 0
@@ -247,15 +251,15 @@ def close_turns(
 
 
 def _from_now(moment: float | None) -> float | None:
-    """Seconds until a moment of the monotonic clock, which may be over."""
+    """Return the seconds until a moment of the monotonic clock; negative if it has passed."""
     return None if moment is None else moment - time.monotonic()
 
 
 def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
     """
-    Turns in the order in which they may be closed together: none in a wave follows another of it.
+    Return the turns in waves that can be closed together: no turn follows another one of its wave.
 
-    What a turn inherits must be written before it closes itself and leaves that to its own follower.
+    The requests that a turn inherits must be written before it closes itself and hands them to its own follower.
     """
     waves: list[list[ClosedTurn]] = []
     left = list(turns)

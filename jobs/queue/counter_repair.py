@@ -32,7 +32,7 @@ counted AS (
      GROUP BY lane_id, run_no, stage, outcome, code
 )
 """
-# Locks: an advisory one until the transaction ends: two repairs at once would both write the difference.
+# Locks: an advisory lock until the transaction ends. Two concurrent repairs would both write the difference.
 _ONE_AT_A_TIME: Final[LiteralString] = "SELECT pg_advisory_xact_lock(7215608412)"
 # Locks: none. The difference is one more delta, which the main manager folds like any other.
 _REPAIR_LANES: Final[LiteralString] = f"""
@@ -56,7 +56,7 @@ DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
 
 
 def repair_lanes(connection: psycopg.Connection[Any], *, job_id: int, lanes: list[int]) -> int:
-    """Correct the counts of these lanes by their documents; return how many counts were wrong."""
+    """Correct the counts of these lanes to match their documents; return how many counts were wrong."""
     facts = {"job": job_id, "lanes": lanes, "done": Stage.DONE}
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
@@ -64,7 +64,7 @@ def repair_lanes(connection: psycopg.Connection[Any], *, job_id: int, lanes: lis
 
 
 def repair_sums(connection: psycopg.Connection[Any], *, job_id: int) -> int:
-    """Correct the counts of a job to the sums of those of its lanes; return how many were wrong."""
+    """Correct the counts of a job to the sums of its lanes' counts; return how many were wrong."""
     facts = {"job": job_id}
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)

@@ -1,8 +1,8 @@
 """
-Counts of documents: exact, and no row is hot.
+Exact counts of documents without hot rows.
 
-Who moves documents appends deltas in the same transaction; the main folds them about once a second, into the counts of
-lanes and of jobs at once. A count is the folded rows and the deltas of one snapshot.
+A process that moves documents appends deltas in the same transaction. About once a second the main manager folds them
+into the counts of lanes and of jobs. A count is the sum of the folded rows and the deltas in one snapshot.
 """
 
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ from nodes.fences import TERM_FENCE, TermHeld
 
 _FOLDED_AT_ONCE: Final = 20_000
 
-# Whether something may be there: who looked would wade through what was folded and is not yet cleared away.
+# True if unfolded deltas may exist. A scan of the table would read dead rows of folded deltas before vacuum.
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
-# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter rows and JobCounter rows, which only mains
-# write, each in the order of its keys: those of several scopes may fold at once.
+# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter and JobCounter rows, each in the
+# order of their keys. Only main managers write these; those of several scopes may fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     DELETE FROM jobs_counterdelta
@@ -71,10 +71,10 @@ _FORGET: Final[tuple[LiteralString, ...]] = (
 @dataclass(frozen=True, slots=True)
 class RunCounts:
     """
-    What the documents of one run have come to. `codes` counts ended documents by result code.
+    Counts of the documents of one run. `codes` counts ended documents by result code.
 
-    `offered` are references that workers sent to the database: once for each identifier and worker, and again where
-    a worker had forgotten one (`jobs.loops.known`).
+    `offered` counts references that workers sent to the database: once for each identifier and worker, and again
+    after a worker evicted one from its memory (`jobs.loops.known`).
     """
 
     pending: int = 0
@@ -90,7 +90,7 @@ class RunCounts:
 
     @property
     def processed(self) -> int:
-        """Documents that ended in this run."""
+        """Return the number of documents that ended in this run."""
         return self.indexed + self.unchanged + self.failed + self.excluded
 
     @property
@@ -101,10 +101,10 @@ class RunCounts:
 @retried
 def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Fold deltas into counters; returns how many counters were written.
+    Fold deltas into counters; return how many counters were written.
 
     Raises:
-        FenceRefused: somebody else is main.
+        FenceRefused: another node is the main manager.
     """
     row = connection.execute(_FOLD, term.as_facts()).fetchone()
     assert row is not None
@@ -114,13 +114,13 @@ def fold(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
 
 
 def forget(connection: psycopg.Connection[Any], *, job_id: int) -> None:
-    """Drop whatever was counted of a job."""
+    """Delete all counts of a job."""
     for statement in _FORGET:
         connection.execute(statement, {"job": job_id})
 
 
 def read_run(connection: psycopg.Connection[Any], *, job_id: int, run_no: int) -> RunCounts:
-    """The counts of one run of a job, as of this moment."""
+    """Return the present counts of one run of a job."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_READ, {"job": job_id, "run": run_no}).fetchall()
     by_stage = {stage: sum(r.amount for r in rows if r.measure == "stage" and r.stage == stage) for stage in Stage}

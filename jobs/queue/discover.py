@@ -1,9 +1,9 @@
 """
-Discovery: what a document or a seed names becomes a document, or comes back into the run.
+Discovery: references of documents and seeds become documents, or known documents come back into the run.
 
-Bins and lanes are made first, in a transaction of their own: they are few, shared by all, and must be
-there before a document can stand in a lane. References themselves are written by the flush, in the
-same transaction as the outcome that named them; seeds by `discover_seeds`.
+Bins and lanes are inserted first, in a transaction of their own: they are few, all jobs share them, and a document
+needs its lane. References are written by the flush, in the same transaction as the outcome that named them. Seeds are
+written by `discover_seeds`.
 """
 
 import datetime as dt
@@ -34,7 +34,7 @@ _OPEN_BINS: Final[LiteralString] = """
 WITH made AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap, stopped_at, stopped_by, stopped_why)
     SELECT DISTINCT %(namespace)s, named.name, 0, %(known)s, %(requests)s, %(gap)s::float,
-           -- A stop of every port holds for a port that no crawl has come to before.
+           -- A stop of every port applies to a new port too.
            stop.stopped_at, coalesce(stop.stopped_by, ''), coalesce(stop.stopped_why, '')
       FROM unnest(%(names)s::text[]) AS named(name)
       LEFT JOIN LATERAL (
@@ -83,7 +83,7 @@ SELECT lane.id, lane.seed_id, bin.id AS bin_id, bin.name, bin.address <> '' AS i
 def open_lanes(
     connection: psycopg.Connection[Any], *, bins: BinKind, wanted: Iterable[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
-    """Make sure of the bins and lanes of (seed, bin name) pairs; return each pair's lane."""
+    """Insert missing bins and lanes for (seed, bin name) pairs; return the lane of each pair."""
     pairs = sorted(set(wanted))
     facts = {
         "namespace": bins.namespace,
@@ -102,10 +102,10 @@ def open_lanes(
         return {(row.seed_id, row.name): row.id for row in rows}
 
 
-# Seeds are written once a run, so one statement serves both: new ones are pending, known ones revive.
-# A seed that is being processed by another seed's discovery just now is left as it is.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then the job's hop counts where it has limits, and
-# QueueItem by hash.
+# Seeds are written once a run. One statement inserts new ones as pending and revives known ones. It skips a seed that
+# another seed's discovery is processing.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE; then the job's hop counts if it has limits, and QueueItem by
+# hash.
 _HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(manager)s AND {MAY_WRITE} FOR KEY SHARE
@@ -160,15 +160,15 @@ def discover_seeds(
     now: dt.datetime,
 ) -> int:
     """
-    Put a seed's own documents into the run of its job; returns how many there are.
+    Insert the documents of a seed into the run of its job; return how many there are.
 
-    With `again` also those that the run has done already are to be read once more.
+    With `again`, documents that the run has already done are read once more.
 
-    `urls` are what the seed said when its source was asked: one that was changed since is to be asked again.
-    `version` is what the source calls this seeding.
+    `urls` are the addresses of the seed when its source was read: a seed that changed since then is read again.
+    `version` is the source's name for this seeding.
 
     Raises:
-        FenceRefused: the manager lost its node, its group, or the job neither starts nor reseeds any more.
+        FenceRefused: the manager lost its node or its group, or the job no longer starts or reseeds.
     """
     named = {reference.hash: reference for reference in references}
     lanes = open_lanes(connection, bins=bins, wanted=[(seed_id, reference.bin) for reference in named.values()])
@@ -232,7 +232,7 @@ def discover_seeds(
             if moved
             else {"job": job_id, **{c: [] for c in columns}},
         )
-        # A known document may stand in another seed's lane.
+        # A known document may be in another seed's lane.
         wake_lanes(cursor, (row.lane_id for row in rows), now=now)
         cursor.execute(
             "UPDATE jobs_seed SET seeded_run = %s, seeding_version = %s WHERE id = %s AND urls = %s",

@@ -1,11 +1,11 @@
 """
-Dropping: documents that a run no longer reached, that expired, or whose job is deleted, leave outputs and queue.
+Dropping: unreached and expired documents, and those of deleted jobs, leave the outputs and the queue.
 
-Both go in one transaction, so a document that is still in an output always has a row that knows it.
+Both happen in one transaction: a document that is in an output always has a row in the queue.
 
-Two kinds of claims keep their row. What has come to stand outside the hop limits of its job leaves the outputs
-and waits as HOPCOUNT_REMOVED (`Action.LEAVE`). What was wanted again since it was claimed (`rescan`) stays where
-it is and becomes due.
+Two kinds of claimed documents keep their row. A document outside the hop limits of its job leaves the outputs and
+stays as HOPCOUNT_REMOVED (`Action.LEAVE`). A document that was requested again since its claim (`rescan`) stays in
+its outputs and becomes due.
 """
 
 import datetime as dt
@@ -30,8 +30,9 @@ from nodes.fences import hold_node
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """
-    `dropped` rows are gone, `kept` ones wait; `removed` left an output; `refused` claims were lost. In `lanes`
-    something is to be done: they are to be woken after the commit.
+    The result of one drop: `dropped` rows were deleted, `kept` rows stay, `refused` claims were lost.
+
+    `removed` documents left an output. The caller wakes `lanes` after the commit: they got due documents.
     """
 
     dropped: int = 0
@@ -42,7 +43,7 @@ class Dropped:
 
 
 class OutputRemover(Protocol):
-    """Who keeps the outputs: takes documents out of them, inside the transaction that drops their rows."""
+    """Interface for the outputs: removes documents from them in the transaction that drops their rows."""
 
     def remove(
         self,
@@ -52,7 +53,7 @@ class OutputRemover(Protocol):
         jobs: Mapping[int, JobFacts],
         now: dt.datetime,
     ) -> Sequence[Departure]:
-        """Returns what left an output."""
+        """Remove the documents of `claims`; return the documents that left an output."""
         ...
 
 
@@ -65,8 +66,8 @@ SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.act
    FOR NO KEY UPDATE OF item
 """
 
-# A row is counted out of the run in which it stood; what left an output is an event of the job's run.
-# Locks: nothing more than the rows that are held already, and their links.
+# A row is counted out of its own run; a departure from an output is an event of the job's run.
+# Locks: none more than the rows that are held, and their links.
 _DROP: Final[LiteralString] = f"""
 WITH dropped AS (
     DELETE FROM jobs_queueitem AS item
@@ -86,7 +87,7 @@ SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount
               %(removed_amounts)s::bigint[]) AS removed(job_id, lane_id, run_no, amount)
 """
 
-# Locks: nothing more, the rows are held.
+# Locks: none more, the rows are held.
 _KEEP: Final[LiteralString] = f"""
 WITH kept AS (
     UPDATE jobs_queueitem AS item
@@ -118,13 +119,13 @@ def drop(
     now: dt.datetime,
 ) -> Dropped:
     """
-    Take claimed documents out of the outputs and drop their rows, in one transaction.
+    Remove claimed documents from the outputs and drop their rows, in one transaction.
 
-    `claims` are those of clean-up, delete and expire batches; `jobs` has the facts of each job among them.
+    `claims` come from clean-up, delete and expire batches; `jobs` has the facts of each of their jobs.
 
     Raises:
         FenceRefused: the worker was marked failed: nothing was changed.
-        OutputError: an output did not let go of them: nothing was changed.
+        OutputError: an output refused the removal: nothing was changed.
     """
     if not claims:
         return Dropped()
@@ -179,7 +180,7 @@ def drop(
                 **history.parameters(),
             },
         )
-        # What waits for the same removal where a lane had more than one batch of it is found by another look.
+        # If a lane had several batches of one removal, a later pass finds the documents that wait for it.
         lanes = {row.lane_id for row, _ in kept}
         being_deleted = {row.job_id for row in gone if row.stage == Stage.BEING_DELETED}
         lanes.update(silenced.requeue(cursor, {key for key in changed if key[1] not in being_deleted}))
@@ -193,7 +194,7 @@ def drop(
 
 
 def _stage_after(row: Any) -> Stage | None:
-    """Where a claimed document stands after its removal; None if its row goes."""
+    """Return the stage of a claimed document after its removal; None if its row is deleted."""
     if row.rescan:
         return Stage.PENDING
     return Stage.HOPCOUNT_REMOVED if row.action == Action.LEAVE else None

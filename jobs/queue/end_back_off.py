@@ -1,8 +1,9 @@
 """
-What waits because of a back-off goes on at once: somebody knows that its host can be asked again.
+The end of a back-off by an operator: documents that wait for it continue at once.
 
-A lane sleeps until its bin opens, and a document that was refused has a moment of its own at which it is tried again; both
-become due. A look is bounded: lanes of a host have few such documents, for while it backs off it is asked for one at a time.
+A lane sleeps until its bin opens, and a refused document has its own time of the next attempt. Both become due. The
+search is bounded: lanes of a host have few of these documents, since a host that backs off gets one request at a
+time.
 """
 
 import datetime as dt
@@ -13,8 +14,8 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.wake import wake_bin
 
-# So many documents of a lane that have a moment to come are looked at, the nearest first; of continuous jobs most of them
-# are to be read anew. And so many become due.
+# Documents with a future check time to examine per lane, nearest first (in continuous jobs most of them wait for a
+# regular revisit), and documents that become due at most.
 _LOOKED_AT: Final = 1000
 _MOST: Final = 10_000
 
@@ -45,9 +46,9 @@ UPDATE jobs_queueitem AS item SET check_time = %(now)s
 
 def go_on_without_back_off(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> int:
     """
-    Let all be handed out that waits for a bin, and be tried again what failed there; returns how many documents that is.
+    Wake the lanes of a bin, and make its failed documents due; return how many documents that are.
 
-    In the caller's transaction, which holds the bin.
+    It runs in the caller's transaction, which holds the bin.
     """
     wake_bin(connection, bin_id=bin_id, now=now)
     return connection.execute(_TRY_AGAIN, {"bin": bin_id, "now": now}).rowcount

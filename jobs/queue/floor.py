@@ -1,12 +1,11 @@
 """
-Where to begin to look for what is in work: the lowest numbers that an available or sent batch, an open turn and a delta
-that is not folded yet can have.
+Low-water marks: the lowest ids that an available or sent batch, an open turn and an unfolded delta can have.
 
-Each of them is soon over, and its entry in an index stays until somebody clears it away; as long as a snapshot is open
-that is older (a backup), nobody can. Who looks for what is in work from the first number on would wade through all
-that was, the more the longer the snapshot is open. So he begins at the floor, which follows behind. It is no guess:
-what is below it is over for good. It is written as new rows, of which the last counts, so that it is found at once
-beside any snapshot.
+Each of these rows is short-lived, but its index entry stays until vacuum. Vacuum cannot remove it while an older
+snapshot is open, such as that of a backup. A scan of active rows from the first id would read all those dead entries,
+more of them the longer the snapshot is open. So scans start at the low-water mark, which follows behind. The mark is
+certain: all rows below it are finished for good. It is stored as new rows, of which the last applies, so that it is
+found at once beside any snapshot.
 """
 
 from typing import Any, Final, LiteralString
@@ -17,16 +16,16 @@ LOWEST_BATCH: Final[LiteralString] = "coalesce((SELECT batch FROM jobs_floor ORD
 LOWEST_TURN: Final[LiteralString] = "coalesce((SELECT turn FROM jobs_floor ORDER BY id DESC LIMIT 1), 0)"
 LOWEST_DELTA: Final[LiteralString] = "coalesce((SELECT delta FROM jobs_floor ORDER BY id DESC LIMIT 1), 0)"
 
-# The last numbers that were drawn, by anybody. In a statement of its own, before the one that writes has a number
-# itself: who drew these has a transaction with a lower number, since he had locked or written something before.
+# The last ids that any process drew. This is a statement of its own, before the writing statement has a transaction
+# id: each process that drew these ids has a lower transaction id, since it had locked or written a row before.
 _DRAWN: Final[LiteralString] = """
 SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_turn_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_counterdelta_id_seq)
 """
-# When all are over that had drawn a number up to those that the last row tells of, what is there of them now is all
-# that there will be. A row whose transaction is yet to come is of another server, from which this database was copied.
-# Locks: the rows that it deletes. Anybody may write this at any time, since it is true: no fence is needed.
+# When all transactions have ended that drew ids up to those of the last row, no more rows with such ids can appear. A
+# last row with a future transaction id comes from another server, from which this database was copied.
+# Locks: the rows that it deletes. Any process may write this at any time, since it is true: it needs no fence.
 _RAISE: Final[LiteralString] = """
 WITH last AS MATERIALIZED (
     SELECT floor.*, next_since <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS is_settled
@@ -60,7 +59,7 @@ SELECT reached.batch, reached.turn, reached.delta, %(batch)s, %(turn)s, %(delta)
 
 
 def raise_floor(connection: psycopg.Connection[Any]) -> None:
-    """Say from which numbers on something may be in work, as far as that is certain. On an autocommit connection."""
+    """Raise the low-water marks as far as it is certain that no row below is active. Needs an autocommit connection."""
     row = connection.execute(_DRAWN).fetchone()
     assert row is not None
     connection.execute(_RAISE, dict(zip(("batch", "turn", "delta"), row, strict=True)))

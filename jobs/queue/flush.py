@@ -1,10 +1,10 @@
 """
-Flushing: many outcomes become durable in one transaction, with all that they name.
+Flushing: one transaction makes many outcomes durable, with all their references.
 
-The order of locks makes it safe beside every other flush: node fence; budgets of outcomes that give
-their place back; then ALL existing rows that will be written, own and referenced, in one SELECT ORDER
-BY hash; only then is anything decided. An outcome whose claim is gone is dropped, with its references
-and its output. Absent references are inserted in the order of their hashes.
+The order of locks makes it safe beside every other flush: the node fence; the budgets of outcomes that return their
+place; then ALL existing rows that will be written, own and referenced, in one SELECT ORDER BY hash. Decisions come
+only after that. An outcome whose claim was lost is discarded, with its references and its output. Missing references
+are inserted in the order of their hashes.
 """
 
 import datetime as dt
@@ -31,19 +31,19 @@ from jobs.queue.transaction import implicit_transaction
 from nodes.fences import MAY_WRITE, hold_node
 from nodes.incarnation import remembered
 
-# How far a chain of redirects is followed to find a loop; longer chains end as TOO_MANY_REDIRECTS.
+# Longest chain of redirects that is searched for a loop; longer chains end as TOO_MANY_REDIRECTS.
 _LONGEST_CHAIN: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
     """
-    What one flush did.
+    The result of one flush.
 
-    `written` outcomes counted; `refused` had lost their claim. `lanes` got something to hand out and
-    may have been dormant: they are to be woken after the commit. `named` are the (job, hash, depth)
-    that are now certainly known. `failing_jobs` must not go on, each with its reason: a document of theirs
-    failed for too long. `counted` are the results that were written, and `departed` documents left an output.
+    `written` outcomes were counted; `refused` ones had lost their claim. `lanes` got due documents and may be
+    dormant: the caller wakes them after the commit. `named` are (job, hash, depth) of documents that now certainly
+    have a row. `failing_jobs` must stop, each with its reason: one of their documents failed for too long. `counted`
+    are the written results, and `departed` is the number of documents that left an output.
     """
 
     written: int = 0
@@ -61,9 +61,9 @@ _HOLD_BUDGETS: Final[LiteralString] = (
     "SELECT 1 FROM jobs_budget WHERE job_id = ANY(%(jobs)s) ORDER BY job_id FOR NO KEY UPDATE"
 )
 
-# Own rows, and references that may have to change: those of an older run, and all where depth matters or a
-# chain of redirects is followed. Of the others, nearly all where many workers crawl one site, it is enough to
-# know that they are there: their hashes come as one value for each job, sixteen bytes each.
+# Own rows, and references that may have to change: those of an older run, and all where depth matters or a chain of
+# redirects is followed. If many workers crawl one site, nearly all references are others. For these it is enough to
+# know that they exist: their hashes come as one value for each job, sixteen bytes each.
 # Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job).
 _LOCK: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
@@ -96,8 +96,8 @@ SELECT DISTINCT item.lane_id
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
 """
 
-# The redirects that lead on from each target, step by step. Read after the lock. What redirected in an older
-# run, and has not been asked yet in this one, may lead elsewhere by now.
+# The redirects that lead on from each target, step by step. Read after the lock. A document that redirected in an
+# older run, and was not requested yet in this one, may have another target by now.
 _CHAINS: Final[LiteralString] = f"""
 WITH RECURSIVE chain AS (
     SELECT start.hash, start.job_id, start.run_no, NULL::uuid AS source, 0 AS length
@@ -113,9 +113,9 @@ WITH RECURSIVE chain AS (
 SELECT DISTINCT source, job_id, hash AS target FROM chain WHERE source IS NOT NULL
 """
 
-# Everything that a flush changes, in rows that this transaction holds, and the absent references.
-# Locks: the inserted QueueItems, by hash. What another flush inserted meanwhile is left alone; the
-# caller looks at what came back.
+# All changes of a flush, in rows that this transaction holds, and the missing references.
+# Locks: the inserted QueueItems, by hash. Rows that another flush inserted meanwhile stay as they are; the caller
+# compares the returned keys.
 _WRITE: Final[LiteralString] = f"""
 WITH planted AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,
@@ -200,19 +200,19 @@ WITH planted AS (
 SELECT hash, job_id FROM planted
 """
 
-# What is counted of a run as a whole.
+# The lane of counts that belong to the run as a whole.
 _NO_LANE: Final = 0
-# Of a hash.
+# Hexadecimal digits of a hash.
 _DIGITS: Final = 32
-# No run is as high: the row is locked whatever its run.
+# A number above every run: the row is locked whatever its run is.
 _ANY_RUN: Final = 2**31 - 1
 
 
 class OutputWriter:
     """
-    What the flush tells of outcomes that counted, inside its transaction: who writes outputs implements it.
+    Interface for the outputs: the flush passes them its written outcomes, inside its transaction.
 
-    `write` is called with what now stands in the outputs and what must not: it returns what left one.
+    `write` gets the results, indexes and removes their documents, and returns the documents that left an output.
     """
 
     def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
@@ -231,12 +231,12 @@ def flush(
     now: dt.datetime,
 ) -> Flushed:
     """
-    Write the outcomes of claimed documents, and what they name, in one transaction.
+    Write the outcomes of claimed documents, and their references, in one transaction.
 
-    `is_known` tells of a (job, hash, depth) that this worker has written already: it is not looked at.
+    `is_known` is true for a (job, hash, depth) that this worker has already written: the flush skips it.
 
     Raises:
-        FenceRefused: the worker was marked failed, or the database went back in time: nothing was written.
+        FenceRefused: the worker was marked failed, or the database was restored to an older state: nothing was written.
     """
     results, failing_jobs = give_up(results)
     beginners = {r.job.id for r in results if r.outcome.carries and not r.claimed.carries}
@@ -258,11 +258,11 @@ def flush(
         found = _lock(cursor, {**_changing(references), **whatever_their_run}, worker=worker)
         rows = found.rows
         if not (rows or found.unchanging):
-            # Nothing was found: either because the fence is shut, or because nothing is there any more.
+            # No row was found: either the fence refuses, or the rows no longer exist.
             hold_node(connection, worker)
         counted = [r for r in results if _claim_holds(r, rows)]
         if len(counted) < len(results):
-            # What a lost claim named is dropped with it.
+            # The references of a lost claim are discarded with it.
             references = _references(cursor, counted, is_known)
             passing = carrying.of_results(counted, left=reach.left)
         changed = passing.write(cursor, children)
@@ -280,7 +280,7 @@ def flush(
             if key in found.unchanging:
                 continue
             plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
-        # Before the rows forget that a claim was lost: a removal must know of it.
+        # Before the update resets `indexed_before` and `rescan`: a removal depends on them.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
         jobs = {result.job.id: result.job for result in counted}
         for (job_id, lane_id), amount in departures_by_lane(departures).items():
@@ -300,7 +300,7 @@ def flush(
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
         lanes |= set(passing.requeue(cursor, changed))
         if len(counted) < len(results):
-            # Perhaps this very flush has been committed before, and its answer was lost before it woke anybody.
+            # Perhaps an earlier attempt of this flush committed, and its answer was lost before it woke the lanes.
             lanes |= _lanes_of(cursor, rows.keys() | found.unchanging)
     return Flushed(
         written=len(counted),
@@ -317,7 +317,7 @@ def flush(
 def _hold_gates(
     connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], results: Sequence[Result], *, worker: uuid.UUID
 ) -> frozenset[str]:
-    """Of the gates that results wait for those that are shut, and stay so until the flush is done."""
+    """Return the gates of waiting results that are shut; they stay shut until the flush is done."""
     wanted = {result.outcome.gate for result in results if result.outcome.ending == Ending.WAITING}
     if not wanted:
         return frozenset()
@@ -329,9 +329,9 @@ def _measure_hops(
     connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], results: Sequence[Result], *, worker: uuid.UUID
 ) -> Reach:
     """
-    Take the results of jobs with hop limits into their counts, if their claims hold.
+    Merge the results of jobs with hop limits into their hop counts, if their claims hold.
 
-    Their own rows are locked before all others: whoever else would wait for these holds none that we need.
+    Their own rows are locked before all others: a process that waits for these rows holds none that this flush needs.
     """
     limited = [result for result in results if result.job.hops is not None]
     if not limited:
@@ -344,7 +344,9 @@ def _measure_hops(
 
 
 def _move_touched(cursor: psycopg.Cursor[Any], reach: Reach, *, apart_from: Set[Key]) -> Iterator[list[int]]:
-    """Move what the flush did not name and whose hop counts it changed; yields lanes that got something."""
+    """
+    Move documents whose hop counts changed and that the flush did not name; yield the lanes that got due documents.
+    """
     for job, touched in reach.touched.items():
         keys = {(document, job.id) for document in touched} - apart_from
         yield hop_limits.apply(
@@ -365,7 +367,7 @@ def _claim_holds(result: Result, rows: dict[Key, Any]) -> bool:
 def _references(
     cursor: psycopg.Cursor[Any], results: Sequence[Result], is_known: Callable[[JobFacts, str, int], bool]
 ) -> dict[Key, Named]:
-    """Everything that the results name, given or stored, each with its smallest depth."""
+    """Return all references of the results, given or stored, each with its smallest depth."""
     references: dict[Key, Named] = {}
 
     def add(
@@ -391,7 +393,7 @@ def _references(
         document, is_target = outcome.document, outcome.code == "REDIRECT"
         for named in outcome.references:
             depth = document.depth + (not named.is_redirect)
-            # Nearly all of them: the way through `add` would be most of a flush.
+            # Nearly all references end here. The path through `add` would take most of the time of a flush.
             if not is_target and is_known(result.job, named.hash, depth):
                 continue
             lane = result.lanes.get((result.claimed.seed_id, named.bin))
@@ -424,7 +426,7 @@ def _references(
 
 
 def _changing(references: dict[Key, Named]) -> dict[Key, int]:
-    """Each reference with the run that its row must be older than for anything of it to change."""
+    """Return for each reference the run below which its row may change."""
     return {
         key: _ANY_RUN if named.job.tracks_depth or named.is_target or named.job.hops else named.job.run_no
         for key, named in references.items()
@@ -433,14 +435,17 @@ def _changing(references: dict[Key, Named]) -> dict[Key, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is there: rows that are held now, and documents of which nothing can change."""
+    """The existing documents: locked rows, and documents that cannot change."""
 
     rows: dict[Key, Any]
     unchanging: set[Key]
 
 
 def _lock(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> _Found:
-    """Lock the rows of `keys` that are older than the run named with each, and see which others are there."""
+    """
+    Lock the rows of `keys` that are older than their given run; return these, and the keys of the other existing
+    rows.
+    """
     ordered = sorted(keys)
     facts = {
         "worker": worker,
@@ -466,10 +471,10 @@ def _lanes_of(cursor: psycopg.Cursor[Any], keys: Set[Key]) -> set[int]:
 
 def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[Key]:
     """
-    The documents whose redirect leads back into its own chain.
+    Return the documents whose redirect leads back into its own chain.
 
-    Every document of a chain shares a locked row with its neighbours, so of a loop the last one to be
-    flushed sees the others.
+    Each document of a chain shares a locked row with its neighbours. So the last flushed document of a loop sees the
+    others.
     """
     targets: dict[Key, Key] = {}
     for result in results:
@@ -489,7 +494,7 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
         (row.source.hex, row.job_id): (row.target.hex, row.job_id) for row in cursor.execute(_CHAINS, facts)
     }
     looping: set[Key] = set()
-    # Redirects that are flushed together see each other too, in the order in which they came.
+    # Redirects of the same flush see each other too, in their order.
     for key, target in targets.items():
         leads_to[key] = target
         at: Key | None = target
@@ -510,7 +515,7 @@ def _meet_the_others(
     worker: uuid.UUID,
     now: dt.datetime,
 ) -> None:
-    """Another flush inserted these first: a smaller depth of ours must still count."""
+    """Apply references to documents that another flush inserted first: a smaller depth of ours still counts."""
     theirs = {key: references[key] for key in ((named.hash, named.job_id) for named in beaten)}
     rows = _lock(cursor, _changing(theirs), worker=worker).rows
     plan = FlushPlan(now=now)

@@ -1,12 +1,12 @@
 """
-The front of what is ready: from which moment on a look at the lanes of a seed begins.
+Cursors of ready lanes: the moment from which a scan of a seed's lanes starts.
 
-Lanes are looked at by the moment from which they are ready. Each turn moves its lane on, and what it leaves behind in the
-index stands before all that are ready now; beside the open snapshot of a backup nobody clears it away. So who has looked
-remembers where the first one was, and begins there.
+Lanes are scanned in the order in which they become ready. Each turn moves its lane to a later moment, and its old
+index entry stays before all lanes that are ready now. While a backup has a snapshot open, vacuum cannot remove these
+entries. So each scan remembers where it found the first lane, and the next one starts there.
 
-It is a guess: a moment may be written later than it was read, by somebody who was slow or whose clock is. So a look
-begins some seconds before the front, and now and then from the start.
+The cursor is a guess: a slow process, or one with a slow clock, may write an earlier moment. So a scan starts some
+seconds before the cursor, and regularly from the start.
 """
 
 import datetime as dt
@@ -14,29 +14,32 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
-# To be joined to a `seed`: where to begin with its lanes that are ahead, and with the others.
+# A join to `seed`: the start of a scan of its lanes that are ahead, and of its other lanes.
 FRONT: Final[LiteralString] = """
 LEFT JOIN unnest(%(front_seeds)s::bigint[], %(front_ahead)s::timestamptz[], %(front_others)s::timestamptz[])
        AS front(seed_id, ahead, others) ON front.seed_id = seed.id"""
 
-# How much older than our own a moment may be that somebody is just about to write.
+# Largest lag of a moment that another process is about to write.
 _MARGIN: Final = dt.timedelta(seconds=5)
-# Seconds after which all is looked at from the start again.
+# Interval of scans from the start (seconds).
 _FROM_THE_START: Final = 5.0
 
 
 class Front:
-    """What one process remembers of the groups that it owns."""
+    """The cursors of one process, for the groups that it owns."""
 
     def __init__(self) -> None:
-        # By group and seed: of lanes that are ahead, and of others.
+        # By group and seed: the cursors of lanes that are ahead, and of other lanes.
         self._of: dict[int, dict[int, tuple[dt.datetime, dt.datetime]]] = {}
         self._forgotten_at = time.monotonic()
-        # Whether a look of this pass met as many lanes as one may.
+        # True if a scan of this pass reached its limit of lanes.
         self.is_cut_off = False
 
     def parameters(self, groups: Iterable[int]) -> dict[str, list[Any]]:
-        """Where to begin, for a statement with `FRONT` that looks at these groups; of a seed that is not named at the start."""
+        """
+        Return the cursors of these groups, for a statement with `FRONT`. Seeds without a cursor start at the
+        beginning.
+        """
         if time.monotonic() - self._forgotten_at > _FROM_THE_START:
             self._forgotten_at = time.monotonic()
             self._of.clear()
@@ -50,13 +53,13 @@ class Front:
     def note(
         self, group: int, seeds: Sequence[int], *, ahead: Mapping[str, str], others: Mapping[str, str], now: dt.datetime
     ) -> None:
-        """Remember what was seen at `now`: by seed the first moment of its lanes; none where none was ready."""
+        """Store what a scan at `now` found: the first ready moment of each seed's lanes; none if no lane was ready."""
         self._of[group] = {
             seed: (_front(ahead.get(str(seed)), now), _front(others.get(str(seed)), now)) for seed in seeds
         }
 
     def note_idle(self, seeds: Iterable[tuple[int, int]], *, now: dt.datetime) -> None:
-        """Remember that nothing was ready at `now` of any of these (group, seed), as far as was seen from the start."""
+        """Store that no lane of these (group, seed) pairs was ready at `now`, according to a scan from the start."""
         for group, seed in seeds:
             self._of.setdefault(group, {})[seed] = (now - _MARGIN, now - _MARGIN)
 

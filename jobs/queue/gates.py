@@ -1,10 +1,9 @@
 """
-Gates: ManifoldCF's prerequisite events. While a gate is shut, who waits behind it is not handed out.
+Gates: ManifoldCF's prerequisite events. While a gate is shut, documents behind it are not handed out.
 
-A shut gate is a row that one document of one worker made, so of two who want to shut it one does. A flush
-that lets a document wait holds that row, so whoever opens the gate finds all that wait behind it: a
-document comes to wait before the gate opens, or finds it open and is due at once. Jobs whose documents
-wait for nothing pay nothing.
+A shut gate is a row that one document of one worker inserted: of two workers that shut it, one succeeds. A flush that
+lets a document wait locks that row, so the worker that opens the gate finds all documents behind it. A document
+starts to wait before the gate opens, or finds it open and is due at once. Jobs without gates pay nothing.
 """
 
 import uuid
@@ -20,12 +19,12 @@ from jobs.queue.runnable import RUNNABLE
 from jobs.queue.wake import wake_lanes
 from nodes.fences import TermHeld, hold_node, hold_term
 
-# Locks: the gate that is made.
+# Locks: the gate that it inserts.
 _SHUT: Final[LiteralString] = """
 INSERT INTO jobs_gate (name, key, node_id, shut_at) VALUES (%(gate)s, %(key)s, %(node)s, clock_timestamp())
 ON CONFLICT (name) DO NOTHING
 """
-# Asked after the gate is made: who opened it before may have stopped the job for what it found out.
+# Read after the gate is inserted: the worker that opened it before may have stopped the job because of its result.
 _HOLDS_FOR: Final[LiteralString] = f"""
 SELECT 1 FROM jobs_gate AS gate, jobs_job AS job
  WHERE gate.name = %(gate)s AND gate.key = %(key)s
@@ -37,7 +36,7 @@ _LANES: Final[LiteralString] = """
 SELECT DISTINCT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
  WHERE gated.gate_id = %(gate)s
 """
-# A document that something else has made due, or removed, since it came to wait is left as it is.
+# A waiting document that became due otherwise, or was removed, stays as it is.
 # Locks: QueueItem by (hash, job).
 _LET_THROUGH: Final[LiteralString] = f"""
 WITH gated AS (
@@ -72,9 +71,9 @@ SELECT gate.name, gate.key FROM jobs_gate AS gate LEFT JOIN nodes_node AS node O
 @retried
 def shut(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID, node: uuid.UUID, job: int) -> bool:
     """
-    Shut a gate for one of the job's documents; False if it is shut already, or the job must not go on.
+    Shut a gate for a document of the job; return False if it is shut already, or the job must not continue.
 
-    Asked again with the same key, the answer is the same.
+    A second call with the same key returns the same.
 
     Raises:
         FenceRefused: the worker was marked failed.
@@ -85,21 +84,21 @@ def shut(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID, node
         connection.execute(_SHUT, facts)
         is_mine = connection.execute(_HOLDS_FOR, facts).fetchone() is not None
         if not is_mine:
-            # Made for a job that must not go on; perhaps by an earlier call whose answer was lost.
+            # The job of this gate must not continue. An earlier call whose answer was lost may have inserted it.
             _open(connection, gate=gate, key=key)
         return is_mine
 
 
 @retried
 def open_gate(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> None:
-    """Open a gate that was shut with this key, and let all that wait behind it be due; else do nothing."""
+    """Open a gate that was shut with this key, and make the documents behind it due; do nothing for another key."""
     with connection.transaction():
         _open(connection, gate=gate, key=key)
 
 
 @retried
 def open_gates_of_lost_nodes(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
-    """Open what nodes shut that failed or stopped; returns how many gates."""
+    """Open the gates of failed and stopped nodes; return how many gates."""
     with connection.transaction():
         hold_term(connection, term)
         lost = connection.execute(f"{GATES_OF_LOST_NODES} ORDER BY gate.name").fetchall()
@@ -116,12 +115,12 @@ def _open(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> 
 
 
 def hold_shut(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:
-    """Of these gates those that are shut; they stay so until the transaction ends."""
+    """Return those of these gates that are shut; they stay shut until the transaction ends."""
     return frozenset(row.name for row in cursor.execute(_HOLD_SHUT, {"gates": sorted(gates)}))
 
 
 def let_wait(cursor: psycopg.Cursor[Any], waiting: Mapping[tuple[str, int], str]) -> None:
-    """Let these pending documents, which the transaction holds, wait behind gates that it holds shut."""
+    """Let these locked pending documents wait behind gates that the transaction holds shut."""
     cursor.execute(
         _WAIT,
         {

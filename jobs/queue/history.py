@@ -1,7 +1,7 @@
 """
-History that is written with what it tells of: rows of a statement that is executed anyway.
+History entries: rows that a statement inserts with the change that they describe.
 
-What connectors recorded is told as they said it. What outputs did is told for each that holds documents.
+Entries of connectors are stored as recorded. Changes of outputs get one entry for each output that holds documents.
 """
 
 import datetime as dt
@@ -15,9 +15,9 @@ from jobs.lifecycle.activity import ActivityName
 from jobs.queue.columns import columns_of
 from jobs.queue.outcomes import JobFacts, Result
 
-# For a common table expression, in statements that also get the parameters of a `History`. Moments and
-# durations go over in binary: as texts they take several times as long to write, and to read.
-# Locks: nothing, the rows are new.
+# A common table expression, for statements that also get the parameters of a `History`. Moments and durations go over
+# in binary: as texts they take several times as long to write, and to read.
+# Locks: none, the rows are new.
 WRITE_HISTORY: Final[LiteralString] = """
     INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, bytes, activity, entity,
                                result_code, result_description)
@@ -38,7 +38,7 @@ _PARAMETERS: Final = (
     "past_codes",
     "past_descriptions",
 )
-# Characters: what a source says of itself has no other limit.
+# Longest text of an entry (characters): sources set no other limit.
 _LONGEST: Final = 4_000
 
 
@@ -54,7 +54,7 @@ class Departure:
 
 
 class History:
-    """Rows of the history, gathered for one statement; empty for ever where none is kept."""
+    """Rows of the history, collected for one statement; always empty if no history is kept."""
 
     def __init__(self, *, now: dt.datetime, is_kept: bool) -> None:
         self._now = now
@@ -63,7 +63,7 @@ class History:
         self._rows: list[tuple[Any, ...]] = []
 
     def tell_of_outcomes(self, results: Iterable[Result]) -> None:
-        """What was done for these documents: at their source, and at the outputs that were given their text."""
+        """Add what was done for these documents: at their source, and at the outputs that got their text."""
         if not self._is_kept:
             return
         for result in results:
@@ -90,13 +90,13 @@ class History:
                     self._tell(ActivityName.INGEST, job, output, result.claimed.document.identifier, size)
 
     def tell_of_departures(self, departures: Iterable[Departure], *, jobs: Mapping[int, JobFacts]) -> None:
-        """That documents left an output."""
+        """Add an entry for each document that left an output."""
         if self._is_kept:
             for gone in departures:
                 self._tell(ActivityName.DELETION, jobs[gone.job_id], gone.output_id, gone.identifier, None)
 
     def parameters(self) -> dict[str, list[Any]]:
-        """The rows by column, as `WRITE_HISTORY` wants them."""
+        """Return the rows by column, as parameters of `WRITE_HISTORY`."""
         return columns_of(self._rows, _PARAMETERS)
 
     def _tell(self, activity: ActivityName, job: JobFacts, output: int, identifier: str, size: int | None) -> None:
@@ -104,7 +104,7 @@ class History:
 
 
 def departures_by_lane(departures: Iterable[Departure]) -> dict[tuple[int, int], int]:
-    """How many documents left an output, by job and lane; one that left several counts once."""
+    """Return how many documents left an output, by job and lane; one that left several outputs counts once."""
     counts: dict[tuple[int, int], int] = {}
     for job_id, lane_id, _ in {(one.job_id, one.lane_id, one.hash) for one in departures}:
         counts[job_id, lane_id] = counts.get((job_id, lane_id), 0) + 1
@@ -112,12 +112,12 @@ def departures_by_lane(departures: Iterable[Departure]) -> dict[tuple[int, int],
 
 
 def _size_of(text: str) -> int:
-    """Bytes of the text in UTF-8."""
+    """Return the length of the text in UTF-8 (bytes)."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def _storable(text: str) -> str:
-    """Text of a source as far as PostgreSQL can hold it."""
+    """Return the text of a source without the characters that PostgreSQL cannot store, cut to the longest entry."""
     if text.isascii() and "\0" not in text:
         return text[:_LONGEST]
     return text[:_LONGEST].replace("\0", "").encode(errors="replace").decode()

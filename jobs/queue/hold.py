@@ -1,8 +1,8 @@
 """
-What a stuffing transaction holds before it chooses anything, and how it offers what it chose.
+The locks and facts that a stuffing transaction has before it claims documents, and its offer of batches.
 
-The fences, the jobs and their budgets, the ready lanes and their bins are locked by one chained statement;
-whoever stuffs reads in later ones what they allow.
+One chained statement locks the fences, the jobs and their budgets, the ready lanes and their bins. Later statements
+read what these allow.
 """
 
 import datetime as dt
@@ -23,16 +23,17 @@ from nodes.fences import MAY_WRITE, FenceRefused, refused_node
 from nodes.incarnation import remembered
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Lanes that one pass looks at. Lanes that have been at the front before (ahead) and others get half of them each, and
-# what the other kind leaves: a bin with many documents must not queue behind a hundred thousand others for each turn.
+# Lanes that one pass examines. Lanes that were at the cursor before (ahead) and others get half of them each, and the
+# unused part of the other half: a bin with many documents must not queue behind a hundred thousand others for each
+# turn.
 LANES_A_PASS: Final = 200
-# A pass that locks this many lanes probably left some behind.
+# Locked lanes from which on a pass probably left some behind.
 _NEARLY_ALL: Final = LANES_A_PASS * 3 // 4
 
 
 @dataclass(frozen=True, slots=True)
 class GroupHeld:
-    """A group as its owner knows it: the epoch that he was given is his fence."""
+    """A group as its owner knows it. The epoch of this ownership is the fence."""
 
     id: int
     epoch: int
@@ -40,7 +41,7 @@ class GroupHeld:
 
 @dataclass(frozen=True, slots=True)
 class Stuffed:
-    """What one pass offered."""
+    """The offer of one pass."""
 
     documents: int = 0
     batches: int = 0
@@ -53,12 +54,13 @@ _LANE_SEEN: Final[LiteralString] = newest(
     since="seen.version",
     lock=SKIPPING,
 )
-# The fences, the runnable jobs of the group and their budgets, its ready lanes (of those that are ahead and of the
-# others: by job priority, oldest `ready_at` first), their bins locked, then they.
-# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id (of both the states); the
-# last two skip what is locked. Each step reads the one before, which makes the order. A locked row is
-# checked again after a lock wait, so each fence is judged as it stands when the lock is held; what the
-# bins allow is read by the next statement.
+# The fences, the runnable jobs of the group and their budgets, its ready lanes (lanes that are ahead and
+# others apart: by job priority, oldest `ready_at` first), their locked bins, then the locked lanes.
+# Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id (the states of
+# both); the last two skip locked rows.
+#
+# Each step reads the one before, which fixes the order. PostgreSQL checks a row again after a lock wait, so each
+# fence is judged as it is when its lock is held. The next statement reads what the bins allow.
 _HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node
@@ -85,10 +87,10 @@ WITH node AS MATERIALIZED (
            coalesce(front.ahead, '-infinity') AS front_ahead, coalesce(front.others, '-infinity') AS front_others
       FROM runnable JOIN jobs_seed AS seed ON seed.job_id = runnable.id AND seed.group_id = (SELECT id FROM held)
       {FRONT}
-     -- The workers of a one-shot have no tags, and nobody to leave anything to.
+     -- The only worker of a one-shot command has no tags, and must take all batches.
      CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT node_scope FROM held) = %(cluster)s THEN seed.tag ELSE '' END AS tag) AS needed
      WHERE (SELECT count(*) FROM budget) >= 0
-       -- Of a tag no more is offered than the workers that have it could hold: it would stand in everybody's way.
+       -- A tag gets no more offers than its workers could hold: a larger backlog would delay all other tags.
        AND (needed.tag = '' OR (SELECT coalesce(sum(capacity), 0) FROM nodes_node AS tagged
                                WHERE tagged.scope = (SELECT node_scope FROM held) AND tagged.kind = 'worker'
                                  AND tagged.status = 'running' AND needed.tag = ANY(tagged.tags))
@@ -124,7 +126,7 @@ WITH node AS MATERIALIZED (
      CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
 ), locked AS MATERIALIZED (
     SELECT lane.*
-      -- A bin without its parent would be of no use.
+      -- A bin is useless without the lock of its parent.
       FROM (SELECT id, version FROM ready
              WHERE bin_id IN (SELECT id FROM bin WHERE parent_id IS NULL OR parent_id IN (SELECT id FROM parent))
              ORDER BY id) AS seen
@@ -151,7 +153,7 @@ SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS sc
                  GROUP BY wanted.tag) AS needed) AS tagged
 """
 
-# The batches of an offer, with ids that were drawn before: an id is its documents' claim token.
+# The batches of an offer, with ids drawn before: the id is the claim token of its documents.
 OFFER: Final[LiteralString] = """
 INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, preferred, kind, tag, state, documents, created_at)
 SELECT id, %(group)s, %(scope)s, %(manager)s, worker, preferred, %(kind)s, tag, 'available', documents, %(now)s
@@ -168,7 +170,7 @@ class JobHeld:
     run_no: int
     priority: int
     phase: str
-    # Whether what has come to stand outside its hop limits leaves the outputs now.
+    # True if documents that left the hop limits now leave the outputs.
     takes_out: bool
     scan: Scan
 
@@ -176,11 +178,11 @@ class JobHeld:
 @dataclass(frozen=True, slots=True)
 class Held:
     """
-    What a stuffing transaction holds: of a group whose seeds are all of one `policy`, or of none.
+    The locked rows of a stuffing transaction, for a group whose seeds all have one `policy`, or none.
 
-    `bins` are those of the lanes, and the addresses above them. `heads` say of each lane from which number on something is due
-    in it. `budgets` are what jobs with a limit may still admit. `versions` and `bin_versions` are those of the states of lanes
-    and bins, the latter as far as they were read.
+    `bins` are the bins of the lanes, and the addresses above them. `heads` has for each lane the lowest sequence
+    number of its due documents. `budgets` is how many documents jobs with a limit may still admit. `versions` and
+    `bin_versions` are those of the states of lanes and bins, the latter as far as they were read.
     """
 
     group: GroupHeld
@@ -205,7 +207,7 @@ def hold(
     front: Front | None = None,
     now: dt.datetime,
 ) -> Held:
-    """Take the fences, and lock what is ready of the group's jobs in these phases."""
+    """Lock the fences and the ready lanes of the group's jobs in these phases; return what is held."""
     front = front or Front()
     row = cursor.execute(
         _HOLD,

@@ -1,12 +1,12 @@
 """
-Hop limits at work: who has come within the limits of his job, and who has left them.
+Hop limits in the queue: moves documents that came within the limits of their job, or left them.
 
-A document outside stands as HOPCOUNT_REMOVED: known, never handed out. While an output may still hold it
-(`indexed_before`) it waits to be taken out there. When it comes within the limits it is due, and is read
-whole. A document that is claimed meanwhile is judged when its outcome is flushed.
+A document outside the limits stays as HOPCOUNT_REMOVED: known, never handed out. While an output may still hold it
+(`indexed_before`), it waits for its removal there. When it comes within the limits, it is due and is read
+unconditionally. A document that is claimed meanwhile is judged when its outcome is flushed.
 
-In a full scan a document that this run has not named yet stays with its older run, whatever its counts
-are: the run may still name it, and what it does not name is cleaned at its end.
+In a full scan, a document that this run has not discovered yet keeps its older run, whatever its counts are. The run
+may still discover it; if not, the clean-up removes it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,9 +22,9 @@ from jobs.queue.hops import HopGraph
 from jobs.queue.order import FRESH
 from jobs.queue.outcomes import JobFacts, Key, Result
 
-# What is being taken out of the outputs and is within the limits again is given up by who takes it out.
-# Locks: QueueItem by hash; none that is being processed, so a flush or a release that holds one and waits for
-# another is never waited for.
+# A document that is being removed from the outputs and comes within the limits is marked; its remover gives it up.
+# Locks: QueueItem by hash, but no row that is being processed: so this never waits for a flush or a release that
+# holds one row and waits for another.
 _APPLY: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED (
     SELECT item.hash, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code, judged.is_within
@@ -64,9 +64,9 @@ SELECT DISTINCT lane_id FROM moved
 @dataclass(slots=True)
 class Reach:
     """
-    What a flush found out: which documents are within the limits, of all those that it must know of.
+    The documents within the limits, of all documents that a flush must judge.
 
-    `touched` are those whose counts changed.
+    `touched` are the documents whose counts changed.
     """
 
     within: set[Key] = field(default_factory=set)
@@ -77,13 +77,13 @@ class Reach:
 
     @property
     def left(self) -> dict[JobFacts, set[str]]:
-        """Who stands outside and may have been within before."""
+        """Return the documents that are outside and may have been within before."""
         return {
             job: {key for key in touched if (key, job.id) not in self.within} for job, touched in self.touched.items()
         }
 
     def judged(self, result: Result) -> Result:
-        """The result as it counts: what has come to stand outside while it was processed leaves the outputs."""
+        """Return the result to write: a document that left the limits while it was processed leaves the outputs."""
         if not self.is_outside((result.claimed.document.hash, result.job.id), result.job):
             return result
         outcome = replace(
@@ -100,7 +100,7 @@ class Reach:
 
 
 def measure(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> Reach:
-    """Take what these results name into the hop counts of their jobs, whose locks are held."""
+    """Merge the references of these results into the hop counts of their jobs, whose locks are held."""
     reach = Reach()
     for job in sorted({result.job for result in results}, key=lambda job: job.id):
         assert job.hops is not None
@@ -124,7 +124,7 @@ def measure(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> Reach:
     return reach
 
 
-# Whether any seed of the job is still to be put into its run.
+# True if any seed of the job is not yet part of its run.
 _UNSEEDED: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_seed WHERE job_id = %(job)s AND removed_at IS NULL AND seeded_run < %(run)s) AS is_left
 """
@@ -132,9 +132,10 @@ SELECT EXISTS (SELECT FROM jobs_seed WHERE job_id = %(job)s AND removed_at IS NU
 
 def plant_seeds(graph: HopGraph, documents: Collection[str], *, run_no: int, is_full_scan: bool) -> list[int]:
     """
-    Let these documents count as seeds. With the last of a full scan, what only older runs began with ends to.
+    Make these documents seeds. With the last seed of a full scan, documents that only older runs had as seeds stop
+    being seeds.
 
-    Returns the lanes in which something is to be done now.
+    Return the lanes that got due documents or removals.
     """
     graph.plant(documents, run_no=run_no)
     row = graph.cursor.execute(_UNSEEDED, {"job": graph.job_id, "run": run_no}).fetchone()
@@ -154,9 +155,9 @@ def plant_seeds(graph: HopGraph, documents: Collection[str], *, run_no: int, is_
 
 def drop(cursor: psycopg.Cursor[Any], gone: Sequence[Any], *, jobs: Mapping[int, JobFacts]) -> None:
     """
-    These rows are about to go: what they linked to may come to stand outside.
+    Update the hop counts before these rows are deleted: their link targets may leave the limits.
 
-    Where their job is being deleted that does not matter any more.
+    For a job that is being deleted this does not matter.
     """
     for job in sorted((job for job in jobs.values() if job.hops is not None), key=lambda job: job.id):
         assert job.hops is not None
@@ -178,9 +179,9 @@ def apply(
     cursor: psycopg.Cursor[Any], *, job_id: int, run_no: int, is_full_scan: bool, within: set[str], touched: set[str]
 ) -> list[int]:
     """
-    Move the unclaimed documents whose counts changed to where they belong; `within` are those of them that do.
+    Move the unclaimed documents whose counts changed to their new stage; `within` are those within the limits.
 
-    Returns the lanes in which something is to be done now.
+    Return the lanes that got due documents or removals.
     """
     if not touched:
         return []
@@ -196,7 +197,7 @@ def apply(
 
 
 def hold(cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> bool:
-    """Hold the hop counts of those of these jobs that have limits; returns whether there are any."""
+    """Lock the hop counts of those of these jobs that have limits; return True if there are any."""
     limited = {job.id for job in jobs if job.hops is not None}
     if limited:
         hops.hold(cursor, limited)

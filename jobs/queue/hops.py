@@ -1,23 +1,23 @@
 """
-Hop counts: how many links of each limited type lead from a seed to a document, exact as links come and go.
+Hop counts: the least number of links of each limited type from a seed to a document, exact as links come and go.
 
-The count of a type T of a document is the least, over the links into it, of the source's count plus one
-if the link is of type T; a seed's is 0. A document is *within* its job's limits if each of its counts is.
-Only counts within a limit are stored, each with the source that it came by (`via`). These make a tree for
-each type, as a source always got its count before it passed it on; so
+The count of type T of a document is the least value, over the links to it, of the source's count plus one if the link
+has type T; a seed's count is 0. A document is *within* its job's limits if each of its counts is. Only counts within
+a limit are stored, each with the source that it came by (`via`). They form a tree for each type, since a source
+always got its count before it passed it on. So
 
-- a link that is new offers counts to its target, and what is bettered offers on, until nobody is bettered;
-- a link that is gone matters only if its target's count came by it. Then the tree below falls, all at once,
-  and what fell looks for the best of the links that are left, and offers on.
+- a new link offers counts to its target, and each improved document offers on, until none improves;
+- a deleted link matters only if its target's count came by it. Then the whole tree below it is deleted at once, and
+each of its documents takes the best of the links that are left, and offers on.
 
-A document that is not within the limits is never read and has no links: who comes to stand outside loses
-those that he had, as if they were gone. Who comes back is read anew, and names them again.
+A document outside the limits is never read and has no links: one that leaves the limits loses the links that it had.
+One that returns is read again, and names them again.
 
-In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that was once there counts for ever.
+In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that once existed counts for good.
 
-Everything here happens under one lock for each job, held to the end of the transaction: two flushes that
-took and gave the same document at once would each see only half. It comes after Job in the order of locks
-and before Budget. Jobs without limits never come here.
+All changes happen under one lock for each job, held to the end of the transaction: two flushes that add and delete
+links to the same document at once would each see only half. The lock comes after Job in the order of locks and before
+Budget. Jobs without limits skip this module.
 """
 
 import uuid
@@ -34,7 +34,7 @@ Target = tuple[str, str]
 # A document and a type of link.
 _Count = tuple[str, str]
 
-# What this program's advisory locks of hop counts begin with; the job follows.
+# First part of the advisory lock keys of hop counts; the job id is added.
 _LOCK_CLASS: Final = 0x686F70 << 40
 _ROOT_LINK: Final = ""
 
@@ -61,7 +61,7 @@ SELECT stored.job_id, stored.hash, target, CASE WHEN stored.is_redirect THEN 're
    AND NOT EXISTS (SELECT FROM jobs_link AS known WHERE known.job_id = stored.job_id AND known.source = stored.hash)
 ON CONFLICT DO NOTHING
 """
-# Of these sources, the links that are not named any more.
+# The links of these sources that are no longer named.
 _DROP_LINKS: Final[LiteralString] = """
 DELETE FROM jobs_link
  WHERE job_id = %(job)s AND source = ANY(%(read)s::uuid[])
@@ -69,7 +69,7 @@ DELETE FROM jobs_link
        SELECT * FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]))
 RETURNING source, target
 """
-# Counts that came by a link that is not there: it went while links that are gone still counted.
+# Counts that came by a link that no longer exists: it was deleted while deleted links still counted.
 _HOLLOW: Final[LiteralString] = """
 SELECT DISTINCT known.via AS source, known.hash AS target
   FROM jobs_hopcount AS known
@@ -91,13 +91,13 @@ ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = 0, via = excluded
 RETURNING hash, link_type, distance
 """
 
-# The counts of these documents, to begin offering from.
+# The counts of these documents, which are offered first.
 _STORED: Final[LiteralString] = f"""
 SELECT known.hash, known.link_type, known.distance
   FROM jobs_hopcount AS known JOIN {_LIMITS} USING (link_type)
  WHERE known.job_id = %(job)s AND known.hash = ANY(%(hashes)s::uuid[]) AND known.distance <= allowed.most
 """
-# Each of these counts is offered along the links of its document; who is bettered takes it.
+# Each of these counts is offered along the links of its document; a target that improves takes it.
 _OFFER: Final[LiteralString] = f"""
 INSERT INTO jobs_hopcount AS known (job_id, hash, link_type, distance, via)
 SELECT %(job)s, offered.hash, offered.link_type, offered.distance, offered.via
@@ -114,7 +114,7 @@ SELECT %(job)s, offered.hash, offered.link_type, offered.distance, offered.via
 ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = excluded.distance, via = excluded.via
 RETURNING hash, link_type, distance
 """
-# What came by links that are gone, or from documents that link to nothing any more, with the trees below.
+# Deletes the counts that came by deleted links, or from documents without links, with the trees below.
 _FALL: Final[LiteralString] = """
 WITH RECURSIVE fallen AS (
     (SELECT known.hash, known.link_type
@@ -134,7 +134,7 @@ DELETE FROM jobs_hopcount AS known
  WHERE known.job_id = %(job)s AND known.hash = fallen.hash AND known.link_type = fallen.link_type
 RETURNING known.hash, known.link_type
 """
-# What fell takes the best of the links that are left to it from those that did not fall.
+# Each document whose count was deleted takes the best remaining link from documents that kept theirs.
 _RISE: Final[LiteralString] = f"""
 INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
 SELECT DISTINCT ON (fallen.hash, fallen.link_type)
@@ -161,8 +161,7 @@ HAVING count(*) = cardinality(%(types)s::text[])
 @dataclass(frozen=True, slots=True)
 class HopRules:
     """
-    What a job allows: (type of link, most of them), at least one; `is_accurate` if a link that is gone stops
-    to count.
+    The limits of a job: (type of link, highest count), at least one. `is_accurate` if deleted links stop to count.
     """
 
     limits: tuple[tuple[str, int], ...]
@@ -170,14 +169,14 @@ class HopRules:
 
 
 def rules_of(*, hop_limits: Mapping[str, int], hop_mode: str) -> HopRules | None:
-    """The rules of a job as it is stored; None when it has no limits."""
+    """Return the rules of a stored job; None if it has no limits."""
     if not hop_limits:
         return None
     return HopRules(tuple(sorted(hop_limits.items())), is_accurate=hop_mode == HopMode.ACCURATE)
 
 
 def hold(cursor: psycopg.Cursor[Any], jobs: Iterable[int]) -> None:
-    """Be the only one who changes the hop counts of these jobs, until the transaction ends."""
+    """Lock the hop counts of these jobs exclusively until the transaction ends."""
     cursor.execute(_HOLD, {"jobs": sorted(jobs), "lock_class": _LOCK_CLASS})
 
 
@@ -186,7 +185,7 @@ class HopGraph:
     """
     The links and hop counts of one job, whose lock is held.
 
-    `touched` gathers the documents of which a count changed: who may have come within the limits, or left.
+    `touched` collects the documents with a changed count: they may have come within the limits, or left them.
     """
 
     cursor: psycopg.Cursor[Any]
@@ -195,7 +194,7 @@ class HopGraph:
     touched: set[str] = field(default_factory=set)
 
     def plant(self, seeds: Collection[str], *, run_no: int) -> None:
-        """These documents are seeds of a run."""
+        """Make these documents seeds of a run."""
         root = _root_of(run_no)
         targets = list(seeds)
         links = {"sources": [root] * len(targets), "targets": targets, "link_types": [_ROOT_LINK] * len(targets)}
@@ -203,17 +202,17 @@ class HopGraph:
         self._offer_on(self._execute(_PLANT, {"targets": targets, "root": root}))
 
     def uproot(self, *, run_no: int) -> None:
-        """What only runs before this one had for a seed is none any more."""
+        """Remove the seeds that only runs before this one had."""
         if self.rules.is_accurate:
             self._silence([_root_of(older).hex for older in range(1, run_no)])
 
     def read(self, links: Mapping[str, Collection[Target]], *, unread: Collection[str] = ()) -> None:
         """
-        These documents have been read, and name these; `unread` ones name what they named before.
+        Store the links of documents that were read; `unread` ones keep their stored links.
 
-        What is not within the limits names nothing, unless something that is read here brings it in.
+        A document outside the limits has no links, unless another document of this call brings it in.
         """
-        # All that is new first: what loses a link here and gets another never falls.
+        # All new links first: a document that loses one link and gets another keeps its count.
         self._offer_from(unread)
         waiting = set(links)
         while ready := self.within(waiting):
@@ -226,7 +225,7 @@ class HopGraph:
 
     def adopt(self, unread: Collection[str], *, link_type: str) -> None:
         """
-        Know the stored links of documents that were last read before the job had limits, as links of this type.
+        Take over the stored links of documents that were last read before the job had limits, as links of this type.
 
         Otherwise the children of a page that fails in the first run with limits would be out of reach.
         """
@@ -234,27 +233,27 @@ class HopGraph:
             self.cursor.execute(_ADOPT_LINKS, {"job": self.job_id, "sources": list(unread), "link_type": link_type})
 
     def drop(self, documents: Collection[str]) -> None:
-        """These documents are gone, and their links with them."""
+        """Delete the links of these documents, whose rows are deleted."""
         if self.rules.is_accurate:
-            # Their own counts are those of the links that others still have to them; without any, they fall.
+            # Their own counts come from links that others still have to them, and are deleted if there are none.
             self._silence(documents)
         else:
             self.forget(documents)
         self.touched.difference_update(documents)
 
     def forget(self, documents: Collection[str]) -> None:
-        """These documents are gone, and so will be all others."""
+        """Delete the links and counts of documents of a job whose documents are all deleted."""
         self._execute(_STRIP, {"silent": list(documents)})
         self._execute(_FORGET, {"hashes": list(documents)})
 
     def targets_of(self, documents: Collection[str]) -> set[str]:
-        """What these documents link to."""
+        """Return the link targets of these documents."""
         if not documents:
             return set()
         return {row.target.hex for row in self._execute(_TARGETS, {"sources": list(documents)})}
 
     def within(self, documents: Collection[str]) -> set[str]:
-        """Those of the documents that are within all limits."""
+        """Return those of the documents that are within all limits."""
         if not documents:
             return set()
         return {row.hash.hex for row in self._execute(_WITHIN, {"hashes": list(documents)})}
@@ -263,13 +262,13 @@ class HopGraph:
         self._offer_on(self._offer(self._execute(_STORED, {"hashes": list(documents)})))
 
     def _offer_on(self, counts: list[Any]) -> None:
-        """These counts are new: offer them on, until nobody is bettered."""
+        """Offer these new counts on, until no document improves."""
         while counts:
             self.touched.update(row.hash.hex for row in counts)
             counts = self._offer(counts)
 
     def _offer(self, counts: list[Any]) -> list[Any]:
-        """Offer counts along the links of their documents; returns those that were taken."""
+        """Offer counts along the links of their documents; return the counts that were taken."""
         given = {
             "hashes": [row.hash for row in counts],
             "link_types": [row.link_type for row in counts],
@@ -278,15 +277,15 @@ class HopGraph:
         return self._execute(_OFFER, given)
 
     def _silence(self, documents: Collection[str]) -> None:
-        """These link to nothing any more."""
+        """Delete all links of these documents."""
         self._execute(_STRIP, {"silent": list(documents)})
         self._settle(silent=documents)
 
     def _settle(self, *, gone: Collection[Any] = (), silent: Collection[str] = ()) -> None:
         """
-        Work out what it means that links are gone, and all those of the `silent` documents.
+        Apply the deletion of the links `gone`, and of all links of the `silent` documents, to the counts.
 
-        Whoever leaves the limits with them links to nothing any more either.
+        Documents that leave the limits thereby lose all their links too.
         """
         while gone or silent:
             fallen = self._execute(
@@ -317,13 +316,13 @@ class HopGraph:
 
 
 def forget_links(connection: psycopg.Connection[Any], *, job_id: int) -> None:
-    """Drop what is left of a job's links and counts."""
+    """Delete all links and counts of a job."""
     for table in ("jobs_link", "jobs_hopcount"):
         connection.execute(f"DELETE FROM {table} WHERE job_id = %s", (job_id,))
 
 
 def _root_of(run_no: int) -> uuid.UUID:
-    """Where the seeds of a run are linked from: no document's hash is so small."""
+    """Return the source of the links to the seeds of a run: no hash of a document is as small."""
     return uuid.UUID(int=run_no)
 
 

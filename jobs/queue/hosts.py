@@ -1,7 +1,7 @@
 """
-The facts that answers give about hosts: crawl-delay, network address, a refusal that backs off, a good trial.
+The facts that responses give about hosts: crawl-delay, network address, a refusal that backs off, a good trial.
 
-A flush collects the facts of its outcomes and writes them in few statements: a broad crawl meets hundreds of new
+A flush collects the facts of its outcomes and writes them in few statements: a broad crawl finds hundreds of new
 hosts a second.
 """
 
@@ -14,7 +14,7 @@ import psycopg
 from jobs.queue.addresses import put_below_addresses
 from jobs.throttling.back_off import CURVE
 
-# The wait lasts as long as the host asked for, or grows with each level. Refusals during a wait count as one.
+# The wait lasts as long as the host requested, or grows with each level. Refusals during a wait count as one.
 # Locks: Bin by id.
 _BACK_OFF: Final[LiteralString] = """
 UPDATE jobs_bin
@@ -28,7 +28,8 @@ UPDATE jobs_bin
            FOR NO KEY UPDATE) AS reached
  WHERE jobs_bin.id = reached.id
 """
-# A host that answered a trial goes one step back. Locks: Bin by id.
+# A host that answered a trial goes one level back.
+# Locks: Bin by id.
 _CALM: Final[LiteralString] = """
 WITH bin AS MATERIALIZED (
     SELECT id FROM jobs_bin
@@ -38,8 +39,9 @@ WITH bin AS MATERIALIZED (
 )
 UPDATE jobs_bin SET back_off_level = back_off_level - 1 FROM bin WHERE jobs_bin.id = bin.id
 """
-# The interval counts from the request that fetched robots.txt: the turn of that request closes later. If several lanes
-# of one bin tell an interval, the longest one applies. Locks: Bin by id.
+# The interval counts from the request that fetched robots.txt: the turn of that request closes later. If several
+# lanes of one bin have an interval, the longest one applies.
+# Locks: Bin by id.
 _KNOWN: Final[LiteralString] = """
 WITH told AS (
     SELECT lane.bin_id, max(told."interval") AS "interval", max(told.address) AS address
@@ -62,7 +64,7 @@ RETURNING jobs_bin.id, bin.address
 @dataclass(frozen=True, slots=True)
 class HostTold:
     """
-    The facts that a lane's host gave with its first answers: its crawl-delay in seconds, and its address.
+    The facts of a host from its first responses to a lane: its crawl-delay in seconds, and its address.
 
     None keeps the stored value.
     """
@@ -73,7 +75,7 @@ class HostTold:
 
 
 def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float | None) -> None:
-    """Leave the host of this lane alone for the `asked` seconds, or for as long as the curve says (None)."""
+    """Back off from the host of this lane for `asked` seconds, or for the duration from the curve (None)."""
     connection.execute(_BACK_OFF, {"lane": lane_id, "asked": asked, "curve": CURVE, "most_level": len(CURVE)})
 
 
@@ -84,7 +86,10 @@ def calm(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None
 
 
 def know(connection: psycopg.Connection[Any], *, told: Sequence[HostTold]) -> None:
-    """Note that these hosts were asked for their robots.txt, so that they may be given several documents at once."""
+    """
+    Store that the robots.txt of these hosts was read, so that stuffers may hand out several of their documents at
+    once.
+    """
     if not told:
         return
     rows = connection.execute(

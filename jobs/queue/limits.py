@@ -1,6 +1,6 @@
 """
-What limits a bin: the policies of the seeds that have a lane there, kept by job, those that hold everywhere,
-what its source asks for, and what an administrator has stopped.
+The limits of a bin: policies of the seeds that have a lane there (stored by job), policies that hold everywhere,
+requests of its source, and stops by an administrator.
 """
 
 import datetime as dt
@@ -22,10 +22,10 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, stri
 from jobs.throttling.policies import PolicyTerms
 from jobs.throttling.sources import Origin, Source
 
-# Policies that a process keeps as values: more than anybody has.
+# Policies that a process caches: more than any installation has.
 _KEPT: Final = 10_000
 
-# Locks: the rows that it inserts. An address above a bin is bound with it: whether a policy holds there too, it says.
+# Locks: the rows that it inserts. The address above a bin is bound too; the policy decides whether it applies there.
 _BIND: Final[LiteralString] = """
 INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
 SELECT DISTINCT limited.id, seed.job_id, seed.policy_id
@@ -35,7 +35,7 @@ SELECT DISTINCT limited.id, seed.job_id, seed.policy_id
  ORDER BY 1
 ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
 """
-# Another seed of the job may bring the same policy to the same bin, or to another one of its address.
+# Another seed of the job may bring the same policy to the same bin, or to another bin of its address.
 _UNBIND: Final[LiteralString] = """
 DELETE FROM jobs_binlimit AS binlimit
  USING jobs_seed AS seed, jobs_lane AS lane, jobs_bin AS bin
@@ -47,7 +47,7 @@ DELETE FROM jobs_binlimit AS binlimit
                       AND binlimit.bin_id IN (there.id, there.parent_id))
 """
 
-# What `Terms.of_bin` has to be told of a `bin`: the columns, and where they come from.
+# The input of `Terms.of_bin` for a `bin`: the columns, and the join that they need.
 FACTS: Final[LiteralString] = """
 bin.id, bin.namespace, bin.name, bin."interval", bin.usual_requests, bin.usual_gap, bin.stopped_at,
 coalesce(bound.policies, '{}') AS policies,
@@ -64,7 +64,7 @@ LEFT JOIN LATERAL (
 
 
 def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
-    """Let the policy that a seed has now limit its bins, instead of the one that it had `before`."""
+    """Apply the present policy of a seed to its bins, in place of the one that it had `before`."""
     facts = {"seed": seed_id, "before": before}
     cursor.execute(_BIND, facts)
     if before is not None:
@@ -75,7 +75,7 @@ def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
 
 
 class Terms:
-    """The policies that limit some bins, as values: read anew only if they have changed since this process did."""
+    """The policies of some bins, as values. A policy is read again only if it changed since this process read it."""
 
     _known: dict[int, PolicyTerms] = {}
 
@@ -86,7 +86,7 @@ class Terms:
 
     @classmethod
     def read(cls, cursor: Any, rows: list[Any], *, now: dt.datetime) -> "Terms":
-        """What rows with `FACTS` name; all that hold everywhere are there, and the one that the rows were asked with."""
+        """Return the policies of rows with `FACTS`, including all policies that hold everywhere."""
         versions: dict[int, int] = {}
         for row in rows:
             versions |= {int(id_): version for id_, version in ((row.always or {}) | row.policies).items()}
@@ -103,7 +103,7 @@ class Terms:
         return cls({id_: cls._known[id_] for id_ in versions if id_ in cls._known}, now=now)
 
     def of_bin(self, row: Any) -> Limits:
-        """The strictest of what holds for a bin now."""
+        """Return the strictest limits that apply to a bin now."""
         if row.namespace == Bin.POLICY:
             terms = self._by_id.get(int(row.name))
             return (terms and terms.in_total(self._now)) or Limits(UNLIMITED_REQUESTS, 0.0)
@@ -114,7 +114,7 @@ class Terms:
         return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
 
     def sources_of(self, row: Any) -> list[Source]:
-        """What each that limits a bin says of it now: `of_bin` is the strictest of that."""
+        """Return the present limits of each source for a bin: `of_bin` is the strictest of them."""
         if row.namespace == Bin.POLICY:
             terms = self._by_id.get(int(row.name))
             return [sources.of_total(terms, self._now)] if terms else []
@@ -127,7 +127,7 @@ class Terms:
         ]
 
     def _held(self, row: Any) -> tuple[list[PolicyTerms], Limits | None]:
-        """The policies that hold for a bin, and what is usual where nobody brought one."""
+        """Return the policies that hold for a bin, and its usual limits if none of its jobs brought a policy."""
         brought = [self._by_id[int(id_)] for id_ in row.policies if int(id_) in self._by_id]
         others = [terms for terms in self._everywhere if str(terms.id) not in row.policies]
         if row.namespace == Bin.ADDRESS:
@@ -139,11 +139,11 @@ class Terms:
         return held, None if brought and held else usual
 
     def totals_above(self, row: Any) -> list[int]:
-        """The policies with limits of all their bins together, of those that hold for a bin."""
+        """Return the policies with limits over all their bins, among the policies of a bin."""
         return sorted({id_ for policy in (None, *map(int, row.policies)) for id_ in self.totals(policy)})
 
     def totals(self, policy: int | None) -> list[int]:
-        """The policies with limits of all their bins together, of those that hold everywhere and this one."""
+        """Return the policies with limits over all their bins, among this one and the policies that hold everywhere."""
         held = {terms.id: terms for terms in self._everywhere}
         if policy is not None and policy in self._by_id:
             held[policy] = self._by_id[policy]
@@ -152,7 +152,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """What limits a bin now; `is_kept` if what is open of it could be given again so."""
+    """The limits of a bin now; `is_kept` if its open requests are within them."""
 
     limits: Limits
     is_kept: bool
@@ -169,7 +169,7 @@ SELECT {FACTS}, state.open_requests,
                    WHERE turn.closed_at IS NULL AND turn.bin_id = bin.id) END AS workers
   FROM jobs_bin AS bin
  CROSS JOIN LATERAL {newest("open_requests", of="bin", number="bin.id")} AS state {BOUND}
- -- If the planner saw how few there are, it would hope for a better plan each time that it is asked, and make one.
+ -- The subquery hides the number of bins: otherwise the server would make a plan for each execution.
  WHERE bin.id = ANY((SELECT %(bins)s::bigint[])::bigint[])
 """
 
@@ -185,7 +185,7 @@ SELECT lane.id AS lane_id, bin.back_off_until, {OPENING}, {FACTS}
 
 
 def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now: dt.datetime) -> list[int]:
-    """Those of these lanes whose bins, and addresses, are open now, by the limits that are in force."""
+    """Return those of these lanes whose bins and addresses are open now, by the present limits."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_OF_LANES, {"lanes": list(lanes), "policy": None}).fetchall()
         terms = Terms.read(cursor, rows, now=now)
@@ -199,7 +199,7 @@ def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:
 
 
 def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now: dt.datetime) -> dict[int, InForce]:
-    """What limits these bins, and parents, now; those that are gone are left out."""
+    """Return the present limits of these bins and parents, without bins that no longer exist."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_IN_FORCE, {"bins": list(bins), "policy": None}).fetchall()
         terms = Terms.read(cursor, rows, now=now)
@@ -208,7 +208,7 @@ def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now
         limits = terms.of_bin(row)
         fits = row.open_requests <= limits.requests and (row.workers <= 1 or not is_limited(limits))
         if row.namespace in {Bin.ADDRESS, Bin.POLICY} and is_limited(limits):
-            # Its one worker counts what is open.
+            # The one worker of a parent counts the open requests itself.
             fits = row.workers <= 1
         found[row.id] = InForce(limits, is_kept=fits)
     return found

@@ -1,21 +1,21 @@
 """
-How the state of a lane or a bin is found, and written, which each turn changes.
+Finding and writing the state of a lane or a bin, which changes with each turn.
 
-Each change leaves a version behind. Beside the open snapshot of a backup none of them can be cleared away, so after
+Each change leaves a dead row version behind. While a backup has a snapshot open, vacuum cannot remove these, so after
 some hours a row has hundreds, and an index leads to all of them. So the key of a state grows with each change:
-`version` is one more. Who looks for the state comes from the end of its index, and meets the one that counts first;
-and a new version is held against no other in a unique index.
+`version` is one more. A search for the state starts at the end of its index and meets the newest entry first. A new
+version is compared with no other one in a unique index.
 
-The state is the row that is locked for a lane or a bin. Who writes one that he has not locked before names the version
-that he has seen, and all later ones (`since`): if somebody has changed the row between the snapshot of the statement and
-its lock, PostgreSQL goes on to what he wrote.
-There is always one row, which the database holds when a transaction ends (decision 0029); a version that does not grow with a
-change is not wrong, only dear.
+The state is the row that is locked for a lane or a bin. A statement that writes a row which it has not locked before
+names the version that it has seen and all later ones (`since`). If another transaction changed the row between the
+snapshot and the lock, PostgreSQL continues with the changed row. There is always one row, which the database checks
+when a transaction ends (decision 0029). A change that does not raise the version is correct, but expensive for later
+searches.
 """
 
 from typing import Final, LiteralString
 
-# How a state is locked: its lock is waited for, or it is left out.
+# The lock of a state: it is waited for, or the row is skipped.
 WAITING: Final[LiteralString] = "FOR NO KEY UPDATE"
 SKIPPING: Final[LiteralString] = "FOR NO KEY UPDATE SKIP LOCKED"
 
@@ -28,7 +28,7 @@ def newest(
     since: LiteralString = "0",
     lock: LiteralString = "",
 ) -> LiteralString:
-    """A subquery, to be joined laterally: so many columns of the state `of` the "lane" or "bin" with this number."""
+    """Return a subquery for a lateral join: these columns of the state `of` the "lane" or "bin" with this id."""
     return (
         f"(SELECT {columns} FROM jobs_{of}state WHERE {of}_id = {number} AND version >= {since}"
         f" ORDER BY version DESC LIMIT 1 {lock})"
@@ -37,9 +37,9 @@ def newest(
 
 def held_newest(*, of: LiteralString, numbers: LiteralString) -> LiteralString:
     """
-    A query that locks the states of the lanes or bins whose numbers a query gives, in their order.
+    Return a query that locks the states of the lanes or bins whose ids a query yields, in the order of ids.
 
-    It says the `id` and the `version` that was seen of each: who writes them names that and all later ones.
+    It yields `id` and the `version` that it has seen; an update names this version and all later ones.
     """
     return f"""
 SELECT seen.id, seen.version

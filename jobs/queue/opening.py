@@ -1,13 +1,13 @@
 """
-When the next request to a bin may start: worked out from what was asked of it last and the limits in force now.
+The moment at which the next request to a bin may start, from its last requests and the present limits.
 
-A bin's state keeps no moment of its next start, but that of its last one: so a gap that becomes shorter is used at once, and
-a longer one holds at once. Where bytes are limited, what was read has to be paid for, too: until `not_before` at the
-`paid_rate`, and what is not paid for at the last start is paid at the rate of now. Without a `paid_rate` the moment is what it
-is: nobody knows what a worker that was lost has read.
+The state of a bin stores its last start instead of its next one: so a shorter gap is used at once, and a longer one
+applies at once. If bytes are limited, the bytes that were read delay the next start too: until `not_before` at the
+`paid_rate`. The part of the delay that is left at the last start is converted to the present rate. Without a
+`paid_rate` the moment is fixed: the bytes that a lost worker has read are unknown.
 
-All moments are of the database's clock. It is said twice: in SQL for who takes or closes a turn, whose limits stand in it,
-and in Python for who works the limits out (`jobs.throttling.pace.seconds_owed`).
+All moments are of the database's clock. The calculation exists twice: in SQL for taking and closing turns, which have
+their limits, and in Python for the calculation of limits (`jobs.throttling.pace.seconds_owed`).
 """
 
 import datetime as dt
@@ -16,12 +16,12 @@ from typing import Any, Final, LiteralString
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import LONGEST_OWED, seconds_owed
 
-# The columns of a bin's state that `opens_at` has to be told.
+# The columns of a bin's state that `opens_at` needs.
 OPENING: Final[LiteralString] = "last_start_at, not_before, paid_rate"
 
 
 def paid_until(state: LiteralString, *, rate: LiteralString) -> LiteralString:
-    """An SQL expression: until when the bin of a state pays at a rate for what was read; as it stands if that is null."""
+    """Return an SQL expression: the end of a bin's delay for bytes at a rate; as stored if the rate is null."""
     owed = f"extract(epoch FROM {state}.not_before - {state}.last_start_at)::float"
     return (
         f"CASE WHEN {state}.paid_rate <> {rate} AND {state}.not_before > {state}.last_start_at"
@@ -31,7 +31,10 @@ def paid_until(state: LiteralString, *, rate: LiteralString) -> LiteralString:
 
 
 def opening(*, gap: LiteralString, rate: LiteralString) -> LiteralString:
-    """An SQL expression: the moment of a `state` under a gap and a rate of bytes; null if it is open from the start."""
+    """
+    Return an SQL expression: the next start by a `state` with a gap and a byte rate; null if it is open from the
+    start.
+    """
     return (
         f"greatest(state.last_start_at + make_interval(secs => {gap}),"
         f" CASE WHEN {rate} IS NOT NULL THEN {paid_until('state', rate=rate)} END)"
@@ -39,7 +42,7 @@ def opening(*, gap: LiteralString, rate: LiteralString) -> LiteralString:
 
 
 def opens_at(state: Any, limits: Limits) -> dt.datetime | None:
-    """The moment of a bin's next start under these limits; None if it is open from the start."""
+    """Return the moment of a bin's next start under these limits; None if it is open from the start."""
     moments = []
     if state.last_start_at is not None:
         moments.append(state.last_start_at + dt.timedelta(seconds=limits.gap))

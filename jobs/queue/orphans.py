@@ -1,8 +1,8 @@
 """
-What an output holds that no job keeps in it any more, since it was taken from a job: that is taken out of it.
+Orphans: documents of an output that no job keeps there, after the output was removed from a job.
 
-By whichever worker comes first, a chunk at a time in the order of hashes; `OutputConnection.orphans_after` is how
-far that has come. What another job has put there, or has still to look at, stays.
+The first free worker removes them, a chunk at a time in the order of hashes; `OutputConnection.orphans_after` is its
+cursor. Documents that another job put there, or has not processed yet, stay.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jobs.queue.tombstones import TAKEN_AWAY
 _AT_ONCE: Final = 500
 
 _IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE orphans_after IS NOT NULL)"
-# Locks: OutputConnection, skipping one that another worker is at.
+# Locks: OutputConnection, skipping one that another worker processes.
 _CLAIM: Final[LiteralString] = """
 SELECT id, connector, configuration, is_confined, orphans_after, clock_timestamp() AS now FROM jobs_outputconnection
  WHERE orphans_after IS NOT NULL AND id <> ALL(%(apart_from)s)
@@ -32,7 +32,7 @@ SELECT held.hash FROM jobs_indexeddocument AS held
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE
 """
-# Asked under those locks: who puts one of them there waits for us, or has been seen.
+# Read under these locks: a transaction that adds one of these documents waits for them, or is visible here.
 _ORPHANS: Final[LiteralString] = """
 SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash = held.hash LIMIT 1) AS url
   FROM unnest(%(hashes)s::uuid[]) AS held(hash)
@@ -52,7 +52,7 @@ def drop_orphans(
     apart_from: frozenset[int],
     keeps_history: bool = True,
 ) -> Cleared:
-    """Take the next chunk of orphans out of an output that a job has left, not one of `apart_from`."""
+    """Remove the next chunk of orphans from an output that a job has left, but not from one of `apart_from`."""
     return clear_chunk(
         connection,
         is_there=_IS_THERE,

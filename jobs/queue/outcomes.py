@@ -1,8 +1,8 @@
 """
-What outcomes come to: the rows that a flush will write, worked out from the rows that it holds.
+The effects of outcomes: the rows that a flush will write, calculated from the rows that it holds.
 
-No I/O. `FlushPlan.end` is told of each of the flush's own documents, `FlushPlan.reference` of everything
-that they name; `parameters` hands the result to the one statement that writes it (`jobs.queue.flush`).
+No I/O. `FlushPlan.end` gets each of the flush's own documents, and `FlushPlan.reference` each of their references.
+`parameters` returns the result for the one statement that writes it (`jobs.queue.flush`).
 """
 
 import datetime as dt
@@ -24,7 +24,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What the flush must know of a job: does the depth of its documents matter, which outputs hold."""
+    """The facts about a job that a flush needs."""
 
     id: int
     run_no: int
@@ -32,32 +32,32 @@ class JobFacts:
     tracks_depth: bool
     max_depth: int | None
     has_budget: bool
-    # Outputs that hold documents (all but null), by id.
+    # Ids of the outputs that hold documents (all but null outputs).
     outputs: tuple[int, ...]
     hops: HopRules | None = None
-    # The type of its links that are no redirects, or the first of them.
+    # The type of its links that are no redirects, or the first of these types.
     link_type: str = "link"
     is_full_scan: bool = True
-    # Of a continuous job: when its documents are looked at again. None: once a run.
+    # The revisit intervals of a continuous job. None: each document is read once a run.
     intervals: Intervals | None = None
     specification_version: int = 0
-    # The rules of the job in that version, as a test of an identifier; None: it has no rules.
+    # The rules of the job in that version, as a test of an identifier. None: it has no rules.
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
 
     @property
     def configuration(self) -> str:
-        """Return the beginning of document versions that are made under the job's present specification."""
+        """Return the prefix of document versions that were made under the job's present specification."""
         return str(self.specification_version)
 
     @property
     def loses_documents(self) -> bool:
-        """Whether a document that was named in this run may be gone again, so that naming it anew counts."""
+        """True if a document that was discovered in this run may be dropped, so that a new reference matters again."""
         return self.intervals is not None and self.intervals.expire_after is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One outcome with the claim that it was made under. `lanes` finds the lane of a (seed, bin name)."""
+    """One outcome and its claim. `lanes` maps a (seed, bin name) to its lane."""
 
     claimed: Claimed
     job: JobFacts
@@ -66,7 +66,7 @@ class Result:
 
 
 class Named(NamedTuple):
-    """A reference, as near as any of this flush's documents brings it; perhaps the target of a redirect."""
+    """A reference with the least depth in this flush; `is_target` if a redirect leads to it."""
 
     job: JobFacts
     identifier: str
@@ -130,7 +130,7 @@ class NextLook:
 NO_NEXT_LOOK: Final = NextLook()
 
 
-# Of the rows of each kind, how the statement calls their columns.
+# The names of the columns in the statement, for the rows of each kind.
 _NEW_COLUMNS: Final = ("hashes", "jobs", "lanes", "identifiers", "runs", "depths", "redirects", "stages")
 _AGAIN_COLUMNS: Final = (
     "hashes",
@@ -165,9 +165,9 @@ _OWN_COLUMNS: Final = (
 
 def give_up(results: Sequence[Result]) -> tuple[list[Result], dict[int, str]]:
     """
-    Let the retries that were enough be failures; returns all results, and the jobs that must not go on.
+    Turn retries that reached their limit into failures; return all results, and the jobs that must stop.
 
-    Each such job comes with the reason, in the words that ManifoldCF's users know.
+    Each of these jobs has its reason, in ManifoldCF's words.
     """
     reasons: dict[int, str] = {}
     given: list[Result] = []
@@ -196,7 +196,7 @@ def _is_enough(outcome: Outcome) -> bool:
 
 
 class FlushPlan:
-    """The writes of one flush, gathered row by row and handed to the database by column."""
+    """The writes of one flush, collected row by row and passed to the database by column."""
 
     def __init__(self, *, now: dt.datetime, shut_gates: Set[str] = frozenset()) -> None:
         self.now = now
@@ -204,7 +204,7 @@ class FlushPlan:
         self.new: list[New] = []
         self.again: list[Again] = []
         self.own: list[Own] = []
-        # Who named what: the part of the `targets` that is theirs, by its first and last number.
+        # The links of each document: its slice of `targets`, by its first and last number.
         self.links: list[tuple[str, int, int, int, bool]] = []
         self.targets = Hashes()
         # Documents that wait, each with its gate.
@@ -221,14 +221,14 @@ class FlushPlan:
         self.counts[key] = self.counts.get(key, 0) + amount
 
     def move(self, row: Any, *, job: JobFacts, stage: int, outcome: int = 0, code: str = "") -> None:
-        """Count a document out of where it stands and into where it comes to stand."""
+        """Count a document out of its old stage and into its new one."""
         done = row.stage == Stage.DONE
         old = (row.outcome, row.result_code) if done else (0, "")
         self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, old[0], old[1], -1)
         self.count(job.id, row.lane_id, job.run_no, "stage", stage, outcome, code, 1)
 
     def end(self, result: Result, row: Any, *, loops: bool, is_outside: bool = False) -> None:
-        """One of the flush's own documents; `is_outside` if it is farther away than its job allows."""
+        """Add one of the flush's own documents; `is_outside` if it is farther away than its job allows."""
         outcome, job, key = result.outcome, result.job, result.claimed.document.hash
         if outcome.bytes_read:
             self.count(job.id, row.lane_id, job.run_no, "bytes", 0, 0, "", outcome.bytes_read)
@@ -317,7 +317,7 @@ class FlushPlan:
                 outcome=ending,
                 code=code,
                 version=outcome.version,
-                # What is to be read again because a shorter path turned up must be read whole.
+                # A document that is read again because of a shorter path must be read unconditionally.
                 validators="" if row.rescan else outcome.validators,
                 indexed_before=held,
                 depth=row.depth,
@@ -331,10 +331,12 @@ class FlushPlan:
         )
 
     def reference(self, key: Key, named: Named, row: Any, *, ended: Result | None, is_outside: bool = False) -> None:
-        """A document that the flush's documents name; `is_outside` if it is farther away than its job allows."""
+        """
+        Add a document that the flush's documents reference; `is_outside` if it is farther away than its job allows.
+        """
         job = named.job
         if row is None:
-            # A stored link whose document was dropped names nothing any more: it has no identifier.
+            # A stored link to a dropped document has no effect: it has no identifier.
             if named.lane_id is not None and named.identifier:
                 stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING
                 self.new.append(
@@ -353,7 +355,7 @@ class FlushPlan:
                     self.woken.add(named.lane_id)
             return
         if ended is not None:
-            # It names itself, or ended in this same flush: only a shorter path matters.
+            # It references itself, or ended in this same flush: only a shorter path matters.
             self._come_nearer_after_ending(named, row, ended)
             return
         if is_outside:
@@ -373,12 +375,12 @@ class FlushPlan:
         elif nearer and row.stage == Stage.ACTIVE:
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
         elif row.stage == Stage.BEING_CLEANED and not row.rescan:
-            # Whoever is about to clean it gives it up.
+            # The worker that is about to remove it gives it up.
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
             self.move(row, job=job, stage=Stage.BEING_CLEANED)
 
     def _stay_outside(self, named: Named, row: Any) -> None:
-        """It belongs to this run, and is not to be read in it. What is claimed is judged when it ends."""
+        """Move a document into this run without reading it. A claimed one is judged when it ends."""
         job = named.job
         if row.stage in {Stage.PENDING, Stage.DONE} or (
             row.stage == Stage.HOPCOUNT_REMOVED and row.run_no < job.run_no
@@ -428,7 +430,7 @@ class FlushPlan:
         )
 
     def parameters(self) -> dict[str, Any]:
-        """The gathered rows by column, as the statement wants them."""
+        """Return the collected rows by column, as parameters of the statement."""
         facts: dict[str, Any] = {"now": self.now}
         for prefix, names, rows in (
             ("new", _NEW_COLUMNS, self.new),
@@ -445,7 +447,9 @@ class FlushPlan:
 
 
 def _remembered(row: Any, *, job: JobFacts, ending: int, code: str) -> tuple[int, str]:
-    """What was indexed in this run stays so when a second look finds it unchanged."""
+    """
+    Return the outcome to store: a document indexed in this run stays indexed when a second check finds it unchanged.
+    """
     if ending == Ending.UNCHANGED and row.run_no == job.run_no and row.outcome == Ending.INDEXED:
         return int(Ending.INDEXED), row.result_code
     return ending, code

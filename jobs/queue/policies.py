@@ -1,4 +1,4 @@
-"""Throttle policies as values, read inside of a transaction."""
+"""Throttle policies as values, read inside a transaction."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from jobs.throttling.limits import gap_of
 from jobs.throttling.policies import Numbers, PolicyTerms, RuleTerms
 from jobs.throttling.windows import Window
 
-# Locks: none. A policy that is changed meanwhile counts as it was: the next to read it sees the new one.
+# Locks: none. A policy that is changed meanwhile applies as it was: the next read sees the change.
 _POLICIES: Final[LiteralString] = """
 SELECT policy.id, policy.version, policy.open_requests, policy.min_gap, policy.starts, policy.period,
        policy.bytes_per_second, policy.total_open_requests, policy.total_starts, policy.total_period,
@@ -64,9 +64,9 @@ class _Rule(NamedTuple):
 
 def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyTerms]:
     """
-    Return the policies of these ids, and all that hold everywhere, by their ids, in one statement.
+    Return the policies with these ids, and all that hold everywhere, by their ids, in one statement.
 
-    The cursor's rows are sequences; ids of policies that are gone are left out.
+    The cursor's rows are sequences. Ids without a policy are left out.
     """
     cursor.execute(_POLICIES, {"policies": list(policy_ids)})
     return {policy.id: _terms(policy) for policy in (_Policy(*row) for row in cursor.fetchall())}
@@ -98,7 +98,7 @@ def _rule(rule: _Rule, zone: ZoneInfo) -> RuleTerms:
 
 
 def _numbers(said: _Policy | _Rule) -> Numbers:
-    # Out of JSON whole seconds come as an int, and PostgreSQL takes no list of both.
+    # JSON gives whole seconds as int, and PostgreSQL takes no list of int and float.
     min_gap = None if said.min_gap is None else float(said.min_gap)
     return Numbers(said.open_requests, min_gap, _rate(said.starts, said.period), said.bytes_per_second)
 

@@ -1,14 +1,13 @@
 """
-When a document of a continuous job is looked at again, and when it expires. Arithmetic; no I/O.
+The next visit of a document in a continuous job, and its expiry. Arithmetic; no I/O.
 
-ManifoldCF waits the interval and the average time between changes that it saw; what it never saw change
-is read at the shortest interval for ever. Here a document is looked at again after the interval, or
-after half of the time for which it has not changed, if that is longer: the heuristic of HTTP caches
-(RFC 9111, 4.2.2) with a half in place of a tenth. What changes often is read often, and what never
-changes is read at times that grow by half each.
+ManifoldCF waits the interval and the average time between the changes that it saw. A document that never changed is
+read at the shortest interval for good. Here a document is read again after the interval, or after half of the time
+since its last change, if that is longer. That is the heuristic of HTTP caches (RFC 9111, 4.2.2) with a half in place
+of a tenth. Documents that change often are read often; the interval of others grows by half each time.
 
-A document expires, as in ManifoldCF, an interval after its origination date, or after the time of its processing where
-its source says no such date. So a page that is read again lives on, and no wait grows beyond the moment of expiry.
+A document expires, as in ManifoldCF, an interval after its origination date, or after its processing if its source
+gives no date. So a page that is read again lives on, and no wait extends beyond its expiry.
 """
 
 import datetime as dt
@@ -19,14 +18,14 @@ from jobs.connectors.repository.base import ScheduleBounds
 from jobs.lifecycle.document import Action
 
 _SHARE_OF_AGE: Final = 0.5
-# What is asked for a moment that no calendar has: it is as good as never.
+# A longer wait leaves the calendar: this is as good as never.
 _FOREVER: Final = dt.timedelta(days=365 * 1000)
 ANY_TIME: Final = ScheduleBounds()
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Those of a continuous job; None is never. `at_most` is the longest wait before a document is read again."""
+    """The intervals of a continuous job; None is never. `recrawl_at_most` is the longest wait before the next reading."""
 
     recrawl_after: dt.timedelta | None = None
     recrawl_at_most: dt.timedelta | None = None
@@ -43,11 +42,11 @@ class Intervals:
         """
         Return the time and kind of the next action for a document that was just processed; (None, PROCESS) for never.
 
-        It last changed at `changed_at`. `originated_at` is what its source says now; None is unknown. The earlier of
-        reading again and expiring counts; at one and the same moment it is read again.
+        It last changed at `changed_at`. `originated_at` is the present date of its source; None is unknown. The
+        earlier one of reading and expiry applies; if both are at the same moment, it is read again.
         """
         expire = self._expire_in(now, originated_at, bounds)
-        # A reading prolongs the life of a document whose source says no date.
+        # A reading prolongs the life of a document whose source gives no date.
         recrawl = self._recrawl_in(now - changed_at, bounds, life=expire if originated_at is None else None)
         if expire is not None and (recrawl is None or expire < recrawl):
             return now + max(dt.timedelta(), expire), Action.EXPIRE

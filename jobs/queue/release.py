@@ -1,9 +1,9 @@
 """
-Releasing: documents go back to the queue without an outcome.
+Releasing: documents return to the queue without an outcome.
 
-A document keeps its number and comes first in its lane, since it already has its place in the run.
-What an output holds is uncertain only when its batch had been sent and its worker is gone: then it
-counts as perhaps indexed, and it is read whole, not conditionally.
+A document keeps its number and comes first in its lane, since it already has its place in the run. The content of its
+outputs is uncertain only if its batch was sent and its worker was lost. Then it counts as perhaps indexed, and it is
+read unconditionally.
 """
 
 import datetime as dt
@@ -25,11 +25,11 @@ from jobs.queue.wake import Sweep, put_off_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.fences import TermHeld, hold_node, hold_term
 
-# A document that was lost with its worker so often ends as WORKER_LOST: twice with others, thrice alone.
+# Losses with a worker after which a document ends as WORKER_LOST: two together with others, three alone.
 _LOSSES_AT_MOST: Final = 5
-# How long a batch is kept for a worker that finds no room for it: longer than a turn's planned work lasts.
+# Time that a batch is kept for a worker without room for it: longer than the planned work of a turn.
 _KEPT_FOR: Final = "15 seconds"
-# Batches of one transaction: a main that dies in between leaves whole batches to the next.
+# Batches of one transaction: a main manager that dies in between leaves whole batches to the next one.
 _BATCHES_A_CHUNK: Final = 20
 
 OFFERED_OF_STOPPED_JOBS: Final[LiteralString] = f"""
@@ -48,7 +48,7 @@ SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage
  ORDER BY item.hash, item.job_id
    FOR NO KEY UPDATE
 """
-# Counts what came `back` out of where it was claimed and into where it stands now.
+# Counts the returned documents (`back`) out of the stage of their claim and into their present one.
 _COUNT_BACK: Final[LiteralString] = f"""
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount)
@@ -57,13 +57,13 @@ SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code,
         CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
        (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
  GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code"""
-# Where a document stands that was to be removed: wanted again, outside its job's hop limits, or as it stood.
+# Stage of a document whose removal was given up: requested again, outside its job's hop limits, or as before.
 _NOT_REMOVED: Final = f"""
 CASE WHEN rescan THEN {Stage.PENDING:d}
      WHEN action = {Action.LEAVE:d} THEN {Stage.HOPCOUNT_REMOVED:d}
      ELSE {Stage.DONE:d} END"""
 _ACTION_AFTER: Final = f"CASE WHEN action = {Action.LEAVE:d} THEN {Action.PROCESS:d} ELSE action END"
-# What has expired is due again at `until`, if that is given.
+# An expired document is due again at `until`, if that is given.
 _GIVE_BACK: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
@@ -93,7 +93,7 @@ WITH back AS (
     RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code
 )
 {_COUNT_BACK}"""
-# Locks: Bin by id, those of the batches' open turns and their parents.
+# Locks: Bin by id: the bins of the batches' open turns and their parents.
 _LOCK_BINS: Final[LiteralString] = held_newest(
     of="bin",
     numbers="""
@@ -106,7 +106,7 @@ _LOCK_BINS: Final[LiteralString] = held_newest(
 _CLOSE_TURNS: Final[LiteralString] = f"""
 WITH bins AS MATERIALIZED ({_LOCK_BINS}
 ), closed AS (
-    -- Looked at again under the bin's lock: of two who close a turn, one counts it out.
+    -- Checked again under the bin's lock: of two processes that close a turn, one counts it out.
     UPDATE jobs_turn SET closed_at = clock_timestamp()
      WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL AND bin_id IN (SELECT id FROM bins)
     RETURNING bin_id, requests, parents
@@ -116,7 +116,7 @@ UPDATE jobs_binstate AS bin
        closed_at = clock_timestamp(),
        last_start_at = CASE WHEN %(used)s THEN greatest(bin.last_start_at, clock_timestamp()) ELSE bin.last_start_at END,
        not_before = CASE WHEN %(used)s
-                         -- How much a lost worker has read just now nobody knows.
+                         -- The bytes that a lost worker has just read are unknown.
                          THEN greatest(bin.not_before, clock_timestamp() + make_interval(secs => {BYTES_WINDOW}))
                          ELSE bin.not_before END,
        paid_rate = CASE WHEN %(used)s THEN NULL ELSE bin.paid_rate END
@@ -128,8 +128,8 @@ UPDATE jobs_binstate AS bin
          GROUP BY bin_id, version) AS freed
  WHERE bin.bin_id = freed.bin_id AND bin.version >= freed.version
 """
-# Batches that are out at workers that are gone, and those that are done but for a turn: a batch ends with its
-# last outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
+# Batches that were sent to lost workers, and batches that are done except for a turn: a batch ends with its last
+# outcome, its turns a moment later, and a worker may die in between. Open turns are few, and indexed.
 HELD_BY_LOST_WORKERS: Final[LiteralString] = f"""
 WITH held AS (
     SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent' AND id >= {LOWEST_BATCH}
@@ -141,8 +141,9 @@ SELECT held.id FROM held LEFT JOIN nodes_node AS node ON node.id = held.worker_i
  WHERE node.id IS NULL OR node.status IN ('failed', 'stopped')
  ORDER BY held.id
 """
-# Batches that nobody else may take, and that their worker will not: it is gone or of another scope, as are all that have
-# the tag; or the turns that they follow have ended, so their bins stand still, and it has found no room for them since.
+# Batches that only one worker or tag may take, and that will not be taken: the worker was lost or is of another
+# scope, or no worker has the tag; or the turns ahead of them have ended, so that their bins are idle, and the worker
+# still has no room for them.
 KEPT_IN_VAIN: Final[LiteralString] = f"""
 SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.node_scope = %(scope)s AND batch.state = 'available' AND batch.id >= {LOWEST_BATCH}
@@ -155,7 +156,7 @@ SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id
            SELECT FROM jobs_turn AS turn JOIN jobs_turn AS ahead ON ahead.id = turn.follows_id AND ahead.closed_at IS NULL
             WHERE turn.batch_id = batch.id))
 """
-# Followers of turns that never ended have nobody to get their requests from: they are let go as well.
+# Followers of turns that never ended cannot inherit their requests: they are released as well.
 _FOLLOWERS: Final[LiteralString] = """
 SELECT DISTINCT follower.batch_id
   FROM jobs_turn AS turn JOIN jobs_turn AS follower ON follower.follows_id = turn.id AND follower.closed_at IS NULL
@@ -173,10 +174,10 @@ def give_back(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], now: dt.datetime
 ) -> int:
     """
-    A worker gives back documents that it has not begun; returns how many claims still held.
+    Return documents that a worker has not begun to the queue; return how many claims still held.
 
     Raises:
-        FenceRefused: the worker was marked failed; then its documents are given back by the main.
+        FenceRefused: the worker was marked failed; the main manager returns its documents.
     """
     if not claims:
         return 0
@@ -190,7 +191,7 @@ def put_off(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], until: dt.datetime
 ) -> int:
     """
-    A worker gives back documents that an output did not let go, to be tried again at `until`; returns how many.
+    Return documents whose removal an output refused, with the next attempt at `until`; return how many.
 
     Raises:
         FenceRefused: the worker was marked failed.
@@ -207,7 +208,7 @@ def _return_claims(
     claims: Sequence[Claimed],
     until: dt.datetime | None = None,
 ) -> Sequence[Any]:
-    """Let documents stand again where they stood before they were claimed; returns the rows whose claim still held."""
+    """Restore the stage before the claim; return the rows whose claim still held."""
     batches = sorted({claim.batch_id for claim in claims})
     with connection.transaction(), named_rows(connection) as cursor:
         hold_node(connection, worker)
@@ -218,7 +219,7 @@ def _return_claims(
 
 
 def batches_of(connection: psycopg.Connection[Any], *, worker: uuid.UUID) -> set[int]:
-    """The batches that are out at this worker, as the database has it."""
+    """Return the batches that are stored as sent to this worker."""
     rows = connection.execute(_SENT, (worker,))
     return {row[0] for row in rows}
 
@@ -228,9 +229,9 @@ def give_back_batches(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, batches: Iterable[int], now: dt.datetime
 ) -> int:
     """
-    A worker gives back whole batches of which it began nothing; returns how many documents.
+    Return whole batches that a worker has not begun to the queue; return how many documents.
 
-    One that has ended meanwhile is left alone: requests that its turns inherited may still be open.
+    A batch that has ended meanwhile is left alone: requests that its turns inherited may still be open.
 
     Raises:
         FenceRefused: the worker was marked failed.
@@ -247,9 +248,9 @@ def withdraw(
     connection: psycopg.Connection[Any], *, batches: Sequence[int], now: dt.datetime, term: TermHeld | None = None
 ) -> int:
     """
-    Take back batches that nobody has taken yet; returns how many documents came back.
+    Withdraw batches that no worker has taken yet; return how many documents came back.
 
-    Safe for anybody: a batch that has been sent meanwhile is left alone. A main gives its `term`.
+    Any process may do this: a batch that was sent meanwhile is left alone. A main manager passes its `term`.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         if term is not None:
@@ -260,7 +261,7 @@ def withdraw(
 
 
 def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str) -> Sequence[Any]:
-    """Release batches of which nothing has begun, where they are still in this state; returns the documents that came back."""
+    """Release unbegun batches that are still in this state; return the documents that came back."""
     # Before Batch, in the order of locks.
     cursor.execute(_LOCK_BINS, {"batches": list(batches)})
     ours = [
@@ -277,13 +278,17 @@ def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str)
 
 
 def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
-    """Take back the unsent batches of a scope whose documents belong to jobs that must not go on."""
+    """
+    Withdraw the unsent batches of a scope whose documents belong to jobs that must stop; return how many documents.
+    """
     batches = [row[0] for row in connection.execute(OFFERED_OF_STOPPED_JOBS, {"scope": scope})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
 def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
-    """Take back unsent batches that were kept for a worker that cannot take them, or has not for long."""
+    """
+    Withdraw unsent batches kept for a worker that cannot take them, or did not for long; return how many documents.
+    """
     batches = [row[0] for row in connection.execute(KEPT_IN_VAIN, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
@@ -297,10 +302,10 @@ def release_of_lost_workers(
     enough: int | None = None,
 ) -> int:
     """
-    Give back what failed and stopped workers of a scope still hold, in chunks; returns how many documents.
+    Return the documents of failed and stopped workers of a scope to the queue, in chunks; return how many.
 
-    No further chunk is begun once `enough` documents are back. Each stands on its own: a main that dies in
-    between leaves the rest to the next one.
+    No further chunk begins once `enough` documents are back. Each chunk is a transaction: if the main manager dies in
+    between, the next one releases the rest.
     """
     released = 0
     groups: set[int] = set()
@@ -314,7 +319,7 @@ def release_of_lost_workers(
         released += documents
         groups |= of_groups
     if groups:
-        # A flush wakes the lanes that it filled after its commit: its worker may have died in between.
+        # A flush wakes its lanes after its commit: its worker may have died in between.
         Sweep().look_at_all(connection, groups=sorted(groups), now=now)
     return released
 
@@ -323,10 +328,10 @@ def release_of_lost_workers(
 def _lose(
     connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime
 ) -> tuple[int, set[int]]:
-    """Give back what these batches hold; returns how many documents, and of which groups."""
+    """Return the documents of these batches to the queue; return how many documents, and of which groups."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
-        # The bins first: they reopen a gap after this moment, as a request may have gone out just now.
+        # The bins first: they start a gap at this moment, as a request may have gone out just now.
         cursor.execute(_CLOSE_TURNS, {"batches": batches, "used": True})
         followers = [row.batch_id for row in cursor.execute(_FOLLOWERS, {"batches": batches})]
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
@@ -340,7 +345,7 @@ def _lose(
 
 
 def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:
-    """Give bins back the places of turns that nobody will close any more, since their scope has ended."""
+    """Free the places of open turns in an ended scope: no worker of it is left to close them."""
     rows = connection.execute(
         """
         SELECT turn.batch_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id

@@ -1,8 +1,9 @@
 """
-Restore the removals of a run: rows of the queue, links, accounts and texts, a chunk at a time, without a request.
+Restoration of a run's removals: rows of the queue, links, records and texts, a chunk at a time, without a request.
 
-An operator asks for it (`Restoration`), and any worker or command does it. Each chunk is one transaction that deletes
-its tombstones, so a document is restored once, whatever is killed. A document that was read again meanwhile stays.
+An operator requests it (`Restoration`), and any worker or command does it. Each chunk is one transaction that deletes
+its tombstones, so a document is restored once, even if a process is killed. A document that was read again meanwhile
+stays as it is.
 """
 
 import datetime as dt
@@ -30,7 +31,7 @@ from jobs.queue.wake import wake_job
 # Documents of a chunk.
 _AT_ONCE: Final = 500
 
-# Asked first, since there is rarely one.
+# A cheap test before the claim, since a restoration is rare.
 _IS_THERE: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_restoration WHERE ended_at IS NULL)"
 # Locks: Restoration, skipping one that another process works on.
 _CLAIM: Final[LiteralString] = """
@@ -49,7 +50,7 @@ SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_af
                                               'notifying_of_deletion')
    FOR SHARE OF job
 """
-# All tombstones of the next documents. Of one that was removed twice, the newest counts.
+# All tombstones of the next documents. For a document that was removed twice, the newest one applies.
 _NEXT: Final[LiteralString] = """
 SELECT DISTINCT ON (stone.hash, stone.output_id) stone.*
   FROM jobs_tombstone AS stone
@@ -69,7 +70,8 @@ SELECT item.hash FROM jobs_queueitem AS item
  ORDER BY item.hash
    FOR NO KEY UPDATE
 """
-# A row that is there was removed by its source, or by hop limits: it stays in its run, and its links come back.
+# A row that exists belongs to a document that its source or hop limits removed: it stays in its run, and gets its
+# links back.
 # Locks: the rows that it inserts, by hash; the others are held.
 _PUT_BACK: Final[LiteralString] = f"""
 WITH stone AS MATERIALIZED (
@@ -114,7 +116,7 @@ WITH stone AS MATERIALIZED (
 )
 SELECT hash FROM absent UNION ALL SELECT hash FROM again
 """
-# Locks: the rows that it inserts, by (output, hash). What an output holds again is newer.
+# Locks: the rows that it inserts, by (output, hash). A document that an output has again is newer, and stays.
 _RECORD: Final[LiteralString] = """
 INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at)
 SELECT output_id, hash, version, %(now)s
@@ -128,7 +130,7 @@ DELETE FROM jobs_tombstone
  WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
    AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
 """
-# An operator's order about an output leaves the rows of documents as they are.
+# An operator's order about an output does not change the rows of documents.
 _HELD_AGAIN: Final[LiteralString] = """
 SELECT hash FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
@@ -146,7 +148,10 @@ _REFUSED: Final[LiteralString] = "UPDATE jobs_restoration SET refused = %(why)s 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of one chunk. `restoration` is None if there is none to do; `refused` says why this one cannot go on now."""
+    """
+    The result of one chunk. `restoration` is None if there is none to do; `refused` is why this one cannot continue
+    now.
+    """
 
     restoration: int | None = None
     documents: int = 0
@@ -160,7 +165,7 @@ def restore_some(
     opens: Callable[[StoredOutput], Output],
     apart_from: frozenset[int] = frozenset(),
 ) -> Restored:
-    """Bring back the next documents of a restoration that an operator asked for, not one of `apart_from`."""
+    """Restore the next documents of a restoration that an operator requested, but not of one of `apart_from`."""
     row = connection.execute(_IS_THERE).fetchone()
     if row is None or not row[0]:
         return Restored()
@@ -237,7 +242,7 @@ def _next_look(job: Any) -> dict[str, object]:
 def _lanes_of(
     connection: psycopg.Connection[Any], cursor: psycopg.Cursor[Any], job: Any, stones: Sequence[Any]
 ) -> dict[uuid.UUID, int]:
-    """Return the lane of each document, in the order of hashes. The lanes of a job that was deleted are created again."""
+    """Return the lane of each document, in the order of hashes. The lanes of a deleted job are created again."""
     there = {row.id for row in cursor.execute(_LANES, {"lanes": [stone.lane_id for stone in stones]})}
     lost = [stone for stone in stones if stone.lane_id not in there]
     made: dict[tuple[int, str], int] = {}
@@ -258,10 +263,10 @@ def _lanes_of(
 def _write(
     cursor: psycopg.Cursor[Any], stones: Sequence[Any], opens: Callable[[StoredOutput], Output], *, now: dt.datetime
 ) -> set[uuid.UUID]:
-    """Give each output its removed texts; return the documents whose texts all of their outputs have now."""
+    """Give each output its removed texts; return the documents whose outputs all have their texts now."""
     texts = {stone.hash: stone for stone in stones if stone.text is not None}
     stored = cursor.execute(_OUTPUTS, {"outputs": list({stone.output_id for stone in stones})}).fetchall()
-    # Those that cannot be rolled back come last, as in a flush.
+    # Outputs that cannot be rolled back come last, as in a flush.
     outputs = sorted(map(opens, stored), key=lambda output: not output.is_transactional)
     given = {
         output.id: _entries(output, [stone for stone in stones if stone.output_id == output.id], texts)
@@ -278,9 +283,9 @@ def _write(
 
 
 def _entries(output: Output, stones: Sequence[Any], texts: Mapping[uuid.UUID, Any]) -> list[tuple[Entry, str]]:
-    """Return the documents that this output is to hold again, each with the version in its account."""
+    """Return the documents that this output gets again, each with its recorded version."""
     versions = {stone.hash.hex: stone.version for stone in stones}
-    # A log has its own lines; what another output held may be spelt otherwise.
+    # A log has its own lines; the text of another output may differ from these.
     recalled = (
         output.recall({stone.hash.hex: stone.identifier for stone in stones}) if isinstance(output, Recalls) else ()
     )

@@ -1,4 +1,4 @@
-"""How long documents that are tried again are tried: kept for people, who see it while the attempts go on."""
+"""Limits of retries: stored for operators, who see them while the attempts continue."""
 
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
@@ -8,8 +8,8 @@ import psycopg
 from jobs.connectors.repository.base import Ending
 from jobs.queue.outcomes import Result
 
-# A statement of its own, since few flushes have anything to try again. What it wrote counts while `failures` do.
-# Locks: nothing more, the flush holds the rows.
+# A statement of its own, since few flushes have retries. Its columns are valid while `failures` is above 0.
+# Locks: none more, the flush holds the rows.
 _KEEP: Final[LiteralString] = """
 UPDATE jobs_queueitem AS item
    SET most_failures = given.attempts, failing_until = item.failing_since + make_interval(secs => given.seconds)
@@ -20,7 +20,7 @@ UPDATE jobs_queueitem AS item
 
 
 def keep_retry_limits(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> None:
-    """Keep the limits of those of these results that ask for another attempt; their rows have been written."""
+    """Store the retry limits of results that get another attempt; their rows have been written."""
     again = [result for result in results if result.outcome.ending == Ending.RETRY]
     if not again:
         return

@@ -1,4 +1,4 @@
-"""Deadlocks and serialization failures are retried within milliseconds: the whole transaction, again."""
+"""Retries of whole transactions after deadlocks and serialization failures, within milliseconds."""
 
 import logging
 import random
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def retried(transaction: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Run `transaction` again when PostgreSQL broke it off for the sake of another (40P01, 40001)."""
+    """Run `transaction` again when PostgreSQL aborted it in favour of another one (40P01, 40001)."""
 
     @wraps(transaction)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:

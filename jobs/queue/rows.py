@@ -7,5 +7,5 @@ from psycopg.rows import namedtuple_row
 
 
 def named_rows(connection: psycopg.Connection[Any], *, binary: bool = False) -> psycopg.Cursor[Any]:
-    """A cursor whose rows have the query's columns as attributes; `binary` for the hot path."""
+    """Return a cursor whose rows have the query's columns as attributes; `binary` for the hot path."""
     return connection.cursor(row_factory=namedtuple_row, binary=binary)

@@ -1,10 +1,10 @@
 """
-Sending back: documents that failed in the run of a job are to be read again, all or those of some codes.
+Sending back: failed documents of a job's run are read again, all of them or those with some codes.
 
-A denied document has not failed: it is sent back only where its code is named.
+A denied document has not failed: it is sent back only if its code is given.
 
-They are due at once where the job is active, and else in its next run that rechecks what is known or
-looks for changes. Chunk by chunk, each in a transaction of its own.
+They are due at once if the job is active, and otherwise in its next run that rechecks known documents or looks for
+changes. Each chunk is a transaction of its own.
 """
 
 import datetime as dt
@@ -22,10 +22,10 @@ from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
 _AT_ONCE: Final = 1000
-# Documents that one call sends back; who wants more asks again.
+# Documents that one call sends back at most.
 MOST: Final = 100_000
 
-# Locks: Job SHARE, so that the run stays the one that was looked at.
+# Locks: Job SHARE, so that its run does not change.
 _HOLD: Final[LiteralString] = (
     "SELECT run_no FROM jobs_job WHERE id = %(job)s AND phase IN ('active', 'inactive') FOR SHARE"
 )
@@ -60,7 +60,7 @@ SELECT count(*) FROM sent
 
 @dataclass(frozen=True, slots=True)
 class SentBack:
-    """How many documents are to be read again, and whether there are more of them than one call takes."""
+    """The number of documents to read again; `has_more` if one call cannot send back all."""
 
     documents: int
     has_more: bool
@@ -69,7 +69,7 @@ class SentBack:
 def send_back(
     connection: psycopg.Connection[Any], *, job_id: int, codes: Sequence[str], now: dt.datetime
 ) -> SentBack | None:
-    """Let documents be read again that failed with one of `codes`, or with any; None if the job is in between."""
+    """Make documents due again that failed with one of `codes`, or with any; None if the job is in a transition."""
     documents, found = 0, _AT_ONCE
     while found == _AT_ONCE and documents < MOST:
         chunk = _send_some_back(connection, job_id=job_id, codes=codes)

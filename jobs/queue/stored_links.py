@@ -1,8 +1,8 @@
 """
-The links that are stored for documents which were not read: they still hold, and are referenced again.
+Stored links of documents that were not read: they still apply, and become references again.
 
-Rules may have been narrowed since these links were read, so they pass the present rules of their job first. A refused
-link is not followed: a full run removes its document like any other that the run did not reach.
+The rules may have been narrowed since these links were read, so the links pass the present rules of their job first.
+A refused link is not followed: a full run removes its document like any other that it did not reach.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ SELECT item.hash, item.job_id, item.identifier
 
 @dataclass(frozen=True, slots=True)
 class StoredLinks:
-    """The stored links of one document that was not read. `targets` are hashes that today's rules admit."""
+    """The stored links of one document that was not read. `targets` are hashes that the present rules admit."""
 
     result: Result
     is_redirect: bool
@@ -37,7 +37,7 @@ class StoredLinks:
 
 
 def read_stored_links(cursor: psycopg.Cursor[Any], unread: Mapping[Key, Result]) -> Iterator[StoredLinks]:
-    """Yield the links that these documents, by key, still have."""
+    """Yield the links that are stored for these documents."""
     rows = cursor.execute(_LINKS, _columns(unread)).fetchall()
     refused = _refused_today(cursor, [(row, unread[row.hash.hex, row.job_id]) for row in rows])
     for row in rows:
@@ -51,8 +51,8 @@ def _refused_today(cursor: psycopg.Cursor[Any], stored: Sequence[tuple[Any, Resu
     """
     Return the stored targets that the present rules of their job refuse.
 
-    A document whose version was made under the present rules had its links read under them or later. So a run after
-    which no rule was changed looks up no identifier here.
+    If the version of a document was made under the present rules, its links were read under them or later. So a run
+    without changes of rules looks up no identifier here.
     """
     doubtful: dict[Key, JobFacts] = {}
     for row, result in stored:

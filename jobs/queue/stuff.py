@@ -1,9 +1,9 @@
 """
-Stuffing: the owner of a group chooses due documents and offers them in batches.
+Stuffing: the owner of a group claims due documents and offers them in batches.
 
-One transaction of a few statements. It locks first (node, group, jobs, budgets, bins, lanes) and reads
-in later statements what the locked rows allow. It never waits for a bin, a lane or a document that
-somebody else holds: those are skipped, and found again at the next pass.
+It is one transaction of a few statements. It locks first (node, group, jobs, budgets, bins, lanes) and reads in later
+statements what the locked rows allow. It never waits for a bin, a lane or a document that another transaction holds:
+it skips these rows, and the next pass finds them again.
 """
 
 import datetime as dt
@@ -33,19 +33,20 @@ from jobs.queue.transaction import implicit_transaction
 from jobs.throttling.bins import LOST_PLACE, MOST_A_TURN, BinSeen, NoPlace, OpenTurn, ParentSeen, TurnPlan, plan_turns
 from jobs.throttling.keepers import prefer_keepers
 
-# Documents of one batch where a batch holds turns of many bins.
+# Documents of one batch, if the batch has turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
-# A document that was lost with its worker so often is handed out alone.
+# Losses with a worker after which a document is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Due documents that get their number in one pass: of a lane (more if its turns want more), and at most of all lanes.
+# Due documents that get their number in one pass: of one lane (more if its turns want more), and of all lanes
+# together.
 _RIPENED_AT_ONCE: Final = 200
 _RIPENED_A_PASS: Final = 2000
 
 # The columns of a bin's state that planning reads.
 _STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
-# What the locked bins allow: what limits them, the open turns (of a parent: those below it), and the first lane
-# of another group that is ready for the same bin. A turn at a worker of another scope has no worker
-# here: a batch of this scope that followed it would be for somebody who may not take it.
+# The facts of the locked bins: their limits, their open turns (for a parent: those below it), and the first lane of
+# another group that is ready for the same bin. A turn at a worker of another scope has no worker here: that worker
+# could not take a batch of this scope.
 _BINS: Final[LiteralString] = f"""
 SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
        state.answer_seconds, state.starts, state.bytes_read, bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
@@ -73,7 +74,7 @@ SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level
          JOIN jobs_throttlegroup AS held ON held.id = seed.group_id AND held.state = 'owned'
          JOIN jobs_job AS job ON job.id = seed.job_id
         CROSS JOIN LATERAL {newest("ready_at, served_at", of="lane", number="lane.id")} AS ready
-        -- Nobody looks for rivals where there are none.
+        -- With a single owned group there are no rivals to search.
         WHERE (SELECT count(*) FROM jobs_throttlegroup WHERE state = 'owned') > 1
           AND lane.bin_id = bin.id AND ready.ready_at <= %(now)s
           AND job.phase = 'active' AND {RUNNABLE}
@@ -81,8 +82,8 @@ SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level
         LIMIT 1) AS rival ON true
  WHERE bin.id = ANY(%(bins)s)
 """
-# Of each policy with limits of all its bins together, the bin that stands for them. Locks: the rows that it inserts; and
-# Bin by id, skipping what is locked.
+# For each policy with limits over all its bins, the bin that represents them.
+# Locks: the rows that it inserts; and Bin by id, skipping what is locked.
 _MAKE_TOTALS: Final[LiteralString] = """
 WITH made AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known)
@@ -100,9 +101,10 @@ SELECT named.id
  CROSS JOIN LATERAL {newest("bin_id", of="bin", number="named.id", lock=SKIPPING)} AS held
 """
 
-# The best due documents of each lane, until there are enough: the lanes are read one after the other. Meanwhile two sorts of others get their number, for the next pass: those
-# whose time has come, and in a run that rechecks what it knows those of older runs, of the `recheck` stages. A
-# document that another job holds claimed is left out: the bin's lock keeps two stuffers from choosing it at once.
+# The first due documents of each lane, until there are enough: the lanes are read one after the other. Two kinds of
+# other documents get their number meanwhile, for the next pass. These are documents whose check time has come and, in
+# a run that rechecks known documents, documents of older runs in the `recheck` stages. A document that another job
+# has claimed is skipped: the lock of the bin keeps two stuffers from claiming it at once.
 # Locks: QueueItem, skipping what is locked.
 _DOCUMENTS: Final[LiteralString] = f"""
 WITH wanted AS (
@@ -165,8 +167,9 @@ SELECT * FROM (
  ORDER BY place, seq
 """
 
-# When a lane that gave too little may give again: at once where something is due (its head was a wrong
-# hint, or another job holds it), else when the first waiting document ripens, else never (dormant).
+# The moment at which a lane that gave too few documents may give more. It is at once if a document is due (the lane's
+# head was wrong, or another job has claimed it), otherwise when the first waiting document ripens, otherwise never
+# (null: the lane is dormant).
 _NEXT_READY: Final[LiteralString] = """
 SELECT lane_id,
        CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
@@ -177,7 +180,7 @@ SELECT lane_id,
                    WHERE item.lane_id = looked.lane_id AND item.run_no < looked.run_no
                      AND item.stage = ANY(string_to_array(rechecks, ',')::int[])))
             THEN %(soon)s
-            -- No row where nothing waits: greatest() takes no notice of a null, and the lane would never sleep.
+            -- No row if no document waits: greatest() ignores a null, and the lane would never sleep.
             ELSE (SELECT greatest(item.check_time, %(now)s) FROM jobs_queueitem AS item
                    WHERE item.lane_id = looked.lane_id AND item.check_time IS NOT NULL AND item.stage IN (0, 2)
                      AND item.run_no = looked.run_no
@@ -187,7 +190,7 @@ SELECT lane_id,
        AS looked(lane_id, run_no, below, rechecks)
 """
 
-# Everything that an offer changes, in rows that this transaction holds.
+# All changes of an offer, in rows that this transaction holds.
 _WRITE: Final[LiteralString] = f"""
 WITH offered AS ({OFFER}), claimed AS (
     UPDATE jobs_queueitem AS item
@@ -246,9 +249,10 @@ def stuff(
     now: dt.datetime,
 ) -> Stuffed:
     """
-    Offer due documents of one group, about `room` of them at most, for `workers` live workers.
+    Offer about `room` due documents of one group to `workers` live workers; return what was offered.
 
-    No turn has more than `largest` documents. Each bin is kept by one of the `keepers`, who is preferred for its documents.
+    No turn has more than `largest` documents. Each bin has one of the `keepers`, which is preferred for its
+    documents.
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -268,7 +272,7 @@ def stuff(
 
 
 def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> tuple[list[BinSeen], list[ParentSeen]]:
-    """What the bins of the held lanes allow, and the parents above them."""
+    """Return the facts of the held lanes' bins, and of the parents above them."""
     asked = {"group": held.group.id, "policy": held.policy, "scope": held.scope, "now": now}
     rows = cursor.execute(_BINS, {**asked, "bins": held.bins}).fetchall()
     terms = Terms.read(cursor, rows, now=now)
@@ -278,7 +282,7 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
         if len(locked) < len(totals) and cursor.execute(_MAKE_TOTALS, names).rowcount:
             locked = cursor.execute(_HOLD_TOTALS, names).fetchall()
         if len(locked) < len(totals):
-            # Somebody else gives of what limits us all just now.
+            # Another stuffer has locked a limit that all bins of the group share.
             return [], []
         rows += cursor.execute(_BINS, {**asked, "bins": [row.id for row in locked]}).fetchall()
     bins: list[BinSeen] = []
@@ -325,9 +329,9 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
 @dataclass(slots=True)
 class _Chosen:
     """
-    What is handed out, ids for its batches, and the lanes that were `tried` for it, and that have `more`.
+    The documents to hand out, ids for their batches, and the lanes that were `tried` for it or have `more`.
 
-    The documents of one that was `cut` off were not all read, since there was no more room.
+    `cut` is a lane whose documents were not all read because the room was used up.
     """
 
     turns: list[tuple[TurnPlan, list[Any]]] = field(default_factory=list)
@@ -343,10 +347,10 @@ class _Chosen:
 
 def _choose(cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], room: int, now: dt.datetime) -> _Chosen:
     """
-    Choose documents for the planned turns, one after the other, as far as there is room for them.
+    Claim documents for the planned turns, one after the other, as far as there is room.
 
-    Most lanes have as many as are wanted of them, so no more are read than fill the room if they do. Where they had
-    less, more lanes are read with what is left: a crawl of many hosts has lanes of one document.
+    Most lanes have as many documents as their turns want, so the first query reads only the lanes that fill the room.
+    If these had fewer, a second query reads more lanes: a crawl of many hosts has lanes of one document.
     """
     chosen = _Chosen()
     within = _within(turns, room=room)
@@ -360,7 +364,7 @@ def _choose(cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], r
 
 
 def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
-    """As many of the planned turns as there is room for; one at least, so that nothing starves."""
+    """Return the first planned turns that fit into the room; at least one, so that none starves."""
     kept: list[TurnPlan] = []
     for plan in turns:
         if kept and room < plan.documents:
@@ -374,13 +378,12 @@ def _add_documents(
     cursor: psycopg.Cursor[Any], held: Held, chosen: _Chosen, *, turns: list[TurnPlan], most: int, now: dt.datetime
 ) -> None:
     """
-    Read the documents of each turn, so many in all at most; turns that stay empty are left out.
+    Read the documents of each turn, at most `most` altogether; turns that stay empty are left out.
 
-    The budgets are reduced by the documents that are admitted. A document that was lost with its worker
-    again and again makes a turn of its own.
+    The budgets are reduced by the admitted documents. A document with several losses gets a turn of its own.
     """
     jobs, budgets = held.jobs, held.budgets
-    # Several turns of one lane read it once, and share what was found.
+    # Several turns of one lane read it once, and share its documents.
     wants: dict[int, int] = {}
     for plan in turns:
         wants[plan.lane.id] = wants.get(plan.lane.id, 0) + plan.documents
@@ -416,14 +419,14 @@ def _add_documents(
     turns_left = Counter(plan.lane.id for plan in turns)
     for plan in turns:
         queue = found[plan.lane.id]
-        # Few documents are spread over the turns, so that all of a bin's open requests are used.
+        # Few documents are spread over the turns, so that all open requests of the bin are used.
         share = min(plan.documents, math.ceil(len(queue) / turns_left[plan.lane.id]))
         turns_left[plan.lane.id] -= 1
         documents = _up_to_a_suspect(queue[:share])
         del queue[: len(documents)]
         if documents:
             chosen.turns.append((plan, documents))
-    # What was read for a turn and cut off by a suspect keeps its place for the next pass.
+    # A document that was read and cut off before a suspect is not admitted: it waits for the next pass.
     for queue in found.values():
         for row in queue:
             if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
@@ -438,7 +441,7 @@ def _add_documents(
 
 
 def _below(job_id: int, budgets: dict[int, int]) -> int:
-    """A job whose budget is used up hands out only what already has its place."""
+    """Return the upper limit of `seq`: a job without budget hands out only documents that have their place."""
     return FIRST_FRESH if budgets.get(job_id, 1) <= 0 else _NEVER
 
 
@@ -459,7 +462,7 @@ def _offer(
     waiting: list[NoPlace],
     now: dt.datetime,
 ) -> Stuffed:
-    """Write what was chosen as batches, and when each lane is to be looked at again."""
+    """Write the claimed documents as batches, and the next scan of each lane."""
     jobs, budgets = held.jobs, held.budgets
     packed = _pack(chosen.turns)
     ids = chosen.ids[: len(packed)]
@@ -521,7 +524,7 @@ def _offer(
 
 
 def _opened(plans: list[TurnPlan]) -> dict[int, tuple[int, int]]:
-    """By bin, parents among them: how many turns were opened, with how many requests."""
+    """Return the number of opened turns and of their requests for each bin, including parents."""
     opened: dict[int, tuple[int, int]] = {}
     for plan in plans:
         for bin_id in (plan.lane.bin_id, *(parent.id for parent in plan.parents)):
@@ -531,7 +534,9 @@ def _opened(plans: list[TurnPlan]) -> dict[int, tuple[int, int]]:
 
 
 def _paces_above(plan: TurnPlan) -> str | None:
-    """A turn's parents as they are stored: by id, the gap, the bytes a second, and the requests that may be open."""
+    """
+    Return a turn's parents in their stored form: by id, the gap, the bytes a second, and the limit of open requests.
+    """
     if not plan.parents:
         return None
     return json.dumps(
@@ -544,10 +549,11 @@ def _paces_above(plan: TurnPlan) -> str | None:
 
 def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan, list[Any]]]]:
     """
-    Turns into batches: small turns together, successors with those of the same worker, suspects alone; those
-    that need a tag apart from others, and those that one worker must have together.
+    Pack turns into batches.
 
-    New turns of one bin are for different workers, so they never share a batch.
+    Small turns share a batch, successors share one with others for the same worker, and suspects are alone. Turns
+    that need a tag have separate batches, and so have turns that one worker must have together. New turns of one bin
+    are for different workers, so they never share a batch.
     """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
     filling: dict[Any, list[tuple[TurnPlan, list[Any]]]] = {}
@@ -569,7 +575,7 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """How a lane is left: when it is looked at again, and from where; None where its head stays."""
+    """The new state of a lane: its next scan and its head; None keeps the head."""
 
     id: int
     ready_at: dt.datetime | None
@@ -586,7 +592,7 @@ def _what_is_left(
     waiting: list[NoPlace],
     now: dt.datetime,
 ) -> list[_Left]:
-    """How each lane that was looked at is left; one that was not come to is as it was."""
+    """Return the new state of each examined lane; a lane that was not reached keeps its state."""
     lanes, jobs, budgets = held.lanes, held.jobs, held.budgets
     given: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -596,7 +602,7 @@ def _what_is_left(
         last[plan.lane.id] = documents[-1].seq
         planned[plan.lane.id] = planned.get(plan.lane.id, 0) + plan.documents
     left: list[_Left] = []
-    # Where the lanes that were first had nothing to give, their places are still there for the next pass.
+    # If the first lanes had no documents, their places are still free for the next pass.
     unused = {lane.bin_id for lane in lanes if lane.id in chosen.tried} - {plan.lane.bin_id for plan, _ in chosen.turns}
     asleep = {place.lane.id: place.until for place in waiting if place.until or place.lane.bin_id not in unused}
     short = [
@@ -606,7 +612,7 @@ def _what_is_left(
         and lane.id != chosen.cut
         and (lane.id not in chosen.more or given.get(lane.id, 0) < planned.get(lane.id, 1))
     ]
-    # What gave something is asked again soon; only of what gave nothing it must be known when it will.
+    # A lane that gave documents is scanned again soon. Only for the others the next moment must be read.
     soon = now + _ASK_AGAIN
     next_ready: dict[int, dt.datetime | None] = {lane.id: soon for lane in short if lane.id in given}
     empty = [lane for lane in short if lane.id not in given]
@@ -626,18 +632,18 @@ def _what_is_left(
     for lane in lanes:
         served = lane.id in given
         if lane.id in next_ready:
-            # Too few: the next look begins at the start of the lane again.
+            # Too few: the next scan starts at the beginning of the lane.
             left.append(_Left(lane.id, next_ready[lane.id], head=0, is_served=True, is_ahead=False))
         elif served:
-            # All its places are taken: who takes or closes a turn of its bin wakes it.
+            # All its places are taken: the next take or close of a turn of its bin wakes it.
             left.append(_Left(lane.id, now + LOST_PLACE, head=last[lane.id] + 1, is_served=True, is_ahead=True))
         elif lane.id in asleep:
             until = asleep[lane.id]
-            # One that was never served keeps its place; of one that was it is known whether it has more.
+            # A lane that was never served keeps its place; a served one knows whether it has more documents.
             is_ahead = lane.is_ahead or lane.served_at is None
             left.append(_Left(lane.id, until or now + LOST_PLACE, head=None, is_served=False, is_ahead=is_ahead))
     return left
 
 
-# A lane that gave fewer documents than were wanted of it.
+# Delay of the next scan of a lane that gave fewer documents than wanted.
 _ASK_AGAIN: Final = dt.timedelta(milliseconds=250)

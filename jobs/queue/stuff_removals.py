@@ -1,9 +1,9 @@
 """
-Stuffing of clean-up: what a finished run no longer reaches, what has come to stand outside the hop limits of
-its job, and what a deleted job held.
+Stuffing of removals: documents that a finished run did not reach, that left the hop limits of their job, or that
+belong to a deleted job.
 
-It has no pace, since nothing is asked of a source, but it locks the bins like any stuffing: a document that
-another job holds claimed is left alone.
+Removals have no pace, since they send no request to a source. They lock the bins like any stuffing: a document that
+another job has claimed is left alone.
 """
 
 import datetime as dt
@@ -22,12 +22,12 @@ from jobs.queue.rows import named_rows
 # Documents of one clean-up batch, and of all batches of a lane in one pass: one lane may hold a whole job.
 _REMOVALS_A_BATCH: Final = 100
 _REMOVALS_A_LANE: Final = 1000
-# When a lane is asked again of whose documents none could be had.
+# Delay of the next scan of a lane whose documents are all locked.
 _ASK_AGAIN: Final = dt.timedelta(milliseconds=250)
 _EVERY_RUN: Final = 2**31 - 1
 _NO_RUN: Final = 0
 
-# Documents that a finished run did not reach, or all of a job that is being deleted.
+# Documents that a finished run did not reach, or all documents of a job that is being deleted.
 # Locks: QueueItem, skipping what is locked.
 _REMOVABLE: Final[LiteralString] = """
 SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
@@ -41,7 +41,7 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
           FOR NO KEY UPDATE SKIP LOCKED) AS item
 """
 
-# Documents of this run that have come to stand outside their job's hop limits, and may be in an output.
+# Documents of this run that left their job's hop limits and may be in an output.
 # Locks: QueueItem, skipping what is locked.
 _OUTSIDE: Final[LiteralString] = f"""
 SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
@@ -84,13 +84,13 @@ WITH counted AS (
 )
 UPDATE jobs_queueitem AS item
    SET stage = %(stage)s, batch_id = taken.batch_id, seq = NULL, action = %(action)s,
-       -- What is to expire stays due if its claim is lost.
+       -- An expired document stays due if its claim is lost.
        check_time = CASE WHEN %(expires)s THEN item.check_time END
   FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 """
-# Lanes that gave nothing sleep, but for those of whose documents none could be had: another job holds them just
-# now, or a flush. Locks: nothing more, the lanes are held.
+# Lanes that gave no documents sleep. Lanes whose documents another job or a flush holds are scanned again soon.
+# Locks: none more, the lanes are held.
 _PARK: Final[LiteralString] = f"""
 UPDATE jobs_lanestate AS lane
    SET version = lane.version + 1, served_at = %(now)s,
@@ -113,7 +113,7 @@ def stuff_removals(
     connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
 ) -> Stuffed:
     """
-    Offer what a finished run no longer reaches (clean) and what a deleted job held (delete).
+    Offer the documents that a finished run did not reach (clean) and those of deleted jobs (delete).
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -130,7 +130,7 @@ def stuff_expired(
     connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
 ) -> Stuffed:
     """
-    Offer what has expired in continuous jobs, so that it leaves outputs and queue.
+    Offer the expired documents of continuous jobs, so that they leave outputs and queue.
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -143,7 +143,7 @@ def stuff_outside(
     connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
 ) -> Stuffed:
     """
-    Offer what has come to stand outside the hop limits of continuous jobs, whose runs have no end to do that at.
+    Offer documents that left the hop limits of continuous jobs, whose runs have no end with a clean-up.
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -158,7 +158,7 @@ def stuff_outside(
         )
 
 
-# The phase in which documents are offered for removal, and what they are while they are claimed.
+# The phase in which documents are offered for removal, and their stage while they are claimed.
 _REMOVALS: Final = {
     Batch.Kind.CLEAN: (Phase.SHUTTING_DOWN, Stage.BEING_CLEANED),
     Batch.Kind.DELETE: (Phase.DELETING, Stage.BEING_DELETED),
@@ -184,7 +184,7 @@ def _stuff(
 
 
 def _before(kind: Batch.Kind, job: JobHeld) -> int:
-    """Documents of runs before this one are removed; only a full scan concludes from what it did not reach."""
+    """Return the run before which documents are removed; only a full scan removes what it did not reach."""
     match kind:
         case Batch.Kind.DELETE:
             return _EVERY_RUN
@@ -270,7 +270,7 @@ def _offer(
             "offer_ids": ids,
             "offer_workers": [None] * len(ids),
             "offer_preferred": [None] * len(ids),
-            # What is removed is asked of no source.
+            # A removal sends no request to a source, so it needs no tag.
             "offer_tags": [""] * len(ids),
             "offer_documents": [len(chunk) for chunk in chunks],
             "now": now,

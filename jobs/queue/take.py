@@ -1,8 +1,8 @@
 """
-Taking: a worker gets batches, and with them what it needs to know of documents, paces and hosts.
+Taking: a worker gets batches, with the facts about documents, paces and hosts that it needs.
 
-One statement that is its own transaction. What it reads of the batches was committed with them; a worker
-whose answer is lost finds its batches again when it compares them with the database's.
+One statement that is its own transaction. The batches were committed together with their documents and turns. A
+worker that loses the answer finds its batches when it compares its own with those in the database.
 """
 
 import datetime as dt
@@ -25,24 +25,25 @@ from jobs.throttling.bins import LONGEST_PLAN
 from nodes.fences import MAY_WRITE, refused_node
 from nodes.incarnation import remembered
 
-# How long a batch may be out before its worker is asked about it.
+# Longest time that a batch may be out before its worker is asked about it.
 _DEADLINE: Final = dt.timedelta(minutes=10)
-# How long the worker that keeps a bin has the first chance.
+# Time during which the keeper of a bin has the first chance.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
-# Limits of a turn that was offered longer ago are looked up again: an edit since then may hold for everybody before this worker
-# looks again by itself.
+# Age of an offer from which on the worker reads the limits of its turns again: an edit since then may apply to all
+# workers before this one's regular check.
 _TRUSTED: Final = LONGEST_PLAN / 2
 
-# The batches that follow turns of this worker, then those of bins that it keeps, and of others its share: the oldest, as
-# many as there is room for; one always, when the worker has nothing. A bin goes on with the worker that got its first
-# turns, so who wakes first must not get them all. Locks: Node KEY SHARE, then Batch, skipping what is locked; then Lane by id: nobody who holds a lane waits for
-# a batch that is offered.
+# The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps,
+# then its share of the others. A worker without documents always gets one. A bin stays with the worker that got its
+# first turns, so the first worker that wakes must not get them all.
+# Locks: Node KEY SHARE, then Batch, skipping what is locked; then Lane by id: no process that holds a lane waits for
+# an offered batch.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
 ), kept AS MATERIALIZED (
     SELECT id, documents, kind,
-           -- First what keeps a pace going, then what follows a turn of no pace, then what is new.
+           -- First successors of turns with a pace, then other successors, then new turns.
            CASE WHEN worker_id IS NULL THEN 2
                 WHEN EXISTS (SELECT FROM jobs_turn WHERE batch_id = jobs_batch.id AND gap > 0) THEN 0 ELSE 1 END AS turn
       FROM jobs_batch
@@ -54,7 +55,7 @@ WITH node AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL AND id >= {LOWEST_BATCH}
        AND kind <> ALL(%(not_mine)s) AND (tag = '' OR tag = ANY((SELECT tags FROM node)::text[]))
-       -- What another one keeps, if he does not come for it; where bins are kept strictly, if he is gone.
+       -- A batch of another keeper if that one is late; if bins are kept strictly, only if it no longer runs.
        AND (preferred IS NULL OR preferred <> %(worker)s AND CASE WHEN %(strict)s
             THEN NOT EXISTS (SELECT FROM nodes_node AS keeper WHERE keeper.id = preferred AND keeper.status = 'running')
             ELSE created_at < %(now)s - %(courtesy)s END)
@@ -68,7 +69,7 @@ WITH node AS MATERIALIZED (
 ), offered AS (
     SELECT turn, id, documents, kind FROM kept UNION ALL SELECT 3, id, documents, kind FROM open
 ), within AS (
-    -- Of each kind as much as its pool holds; one batch always.
+    -- At most the size of its pool for each kind, but always one batch.
     SELECT turn, id, documents
       FROM (SELECT *, sum(documents) OVER (PARTITION BY kind ORDER BY turn, id) AS of_kind FROM offered) AS running
       LEFT JOIN unnest(%(kinds)s::text[], %(pools)s::int[]) AS pool(limited, size) ON pool.limited = kind
@@ -85,7 +86,7 @@ WITH node AS MATERIALIZED (
     SELECT taken.kind, item.*
       FROM taken JOIN jobs_queueitem AS item ON item.batch_id = taken.id
 ), lane AS MATERIALIZED (
-    -- Each once, and not for each of its documents.
+    -- Each lane once, and not for each of its documents.
     SELECT state.*, named.has_turns
       FROM (SELECT lane_id, bool_or(kind = 'process') AS has_turns FROM item GROUP BY lane_id) AS named
      CROSS JOIN LATERAL {newest("lane_id AS id, version, seed_id, ready_at", of="lane", number="named.lane_id")} AS state
@@ -94,7 +95,7 @@ WITH node AS MATERIALIZED (
       FROM (SELECT id, version FROM lane WHERE has_turns AND ready_at > %(now)s ORDER BY id) AS seen
      CROSS JOIN LATERAL {newest("", of="lane", number="seen.id", since="seen.version", lock=WAITING)} AS held
 ), woken AS (
-    -- A turn that is out can be followed, so its lane is looked at again.
+    -- A sent turn can have a follower, so its lane becomes ready.
     UPDATE jobs_lanestate AS lane SET ready_at = least(lane.ready_at, %(now)s), version = lane.version + 1 FROM sleeping
      WHERE lane.lane_id = sleeping.id AND lane.version >= sleeping.version
 ), job AS MATERIALIZED (
@@ -106,7 +107,7 @@ WITH node AS MATERIALIZED (
            CASE WHEN job.carries
                 THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
                        WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
-           -- A version counts only if every output that holds anything holds just that one, and is trusted in it.
+           -- A version is valid only if every output that holds documents has exactly this one, and is trusted.
            CASE WHEN item.version = '' THEN ''
                 WHEN (SELECT count(*) FROM jobs_indexeddocument AS held JOIN jobs_job_outputs AS link
                           ON link.outputconnection_id = held.output_id AND link.job_id = item.job_id
@@ -121,7 +122,7 @@ WITH node AS MATERIALIZED (
       FROM item JOIN lane ON lane.id = item.lane_id JOIN job ON job.id = item.job_id
 )
 SELECT (SELECT count(*) FROM node) AS nodes,
-       -- Once, and not beside each document.
+       -- In the first row only, and not beside each document.
        CASE WHEN row_number() OVER (ORDER BY document.batch_id, document.lane_id, document.seq) = 1 THEN
        (SELECT coalesce(json_agg(json_build_object(
                    'id', turn.id, 'batch_id', turn.batch_id, 'lane_id', turn.lane_id, 'bin_id', turn.bin_id,
@@ -152,7 +153,7 @@ SELECT (SELECT count(*) FROM node) AS nodes,
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A document with its claim, and where it belongs."""
+    """A document with its claim, and the job, seed and lane that it belongs to."""
 
     document: Document
     job_id: int
@@ -162,16 +163,17 @@ class Claimed:
     batch_id: int
     specification_version: int
     seeds_version: int = 1
-    # Whether its job carries: then what it passed before may have to be taken back.
+    # True if its job carries: then the values that it passed before may have to be removed.
     carries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PaceTaken:
     """
-    The pace of a bin: `wait` is seconds until the first request may start, `gap` those between two starts, and
-    so many bytes may be read a second (None: as many as come). Of a parent also how many `requests` may be open,
-    over all its turns.
+    The pace of a bin: `wait` is the seconds until the first request may start, `gap` those between two starts.
+
+    `bytes_per_second` is None if bytes are not limited. A parent also has the number of `requests` that may be open
+    in all its turns together.
     """
 
     bin_id: int
@@ -184,10 +186,10 @@ class PaceTaken:
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
     """
-    Documents of one lane and the pace that they are asked for at: that of their bin, and of each of its parents.
+    Documents of one lane, and the pace of their requests: that of their bin, and of each of its parents.
 
-    `requests` may be open at once; 0 for a turn that gets them from the one that it follows. One that is denied is
-    asked for nothing; a good answer in a trial brings a bin back that was asked too much of.
+    `requests` may be open at once; 0 for a turn that inherits them from the one that it follows. A denied turn sends
+    no request. A good answer in a trial lowers the back-off level of a bin.
     """
 
     id: int
@@ -196,15 +198,15 @@ class TurnTaken:
     follows: int | None
     requests: int
     pace: PaceTaken
-    # Whether the bin's host has been asked for its robots.txt before.
+    # True if the robots.txt of the bin's host was requested before.
     is_known: bool
     documents: tuple[Claimed, ...]
     parents: tuple[PaceTaken, ...] = ()
     is_denied: bool = False
     is_trial: bool = False
-    # It was planned so long ago that its limits may have been edited before those that others go on under.
+    # True if the turn is older than `_TRUSTED`: its limits may be older than those of other workers.
     is_old: bool = False
-    # Its address has to be known before anything is asked of its host: a policy limits what is there.
+    # True if the address of its host must be known before the first request: a policy limits addresses.
     wants_address: bool = False
 
     @property
@@ -214,7 +216,7 @@ class TurnTaken:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a worker got: turns to process, and documents to remove from the outputs, by kind."""
+    """The batches that a worker got: turns to process, and documents to remove from the outputs, by kind."""
 
     turns: list[TurnTaken] = field(default_factory=list)
     removals: dict[str, list[Claimed]] = field(default_factory=dict)
@@ -236,14 +238,14 @@ def take(
     now: dt.datetime,
 ) -> Taken:
     """
-    Take the oldest batches that fit into `room` documents; one at least when the worker is `idle`.
+    Take the oldest batches that fit into `room` documents; at least one if the worker is `idle`.
 
-    What follows turns of this worker comes first, and so much of the room is `reserved` for what follows turns with a pace.
-    `pools` say of kinds of batches how many documents of the kind are taken at once; 0 is none. A `strict` worker
-    takes nothing of bins that another one keeps while that one runs.
+    Batches that follow turns of this worker come first. `reserved` is the part of the room for successors of
+    turns with a pace. `pools` limits the documents of some kinds of batches; 0 is none. A `strict` worker takes no
+    batch of a bin with another keeper that runs.
 
     Raises:
-        FenceRefused: the worker was marked failed or has stopped, or the database went back in time.
+        FenceRefused: the worker was marked failed or has stopped, or the database was restored to an older state.
     """
     with named_rows(connection, binary=True) as cursor:
         rows = cursor.execute(
@@ -277,7 +279,7 @@ def take(
         else:
             taken.removals.setdefault(row.kind, []).append(claimed)
     for facts in rows[0].turns:
-        # Turns of one batch and one lane share what was found there, in the order of the lane.
+        # Turns of one batch and one lane share its documents, in the order of the lane.
         queue = found.get((facts["batch_id"], facts["lane_id"]), [])
         taken.turns.append(
             TurnTaken(

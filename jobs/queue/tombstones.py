@@ -1,8 +1,9 @@
 """
 Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
 
-A removal writes its tombstones in its own transaction (`bury`): the row of the queue, its links, and the text of each output
-that holds texts in this database. Bringing back (`jobs.queue.restore`) puts all of that where it was, without a request.
+A removal writes its tombstones in its own transaction (`bury`): the row of the queue, its links, and the text of each
+output that stores texts in this database. A restoration (`jobs.queue.restore`) puts all of that back, without a
+request.
 """
 
 import datetime as dt
@@ -14,7 +15,7 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 
-# Removals that an operator ordered for an output, and no run made.
+# The run number of removals that an operator ordered for an output.
 NO_RUN: Final = 0
 CLEARED: Final = "output cleared"
 TAKEN_AWAY: Final = "output taken away"
@@ -23,9 +24,9 @@ TAKEN_AWAY: Final = "output taken away"
 @dataclass(frozen=True, slots=True)
 class Removed:
     """
-    A document of a job on its way out of one output. `leaves` if no other job keeps it there.
+    A document of a job that is being removed from one output. `leaves` if no other job keeps it there.
 
-    `cause` is that of an operator's order about the output, which no run removes: its `run_no` is `NO_RUN`.
+    `cause` is set if an operator ordered the removal for the output. No run removes it then: `run_no` is `NO_RUN`.
     """
 
     job_id: int
@@ -36,7 +37,7 @@ class Removed:
     cause: str = ""
 
 
-# Locks: nothing more, the rows of the queue and of the account are held. Executed before they change.
+# Locks: none more, the rows of QueueItem and IndexedDocument are held. Executed before they change.
 _BURY: Final[LiteralString] = f"""
 INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, seed_id, lane_id, bin_name, identifier, item_run,
                             depth, redirects, outcome, result_code, version, validators, fetched_at, changed_at,
@@ -65,7 +66,10 @@ SELECT %(now)s, gone.job_id, gone.run_no, gone.output_id, gone.hash,
 
 
 def bury(cursor: psycopg.Cursor[Any], removed: Sequence[Removed], *, now: dt.datetime) -> None:
-    """Keep the documents that leave these outputs. Call it in the transaction of the removal, before any change."""
+    """
+    Store tombstones of documents that leave these outputs. Call it in the transaction of the removal, before any
+    change.
+    """
     cursor.execute(
         _BURY,
         {

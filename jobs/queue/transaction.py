@@ -1,9 +1,9 @@
 """
 A transaction of several statements without a BEGIN and a COMMIT of its own.
 
-What is sent between two syncs of PostgreSQL's pipeline is one transaction, and each statement in it sees what
-was committed before it began, as in any READ COMMITTED transaction. A flush, of which there are many, is two
-statements and a round trip shorter that way. What that asks of others stands in decision 0013.
+The statements between two syncs of PostgreSQL's pipeline are one transaction, and each of them sees what was
+committed before it began, as in any READ COMMITTED transaction. That makes a flush, a frequent transaction, two
+statements and a round trip shorter. Decision 0013 has the requirements for callers.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from psycopg.rows import namedtuple_row
 
 class WaitingCursor(psycopg.Cursor[Any]):
     """
-    A cursor that has its result once `execute` returns, inside a pipeline too.
+    A cursor that has its result once `execute` returns, also inside a pipeline.
 
-    Otherwise an error would appear with a later statement, and `rowcount` would say nothing.
+    Otherwise an error would appear with a later statement, and `rowcount` would have no value.
     """
 
     def execute(self, *args: Any, **kwargs: Any) -> Self:
@@ -32,10 +32,10 @@ class WaitingCursor(psycopg.Cursor[Any]):
 @contextmanager
 def implicit_transaction(connection: psycopg.Connection[Any], *, binary: bool = False) -> Iterator[psycopg.Cursor[Any]]:
     """
-    Yield a cursor with named rows; what it executes is committed at the end, and rolled back with an exception.
+    Yield a cursor with named rows; its statements are committed at the end, and rolled back after an exception.
 
-    The connection is in autocommit and outside any transaction. Inside, `connection.transaction()` would commit
-    what came before it, and COPY is not possible.
+    The connection is in autocommit and outside any transaction. Inside, `connection.transaction()` would commit the
+    statements before it, and COPY is not possible.
     """
     try:
         with connection.pipeline(), WaitingCursor(connection, row_factory=namedtuple_row) as cursor:
@@ -48,6 +48,6 @@ def implicit_transaction(connection: psycopg.Connection[Any], *, binary: bool = 
                     cursor.execute("ROLLBACK")
                 raise
     finally:
-        # A server that ends the session may leave the driver in the middle: nothing comes of this connection any more.
+        # A server that ends the session may leave the driver in the middle: this connection is of no further use.
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:
             connection.close()

@@ -1,7 +1,7 @@
 """
 Counts of the documents that a run's clean-up would remove from the outputs, taken before it begins.
 
-Documents that the run did not reach are found by the index of a lane's runs. So the cost of the counts grows with the
+An index of a lane's runs finds the documents that the run did not reach. So the cost of the counts grows with the
 removals, and is nothing if there are none. The counters give the documents that stay.
 """
 
@@ -17,22 +17,23 @@ from jobs.lifecycle.document import Stage
 from jobs.queue.floor import LOWEST_DELTA
 from jobs.queue.rows import named_rows
 
-# Parents and examples that a question keeps.
+# Parents and examples that are stored with a request for approval.
 _PARENTS: Final = 20
 EXAMPLES: Final = 20
-# Documents that are followed from parents, and that rules are compared with. Each takes some microseconds.
+# Documents that are followed from parents, and documents that rules are compared with. Each takes some microseconds.
 FOLLOWED: Final = 50_000
 COMPARED: Final = 1_000
-# Seeds that are looked at, and redirects that are followed from one.
+# Seeds that are examined, and redirects that are followed from one.
 _SEEDS: Final = 10_000
 _REDIRECTS: Final = 5
 
-# Of an item: the run did not reach it, and an output may hold it. Documents outside the hop limits leave outputs, too.
+# True for an item that the run did not reach and an output may hold. Documents outside the hop limits leave outputs
+# too.
 _LEAVES: Final[LiteralString] = f"""
 (item.run_no < %(before)s AND item.indexed_before
  OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before)
 """
-# The documents that stay are those of all lanes of a host: it may have lanes of several seeds.
+# The documents that stay are counted over all lanes of a host: it may have lanes of several seeds.
 _LEAVING: Final[LiteralString] = f"""
 WITH leaving AS MATERIALIZED (
     SELECT lane.bin_id, sum(lane.leaving)::bigint AS leaving
@@ -73,7 +74,7 @@ SELECT coalesce(sum(amount), 0)::bigint AS staying
          WHERE job_id = %(job)s AND run_no = %(run)s AND id >= {LOWEST_DELTA}) AS counted
  WHERE measure = 'stage' AND stage = {Stage.DONE:d} AND outcome = ANY(%(held)s)
 """
-# Seeds that named documents before, some of which would be removed, and where their redirects lead.
+# Seeds that named documents before, some of which would be removed, and the targets of their redirects.
 _SEEDS_THAT_FAIL: Final[LiteralString] = f"""
 WITH RECURSIVE followed AS (
     SELECT hash, 0 AS steps FROM unnest(%(seeds)s::uuid[]) AS seed(hash)
@@ -96,7 +97,8 @@ SELECT DISTINCT source.identifier, bin.name AS host, source.outcome, source.resu
  ORDER BY source.identifier
  LIMIT {_PARENTS}
 """
-# An item that the run did not reach. Links are followed through it, also if no output holds it, as for a redirect.
+# True for an item that the run did not reach. Links are followed through it even if no output holds it, as for a
+# redirect.
 _UNREACHED: Final[LiteralString] = (
     f"(item.run_no < %(before)s OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d})"
 )
@@ -155,7 +157,10 @@ SELECT item.identifier
 
 
 class Unreached:
-    """The documents that the clean-up of one run would remove. `takes_out` if its hop limits take documents out of outputs."""
+    """
+    The documents that the clean-up of one run would remove. `takes_out` if its hop limits remove documents from
+    outputs.
+    """
 
     def __init__(
         self, connection: psycopg.Connection[Any], *, job_id: int, run_no: int, is_full_scan: bool, takes_out: bool
@@ -164,7 +169,7 @@ class Unreached:
         self._facts = {
             "job": job_id,
             "run": run_no,
-            # Only a full scan concludes from what it did not reach.
+            # Only a full scan removes documents that it did not reach.
             "before": run_no if is_full_scan else 0,
             "takes_out": takes_out,
             "held": [int(Ending.INDEXED), int(Ending.UNCHANGED)],
@@ -175,11 +180,11 @@ class Unreached:
         return [HostShare(row.host, row.leaving, row.staying) for row in self._rows(_LEAVING)]
 
     def staying(self) -> int:
-        """Return how many documents of the job the run has read, and outputs hold."""
+        """Return how many documents of the job this run has read and outputs hold."""
         return int(self._rows(_STAYING)[0].staying)
 
     def seeds(self, hashes: Sequence[uuid.UUID]) -> list[Seed]:
-        """Return the seeds, of these, that no longer name what they named before, some of which would be removed."""
+        """Return those of these seeds that lost links to documents that would be removed."""
         rows = self._rows(_SEEDS_THAT_FAIL, seeds=list(hashes)[:_SEEDS])
         return [Seed(row.identifier, row.host, _state_of(row), row.result_code) for row in rows]
 
@@ -193,7 +198,7 @@ class Unreached:
         return [Parent(row.identifier, _state_of(row), row.result_code, row.children, row.reached) for row in rows]
 
     def outside(self) -> int:
-        """Return how many documents would be removed since they came to stand outside the hop limits of the job."""
+        """Return how many documents would be removed because they left the hop limits of the job."""
         return int(self._rows(_OUTSIDE)[0].outside)
 
     def examples(self, most: int) -> list[str]:

@@ -1,9 +1,9 @@
 """
-Wake-ups: lanes are looked at again, somebody is told that something may be ready, and lanes whose wake-up was lost are found.
+Wake-ups: lanes become ready, listeners are notified, and lanes with a lost wake-up are found.
 
-A NOTIFY inside a commit takes a lock for the whole instance, so nothing here runs inside one of the
-queue's transactions: it follows their commit, merged by the loop that sends it. Everybody also polls,
-so a lost wake-up costs latency, never progress.
+A NOTIFY takes a lock for the whole instance until its commit, so none runs inside the queue's transactions: it
+follows their commit, merged by the loop that sends it. Every process also polls, so a lost wake-up costs latency,
+never progress.
 """
 
 import datetime as dt
@@ -19,30 +19,31 @@ from jobs.queue.order import FIRST_FRESH
 from jobs.queue.rows import named_rows
 from jobs.throttling.bins import LONGEST_PLAN
 
-# Before the first row of a table.
+# A place before the first row of a table.
 _START: Final = "(0,0)"
-# So many lanes that went to sleep lately are looked at in a pass, at most.
+# Lanes that went to sleep lately and are examined in a pass, at most.
 _LATELY_A_PASS: Final = 650
-# And in turn so many pages of the states of all lanes, or as many as hold so many that sleep.
+# Pages of the table of lane states that a pass reads in turn, and sleeping lanes after which it stops.
 _PAGES_A_PASS: Final = 32
 _IN_TURN_A_PASS: Final = 350
-# The same in a round that hastens, so that a hundred thousand lanes take some seconds and no statement takes long; and how many
-# statements follow one another if none of them finds anything.
+# The same limits in a fast round, so that a hundred thousand lanes take some seconds and no statement takes long; and
+# the number of statements in a row if none finds a lane.
 _PAGES_IN_HASTE: Final = 128
 _IN_TURN_IN_HASTE: Final = 5_000
 _STATEMENTS_IN_HASTE: Final = 8
-# The same where all are looked at, one statement after the other.
+# The pages of a statement in a scan of all lanes.
 _PAGES_A_STATEMENT: Final = 1024
-# A lane that was served so lately may have gone to sleep while a flush that filled it saw it awake. Before a second has
-# gone by, that flush may not have committed yet.
+# A lane that was served this recently may have gone to sleep while a flush that filled it saw it awake. Within the
+# first second, that flush may not have committed yet.
 _LATELY: Final = dt.timedelta(seconds=10)
 _SETTLED: Final = dt.timedelta(seconds=1)
-# What sleeps for no longer than an edit of limits may take to count is left alone.
+# Lanes that sleep no longer than an edit of limits may take to apply are left alone.
 _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
-# Who looks again sooner finds nothing new.
+# Shortest interval between two scans: an earlier one finds nothing new.
 _BREATH: Final = dt.timedelta(seconds=1)
 
-# The documents of a lane are not looked for unless it sleeps. Locks: Lane by id, skipping what is locked.
+# Documents are searched only in lanes that sleep.
+# Locks: Lane by id, skipping what is locked.
 _SWEEP: Final[LiteralString] = f"""
 WITH seeds AS MATERIALIZED (
     SELECT seed.id, job.run_no, job.scan, budget.job_id IS NOT NULL AS is_full
@@ -58,7 +59,7 @@ WITH seeds AS MATERIALIZED (
             ORDER BY served_at NULLS FIRST FETCH FIRST {_LATELY_A_PASS} ROWS WITH TIES) AS lane
      ORDER BY lane.served_at FETCH FIRST {_LATELY_A_PASS} ROWS WITH TIES
 ), pages AS MATERIALIZED (
-    -- Nothing but pages is asked for here: else the planner may prefer an index, in which a snapshot keeps all that was.
+    -- No other condition: otherwise the planner may prefer an index, in which an open snapshot keeps dead entries.
     SELECT ctid AS place, lane_id, version, seed_id, ready_at FROM jobs_lanestate
      WHERE ctid > %(after)s::tid AND ctid < %(before)s::tid
 ), in_turn AS MATERIALIZED (
@@ -67,7 +68,7 @@ WITH seeds AS MATERIALIZED (
      WHERE pages.ready_at IS NULL OR pages.ready_at > %(now)s::timestamptz + interval '{_SOON}'
      ORDER BY pages.place LIMIT %(in_turn)s
 ), filled AS (
-    -- Asked with EXISTS, all that waits may be read at once, whoever's it is.
+    -- With EXISTS the planner may read the waiting documents of all lanes at once.
     SELECT id, version
       FROM (SELECT id, version, run_no, is_full FROM lately
              UNION
@@ -89,7 +90,7 @@ WITH seeds AS MATERIALIZED (
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM woken) AS woken,
-       -- Those that sleep for long though something is due in them, or stands there from an older run: they wait for their bins.
+       -- Lanes that sleep for long although they have due documents, or some of an older run: they wait for their bins.
        (SELECT coalesce(array_agg(id), '{{}}') FROM in_turn
          WHERE ready_at IS NOT NULL
            AND coalesce((SELECT true FROM jobs_queueitem AS item
@@ -130,7 +131,7 @@ _WAKE_BIN: Final[LiteralString] = _waking(
     "SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id"
     " JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active' WHERE lane.bin_id = %(bin)s"
 )
-# Locks: Lane by id. Where documents are processed too, these do not wait.
+# Locks: Lane by id. A lane whose documents are also processed is not delayed.
 _PUT_OFF: Final[LiteralString] = f"""
 WITH held AS MATERIALIZED ({held_newest(of="lane", numbers=_NAMED)}
 ), refused AS MATERIALIZED (
@@ -147,29 +148,29 @@ UPDATE jobs_lanestate AS lane
 
 class Sweep:
     """
-    Looks for lanes that sleep though something is left in them, some at a time.
+    Finds lanes that sleep although they have due documents, a part of them in each pass.
 
-    So do those that sleep for the moment at which their bin was to open, where its limits have become looser since.
+    It also finds lanes that sleep until their bin opens, if the limits of the bin were loosened since.
 
-    Two ways: lanes that were handed something lately are looked at once, soon after; and all lanes in turn, round after
-    round, in the order in which their states lie in the table. Who sleeps is written by nobody, so its state stays where it is
-    until the round comes by, and a page is read once for all that it holds. Where it has come is known to this
-    process only: another one begins anew.
+    It scans in two ways. Lanes that were served lately are examined once, soon after. All lanes are examined in turn,
+    round after round, in the order of their states in the table: the state of a sleeping lane is not written, so it
+    keeps its place until the round reaches it, and a page is read once for all its rows. Only this process knows how
+    far the round has come: another one starts from the beginning.
     """
 
     def __init__(self) -> None:
-        # The place that was looked at last in the round; and the moment up to which all were looked at that were served.
+        # The last place of the round; and the moment up to which recently served lanes were examined.
         self._place = _START
         self._reached: dt.datetime | None = None
         self._hastens = False
 
     def hasten(self) -> None:
-        """Limits were changed, and any lane may wait for what no longer holds: make the next round at once, many lanes to a look."""
+        """Start a fast round: the limits were changed, and any lane may wait for a limit that no longer applies."""
         self._place = _START
         self._hastens = True
 
     def look(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
-        """Look at the next lanes of these groups; returns how many were woken."""
+        """Examine the next lanes of these groups; return how many were woken."""
         if self._hastens:
             return self._look_in_haste(connection, groups, now=now)
         until = now - _SETTLED
@@ -182,7 +183,7 @@ class Sweep:
         return int(row.woken) + _wake_opened(connection, row.held, now=now)
 
     def _look_in_haste(self, connection: psycopg.Connection[Any], groups: Sequence[int], *, now: dt.datetime) -> int:
-        # What was served lately is met in the round as well.
+        # The round also meets lanes that were served lately.
         facts = {"since": now, "until": now, "in_turn": _IN_TURN_IN_HASTE}
         for _ in range(_STATEMENTS_IN_HASTE):
             row = self._sweep(connection, groups, facts, pages=_PAGES_IN_HASTE, now=now)
@@ -194,7 +195,7 @@ class Sweep:
         return 0
 
     def look_at_all(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
-        """Look at every lane of these groups, in as many statements as it takes; returns how many were woken."""
+        """Examine every lane of these groups, in as many statements as needed; return how many were woken."""
         self._place = _START
         facts = {"since": now, "until": now, "in_turn": _LATELY_A_PASS + _IN_TURN_A_PASS}
         woken, goes_on = 0, True
@@ -222,7 +223,7 @@ class Sweep:
 
 
 def _wake_opened(connection: psycopg.Connection[Any], lanes: Sequence[int], *, now: dt.datetime) -> int:
-    """Wake those whose bins have opened sooner than they were told: an edit, or what a source asks for now."""
+    """Wake lanes whose bins opened earlier than stored, after an edit or a change at the source; return how many."""
     opened = open_lanes(connection, lanes=lanes, now=now) if lanes else []
     wake_lanes(connection, opened, now=now)
     return len(opened)
@@ -231,27 +232,27 @@ def _wake_opened(connection: psycopg.Connection[Any], lanes: Sequence[int], *, n
 def wake_lanes(
     connection: psycopg.Connection[Any] | psycopg.Cursor[Any], lanes: Iterable[int], *, now: dt.datetime | None = None
 ) -> None:
-    """Let lanes be looked at again, from their first document on: at once, or as of the pass whose `now` is given."""
+    """Make lanes ready from their first document on: at once, or from `now` of a pass."""
     if named := sorted(set(lanes)):
         connection.execute(_WAKE, {"lanes": named, "now": now})
 
 
 def put_off_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
-    """Let lanes wait whose documents were refused; where others of theirs are processed, no longer than they do."""
+    """Delay lanes whose documents were refused; a lane with documents to process keeps its earlier time."""
     if named := sorted(set(lanes)):
         connection.execute(_PUT_OFF, {"lanes": named, "until": until})
 
 
 def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:
-    """Let every lane of a job be looked at again: what it may hand out is not what it was."""
+    """Wake every lane of a job: the documents that it may hand out have changed."""
     connection.execute(_WAKE_JOB, {"job": job_id, "now": now})
 
 
 def wake_bin(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> None:
-    """Let every lane of a bin be looked at again: it may be asked for more than it was."""
+    """Wake every lane of a bin: its limits may allow more now."""
     connection.execute(_WAKE_BIN, {"bin": bin_id, "now": now})
 
 
 def notify(connection: psycopg.Connection[Any], channel: str, payload: str) -> None:
-    """Tell who listens on `channel`. On an autocommit connection, outside any transaction."""
+    """Notify listeners on `channel`. Needs an autocommit connection outside any transaction."""
     connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))
