@@ -1,9 +1,9 @@
 """
-Who owns which throttle group: the main sees to it that each is with one live manager.
+Ownership of throttle groups: the main manager gives each group to one live manager.
 
-A starting seed whose policy is running in this scope joins that group, so all seeds of one policy are
-on one manager by construction. What `nodes.decisions.allocate` decides about groups and managers is
-written here, under the term.
+A starting seed whose policy is running in this scope joins that group, so all seeds of one policy are on one manager
+by construction. This duty writes the decisions of `nodes.decisions.allocate` about groups and managers, under the
+term.
 """
 
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ from nodes.decisions.allocate import Give, allocate
 from nodes.decisions.hand_over import Release, TakeBack
 from nodes.fences import hold_term
 
-# Of these and of their seeds, at most, are looked at in one go.
+# Jobs, and seeds, that one pass examines at most.
 _AT_ONCE: Final = 1000
-# Running jobs of which a seed may be in another group than it should be: nobody has looked since something changed.
+# Running jobs that may have a seed in the wrong group, after a change that no pass has examined yet.
 _MARKED: Final[LiteralString] = f"""
 SELECT id, strays FROM jobs_job
  WHERE strays > 0 AND node_scope = %(scope)s AND phase IN {RUNNING}
  ORDER BY id LIMIT {_AT_ONCE}
 """
-# Locks: Job by id. What changed since is looked at again.
+# Locks: Job by id. A job that changed since then is examined again.
 _UNMARK: Final[LiteralString] = """
 WITH looked AS MATERIALIZED (
     SELECT job.id
@@ -41,8 +41,8 @@ WITH looked AS MATERIALIZED (
 )
 UPDATE jobs_job AS job SET strays = 0 FROM looked WHERE job.id = looked.id
 """
-# Running seeds that are not in the group of their policy, or not in one of this scope: they start, or their
-# policy was changed.
+# Running seeds that are not in the group of their policy, or not in one of this scope: they start, or their policy
+# was changed.
 _STRAYS: Final[LiteralString] = f"""
 SELECT seed.id, seed.policy_id, seed.group_id
   FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id
@@ -58,7 +58,7 @@ SELECT DISTINCT policy_id, CASE WHEN policy_id IS NULL THEN seed_id END, %(scope
   FROM unnest(%(seeds)s::bigint[], %(policies)s::bigint[]) AS stray(seed_id, policy_id)
 ON CONFLICT DO NOTHING
 """
-# Who stuffs one of the groups that are left holds it: after this nobody stuffs these seeds as part of it.
+# A process that stuffs one of the left groups holds its lock: after this no process stuffs these seeds as part of it.
 # Locks: ThrottleGroup by id.
 _LOCK_LEFT: Final[LiteralString] = """
 SELECT id FROM jobs_throttlegroup WHERE id = ANY(%(left)s) ORDER BY id FOR NO KEY UPDATE
@@ -71,7 +71,7 @@ UPDATE jobs_seed SET group_id = held.id
    AND (held.policy_id = stray.policy_id OR stray.policy_id IS NULL AND held.seed_id = stray.seed_id)
  WHERE jobs_seed.id = stray.seed_id
 """
-# What was offered of seeds that are in another group now: its pace is that of the policy before.
+# Offers of seeds that are now in another group: they have the pace of the previous policy.
 _OFFERED_BEFORE: Final[LiteralString] = """
 SELECT DISTINCT batch.id
   FROM jobs_batch AS batch JOIN jobs_turn AS turn ON turn.batch_id = batch.id
@@ -80,8 +80,8 @@ SELECT DISTINCT batch.id
    AND lane.seed_id = ANY(%(seeds)s)
 """
 
-# Each owner once, however many groups are his: the next one is found behind the last in the index of owners. (Joined, or asked
-# with EXISTS, all groups and all nodes may be read.)
+# Each owner once, however many groups it has: the next one follows the last in the index of owners. (With a join or
+# EXISTS, the server may read all groups and all nodes.)
 _OWNERS: Final[LiteralString] = """
 WITH RECURSIVE owner AS (
     (SELECT owner_id FROM jobs_throttlegroup WHERE owner_id IS NOT NULL ORDER BY owner_id LIMIT 1)
@@ -99,8 +99,8 @@ EXISTS (SELECT FROM ({_OWNERS}) AS owner
                           WHERE held.owner_id = owner.id AND held.node_scope = %(scope)s
                             AND (held.state = 'owned' OR owner.status IN ('stopped', 'failed')) LIMIT 1), false))
 """
-# Groups that are to be looked at: those that nobody owns, those of owners that leave or are gone, those on their way.
-# And where a manager owns nothing, whether another one has something to spare.
+# True if a group must be examined: it has no owner, its owner leaves or has ended, or it is on its way. Also true if
+# a manager owns no group while another one has several.
 GROUPS_TO_GIVE: Final[LiteralString] = f"""
 EXISTS ({_MARKED})
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND state <> 'owned')
@@ -113,7 +113,8 @@ OR (EXISTS (SELECT FROM nodes_node AS node
     AND EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s GROUP BY owner_id HAVING count(*) > 1))
 """
 
-# Groups without a running seed. Locks: ThrottleGroup by id; a seed that starts just now finds no group, and gets one.
+# Groups without a running seed.
+# Locks: ThrottleGroup by id. A seed that starts at this moment finds no group, and gets a new one.
 _LOCK_IDLE: Final[LiteralString] = f"""
 SELECT held.id FROM jobs_throttlegroup AS held
  WHERE held.node_scope = %(scope)s
@@ -122,14 +123,15 @@ SELECT held.id FROM jobs_throttlegroup AS held
  ORDER BY held.id
    FOR UPDATE OF held
 """
-# Jobs whose seeds are in these groups: they are told that these are strays then. Locks: Job by id.
+# Jobs with seeds in these groups: a trigger marks their seeds as strays.
+# Locks: Job by id.
 _LOCK_JOBS: Final[LiteralString] = """
 SELECT FROM jobs_job WHERE id IN (SELECT job_id FROM jobs_seed WHERE group_id = ANY(%s)) ORDER BY id FOR NO KEY UPDATE
 """
 
 
 def allocate_groups(at: Pass) -> int:
-    """Let running seeds join their groups, and see to it that each group has an owner; returns how many changed."""
+    """Assign running seeds to their groups, and groups without an owner to managers; return how many changed."""
     joined = join_groups(at)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
@@ -157,7 +159,7 @@ def allocate_groups(at: Pass) -> int:
 
 
 def retire_groups(at: Pass) -> int:
-    """Weigh the groups anew and drop those without a running seed: the next run is allocated anew; returns 0."""
+    """Write the weights of the groups, and drop groups without a running seed; return 0."""
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
         idle = [row.id for row in cursor.execute(_LOCK_IDLE, {"scope": at.scope})]
@@ -170,7 +172,7 @@ def retire_groups(at: Pass) -> int:
 
 
 def join_groups(at: Pass) -> int:
-    """Let running seeds join the groups of their policies; returns how many did."""
+    """Assign running seeds to the groups of their policies; return how many were assigned."""
     with named_rows(at.connection) as cursor:
         marked = cursor.execute(_MARKED, {"scope": at.scope}).fetchall()
     if not marked:
@@ -178,7 +180,7 @@ def join_groups(at: Pass) -> int:
     jobs = [job.id for job in marked]
     joined = _join(at, jobs)
     if joined < _AT_ONCE:
-        # Apart from what joins them: who changes a seed holds its job first.
+        # Apart from the transaction that assigns seeds: a change of a seed locks its job first.
         with at.connection.transaction():
             hold_term(at.connection, at.office)
             at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.strays for job in marked]})

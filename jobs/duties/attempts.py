@@ -1,4 +1,4 @@
-"""How often something is tried that the main or an owner cannot do yet: to seed a run, to tell an output."""
+"""Retries of work that the main manager or an owner cannot do yet: seeding a run, notifying an output."""
 
 import datetime as dt
 from typing import Final
@@ -7,7 +7,7 @@ from jobs.connectors.repository.base import RetryLimit
 
 _FIRST_WAIT: Final = dt.timedelta(seconds=5)
 _LONGEST_WAIT: Final = dt.timedelta(minutes=5)
-# With the waits above it is tried for about a quarter of an hour.
+# With the waits above, the attempts last about a quarter of an hour.
 _USUAL_LIMIT: Final = RetryLimit(attempts=8)
 
 NO_FAILURES: Final[dict[str, object]] = {"failures": 0, "failing_since": None, "retry_at": None}
@@ -22,9 +22,9 @@ def failed_attempt(
     now: dt.datetime,
 ) -> dict[str, object] | None:
     """
-    The columns of a job after one more attempt that came to nothing; None if that was enough of them.
+    Return the columns of a job after one more failed attempt; None if that was the last one.
 
-    It is tried again `retry_after` seconds from now; where nobody knows, after waits that double.
+    The next attempt is `retry_after` seconds from now; if that is None, after waits that double.
     """
     limit = limit or _USUAL_LIMIT
     since = failing_since or now

@@ -1,9 +1,9 @@
 """
-A few invariants of the cluster, looked at while it runs.
+Checks of a few invariants of the cluster while it runs.
 
-Tests hold them; here an operator sees that they hold tonight, on his own data. Each look is one statement, so
-one snapshot, and cheap: it reads what is in work, and a sample of the rest. What may be otherwise for a moment
-(a node has just ended) is given time.
+Tests prove them; here an operator sees that they hold at present, on the operator's own data. Each check is one
+statement, so one snapshot, and cheap: it reads active rows, and a sample of the rest. Transient states (a node has
+just ended) are given time.
 """
 
 import logging
@@ -24,7 +24,7 @@ from nodes.lifecycle import CLUSTER_SCOPE
 
 logger = logging.getLogger(__name__)
 
-# So many are counted; more is as bad.
+# Violations that are counted at most.
 _COUNTED: Final = 100
 _SETTLED: Final[LiteralString] = "stopped_at < clock_timestamp() - interval '30 seconds'"
 
@@ -44,8 +44,8 @@ SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status ||
   FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.state = 'sent' AND (node.id IS NULL OR {_SETTLED})
 """
-# Those in which something is open, and some in which nothing should be. A turn is open in its bin, and in each of the
-# parents whose limits it was given under.
+# The bins with open turns, and some that should have none. A turn is open in its bin, and in each parent whose limits
+# apply to it.
 _PLACES: Final[LiteralString] = f"""
 WITH held AS MATERIALIZED (
     SELECT bin_id, requests FROM jobs_turn WHERE closed_at IS NULL
@@ -94,7 +94,7 @@ SELECT 'lane ' || lane_id || ': ' || sum(amount) || ' more than there are are co
 """
 
 
-# Of each invariant a query for what is otherwise: a line of text for each.
+# A query for the violations of each invariant: a line of text for each.
 ASTRAY: Final[Mapping[str, LiteralString]] = {
     InvariantCheck.Name.OWNERS: _OWNERS,
     InvariantCheck.Name.CLAIMS: _CLAIMS,
@@ -104,7 +104,7 @@ ASTRAY: Final[Mapping[str, LiteralString]] = {
 }
 
 _LOOK_SOON: Final[LiteralString] = "SET LOCAL statement_timeout = '2s'"
-# Locks: MainTerm SHARE (the term fence); the check's own row, which only the main writes.
+# Locks: MainTerm SHARE (the term fence); the check's own row, which only the main manager writes.
 _WRITE: Final[LiteralString] = """
 INSERT INTO jobs_invariantcheck (name, checked_at, found, example, seconds)
 VALUES (%(name)s, clock_timestamp(), %(found)s, %(example)s, %(seconds)s)
@@ -114,7 +114,7 @@ ON CONFLICT (name) DO UPDATE
 
 
 def check_invariants(at: Pass) -> int:
-    """Look whether the invariants hold and write down what was found; returns 0, nobody waits for it."""
+    """Check the invariants and store the result; return 0."""
     for name, astray in ASTRAY.items():
         began = time.monotonic()
         found, example = _look(at.connection, astray)
@@ -128,8 +128,8 @@ def check_invariants(at: Pass) -> int:
 
 
 def _look(connection: psycopg.Connection[Any], astray: LiteralString) -> tuple[int | None, str]:
-    """How much is astray, up to a bound, and one of them; (None, '') if the look took too long."""
-    # Where the sample begins: anywhere.
+    """Return the number of violations, up to a limit, and one of them; (None, '') if the check took too long."""
+    # Random start of the sample.
     draw = random.random()  # noqa: S311
     bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({astray} LIMIT {_COUNTED}) AS astray(line)"
     try:

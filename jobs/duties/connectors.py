@@ -1,9 +1,9 @@
 """
-Missing connectors: a job that needs one which is not installed shows that, waits, and goes on by itself.
+Missing connectors: a job whose connector is not installed shows that, waits, and continues by itself.
 
-So does a job with a connection whose secrets the main manager cannot open, as after a restore without the key, and a
-job with a confined connection whose path is outside of the roots, as after an upgrade or a change of CRAWLCTL_OUTPUT_ROOT.
-No document of these jobs is handed out meanwhile. Documents in flight end as they can.
+The same applies to a job with a connection whose secrets the main manager cannot open, as after a restore without the
+key. It also applies to a job with a confined connection whose path is outside the roots, as after an upgrade or a
+change of CRAWLCTL_OUTPUT_ROOT. No document of these jobs is handed out meanwhile. Documents in flight end normally.
 """
 
 from typing import Any, Final, LiteralString
@@ -23,7 +23,7 @@ from jobs.duties.context import Pass
 from jobs.duties.moves import move, say_why
 from jobs.queue.rows import named_rows
 
-# Jobs that run, and those that lacked a connector when they were looked at last: each by an index of its own.
+# Jobs that run, and jobs that lacked a connector at the last check: each by an index of its own.
 WATCHED_JOBS: Final[LiteralString] = """
 SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
  UNION ALL
@@ -58,7 +58,7 @@ _CLOSED: Final = (
 
 
 def watch_connectors(at: Pass) -> int:
-    """Store which jobs lack a connector or the key of a secret, and which do no longer; return how many changed."""
+    """Update which jobs lack a connector or the key of a secret; return how many changed."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0
@@ -79,13 +79,15 @@ def watch_connectors(at: Pass) -> int:
 
 
 def missing_connectors(repository: str, outputs: list[str]) -> list[str]:
-    """The connectors among these that are not installed, in words."""
+    """Return a phrase for each of these connectors that is not installed."""
     missing = [] if repository_is_installed(repository) else [f"the connector {repository!r}"]
     return missing + [f"the output {name!r}" for name in sorted(set(outputs)) if not output_is_installed(name)]
 
 
 def _closed_connections(job: Any) -> list[str]:
-    """The connections of the job, and the job itself, that have a secret which this process cannot open, in words."""
+    """
+    Return a phrase for each connection of the job, and the job itself, with a secret that this process cannot open.
+    """
     kind, closed = find_repository(job.repository), []
     if kind.configuration.closed_secrets(job.configuration):
         closed.append(f"repository connection {job.connection}")
@@ -99,7 +101,7 @@ def _closed_connections(job: Any) -> list[str]:
 
 
 def _connections_outside(job: Any) -> list[str]:
-    """Return a phrase for each confined connection of the job whose path is outside of the roots of this process."""
+    """Return a phrase for each confined connection of the job whose path is outside the roots of this process."""
     found = []
     if job.confined_repository is not None and (why := why_repository_outside(job.repository, job.confined_repository)):
         found.append(f"repository connection {job.connection} is not read: {why.rstrip('.')}")

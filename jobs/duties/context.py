@@ -1,4 +1,4 @@
-"""What a manager hands to each of its duties in one pass."""
+"""The input of a manager's duties in one pass."""
 
 import datetime as dt
 import uuid
@@ -19,9 +19,9 @@ class Pass:
     """
     One pass of a manager's loop.
 
-    `now` is the database's time, read once. `term` is held while this manager is main of its scope;
-    `groups` are those that it owns. `sources` is how it asks them, `sweep` how far it has looked for lost wake-ups, `front`
-    what it remembers of their lanes.
+    `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope;
+    `groups` are the groups that it owns. `sources` asks their sources, `sweep` is the cursor of the search for lost
+    wake-ups, and `front` has the cursors of their lanes.
     """
 
     connection: psycopg.Connection[Any]
@@ -36,6 +36,6 @@ class Pass:
 
     @property
     def office(self) -> TermHeld:
-        """The term of a duty that only a main performs."""
+        """Return the term, for a duty that only a main manager performs."""
         assert self.term is not None
         return self.term

@@ -1,9 +1,10 @@
 """
-Tables in partitions by day: a day is made before it is needed and dropped when it is old.
+Tables with a partition for each day: a day is created before it is needed, and dropped when it is old.
 
-A day is made as a table of its own and then attached, which does not lock out readers and writers. Only the default
-partition is locked while the rows of that day move out of it, which are none unless no manager ran for days. Dropping a
-day locks the whole table for some milliseconds. A change that does not get its locks soon is left to the next turn.
+A day is created as a separate table and then attached, which does not lock out readers and writers. Only the default
+partition is locked while the rows of that day move out of it; it has such rows only if no manager ran for days.
+Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon is left to the
+next turn.
 """
 
 import datetime as dt
@@ -23,7 +24,7 @@ SELECT partition.relname
   FROM pg_inherits JOIN pg_class AS partition ON partition.oid = inhrelid
  WHERE inhparent = %(table)s::regclass AND partition.relname ~ ('^' || %(table)s || '_[0-9]{8}$')
 """
-# Mains of several scopes may try: one is enough.
+# Main managers of several scopes may try: one is enough.
 _ALONE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%(table)s))"
 _LOCK_SOON: Final[LiteralString] = "SET LOCAL lock_timeout = '500ms'"
 
@@ -43,7 +44,7 @@ DELETE FROM {rest} WHERE {column} < {end};
 
 
 def keep_days(at: Pass, *, table: str, column: str, days: int) -> None:
-    """Make the partitions of the days that come, and drop those that are more than `days` old."""
+    """Create the partitions of the coming days, and drop partitions that are more than `days` old."""
     today = at.now.astimezone(dt.UTC).date()
     oldest = today - dt.timedelta(days=days)
     names = at.connection.execute(_DAYS, {"table": table}).fetchall()
@@ -75,7 +76,7 @@ def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, tab
                 return False
             connection.execute(statement)
     except (LockNotAvailable, DuplicateTable):
-        # A reader is slow, or another main was faster: there is time.
+        # A reader is slow, or another main manager was faster: there is time.
         return False
     return True
 

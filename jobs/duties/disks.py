@@ -5,13 +5,13 @@ from typing import Final, LiteralString
 from jobs.duties.context import Pass
 from nodes.fences import hold_term
 
-# The workers that lack room say so with each beat (`jobs/loops/disk.py`).
+# Workers without room report it with each heartbeat (`jobs/loops/disk.py`).
 _LIVE_WORKERS: Final[LiteralString] = (
     "nodes_node AS worker WHERE worker.scope = %(scope)s AND worker.kind = 'worker' AND worker.status = 'running'"
 )
 _BEGINS: Final[LiteralString] = "Waiting for room on a disk: "
 
-# Locks: Job. The reason that another duty gave stays.
+# Locks: Job. A reason that another duty gave stays.
 _SAY: Final[LiteralString] = f"""
 WITH found AS (
     SELECT CASE WHEN bool_and(coalesce(worker.progress ->> 'disk', '') <> '')

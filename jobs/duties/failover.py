@@ -1,4 +1,4 @@
-"""What failed nodes and dead one-shots leave behind: the main gives it back."""
+"""Failover: the main manager returns the documents of failed nodes and dead one-shot commands to the queue."""
 
 from typing import Final, LiteralString
 
@@ -11,12 +11,14 @@ from jobs.queue import gates, release
 from jobs.queue.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Documents of failed workers that go back in one pass: between two the main looks at the cluster, and stuffs.
+# Documents of failed workers that are released in one pass: after it the main manager checks the cluster, and stuffs.
 _DOCUMENTS_A_PASS: Final = 5_000
 
 
 def release_lost_documents(at: Pass) -> int:
-    """Give back what failed workers claim, and what is kept for workers that do not take it; returns documents."""
+    """
+    Release claims of failed workers, and batches kept for workers that do not take them; return how many documents.
+    """
     lost = release.release_of_lost_workers(
         at.connection, scope=at.scope, term=at.office, now=at.now, enough=_DOCUMENTS_A_PASS
     )
@@ -25,17 +27,17 @@ def release_lost_documents(at: Pass) -> int:
 
 
 def open_gates(at: Pass) -> int:
-    """Open the gates of nodes that are no more, so that nobody waits behind them for ever; returns how many."""
+    """Open the gates of ended nodes, so that no document waits behind them for good; return how many."""
     return gates.open_gates_of_lost_nodes(at.connection, term=at.office)
 
 
 def withdraw_from_stopped_jobs(at: Pass) -> int:
-    """Take back unsent batches of jobs that were paused or aborted; returns documents."""
+    """Withdraw unsent batches of jobs that were paused or aborted; return how many documents."""
     return release.withdraw_of_stopped_jobs(at.connection, scope=at.scope, now=at.now)
 
 
-# Jobs of one-shots that have no live node any more, and would go on, or end, if there were one. A scope that has
-# never had a node is one that is just about to: who resumes a job gives it a new scope before he registers there.
+# Jobs of one-shot commands without a live node that would continue, or end, if there were one. A scope that never had
+# a node is about to get one: resuming a job gives it a new scope before the node registers there.
 _DEAD: Final[LiteralString] = """
 SELECT job.id, job.node_scope, job.phase = 'active' AND job.stop_request = 'none' AS was_running FROM jobs_job AS job
  WHERE job.node_scope <> %(cluster)s
@@ -49,10 +51,10 @@ SELECT job.id, job.node_scope, job.phase = 'active' AND job.stop_request = 'none
 
 def interrupt_dead_one_shots(at: Pass) -> int:
     """
-    Take over the jobs of one-shots without a live node; returns how many.
+    Take over the jobs of one-shot commands without a live node; return how many.
 
-    The cluster's main does this for scopes that have no manager: their workers' documents go back, and a job that
-    was running is left paused, so that whoever resumes it finds it at rest. One that was only to end, ends here.
+    The main manager of the cluster does this for scopes without a manager. It releases the documents of their
+    workers, and a running job becomes paused, ready to be resumed. A job that was only about to end, ends here.
     """
     if at.scope != CLUSTER_SCOPE:
         return 0

@@ -1,8 +1,8 @@
 """
-Finishing and draining: the main ends runs of which nothing is left, and stops what was asked to stop.
+Ends of runs: the main manager ends finished runs, and stops jobs on request.
 
-Pausing and aborting share one rule: no document of the job is claimed. A run is finished when none of
-its documents is pending or claimed; then what it did not reach is cleaned, unless it ended otherwise.
+Pausing and aborting share one rule: no document of the job is claimed. A run is finished when none of its documents
+is pending or claimed. Then the documents that it did not reach are removed, unless it ended early.
 """
 
 from typing import Any, Final, LiteralString
@@ -18,8 +18,8 @@ from jobs.queue.order import FIRST_FRESH, RECHECKED
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
-# Each state of a batch has an index of its own: asked for both at once, all batches of the last minutes are read. So have jobs that
-# run, and only they are asked to stop.
+# Each state of a batch has its own index: a condition on both at once would read all batches of the last minutes.
+# Running jobs have an index too, and only these get a request to stop.
 JOBS_AT_REST: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
@@ -35,7 +35,7 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
         WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
-# Walks the job's lanes, one probe of an index each. What waits behind a gate is in no index of a lane.
+# Probes an index once for each of the job's lanes. Documents behind a gate are in no index of a lane.
 _LEFT: Final[LiteralString] = """
 SELECT EXISTS (
        SELECT FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
@@ -57,8 +57,8 @@ SELECT EXISTS (
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
-# The same, or claimed: in one statement, so of one moment. A document that was pending when claims were looked at may be
-# claimed when what is pending is, and a run that ends meanwhile would take out of the outputs whatever it leads to.
+# The same, or claimed: in one statement, and so in one snapshot. Between two statements a pending document may become
+# claimed. If the run ended then, it would remove the documents that this one leads to.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
@@ -73,7 +73,7 @@ SELECT EXISTS (
         WHERE seed.job_id = %(job)s
           AND EXISTS (SELECT FROM jobs_queueitem AS item WHERE item.lane_id = lane.id AND item.run_no < %(before)s))
 """
-# Documents of a job with hop limits that have come to stand outside, and may be in an output.
+# Documents of a job that left its hop limits and may be in an output.
 _OUTSIDE: Final[LiteralString] = """
 SELECT EXISTS (
        SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
@@ -86,7 +86,7 @@ _NEVER: Final = 1 << 62
 
 
 def end_runs(at: Pass) -> int:
-    """Move each job that has come to rest; returns how many moved."""
+    """Move each job without claimed documents to its next state; return how many moved."""
     moved = 0
     with named_rows(at.connection) as cursor:
         for job in cursor.execute(JOBS_AT_REST, {"scope": at.scope}).fetchall():
@@ -123,7 +123,7 @@ def _shut_down(at: Pass, job: Any) -> bool:
 
 
 def _finish(at: Pass, job: Any) -> bool:
-    # Only a full scan concludes from what it did not reach.
+    # Only a full scan removes documents that it did not reach.
     if job.scan == Scan.FULL and _is_left(at, _OLDER, job, before=job.run_no):
         return False
     if job.takes_out and _is_left(at, _OUTSIDE, job, run=job.run_no):
@@ -135,20 +135,20 @@ def _finish(at: Pass, job: Any) -> bool:
 
 
 def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
-    """End a run, and where no output wants to hear of it the job comes to rest at once."""
+    """End a run; the job becomes inactive at once if none of its outputs is notified of ends."""
     if not move(at, job.id, name, facts={**NO_FAILURES, "ended_at": at.now, "run_end": as_}):
         return False
     return _tell_outputs(at, job)
 
 
 def _tell_outputs(at: Pass, job: Any) -> bool:
-    """Begin to tell the outputs of a run that has just ended."""
+    """Begin to notify the outputs of a run that has just ended."""
     begin_notifying(at, job._replace(phase="ready_for_notify", failures=0, retry_at=None))
     return True
 
 
 def _is_run_left(at: Pass, job: Any, *, below: int, question: LiteralString = _LEFT) -> bool:
-    """Whether something is to be done for a document before the run is over; in a continuous job that is for ever."""
+    """True if documents must be processed before the run ends; in a continuous job as long as it has documents."""
     continues = job.kind == Kind.CONTINUOUS
     facts = {"run": job.run_no, "below": below, "continues": continues, "rechecks": RECHECKED[job.scan]}
     return _is_left(at, question, job, **facts)

@@ -1,8 +1,8 @@
 """
-Throttle groups and managers as the decisions of `nodes.decisions` see them, and what was decided, written.
+Throttle groups and managers as input of `nodes.decisions`, and writes of its decisions.
 
-Every write is guarded by the epoch that was seen: whatever happened to a group in between, it is left
-alone then, and seen anew at the next pass.
+Each write is guarded by the epoch that was read. A group that changed in between is left alone and read again in the
+next pass.
 """
 
 import datetime as dt
@@ -40,7 +40,7 @@ SELECT id, name, status, extract(epoch FROM clock_timestamp() - heartbeat_at) > 
  WHERE scope = %(scope)s AND kind = 'manager' AND status IN ('starting', 'running', 'draining')
  ORDER BY started_at, id
 """
-# Running seeds of each group. One without any is on its way out.
+# Running seeds of each group. A group without any is on its way out.
 _ITEMS: Final[LiteralString] = f"""
 SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
        coalesce(extract(epoch FROM %(now)s - held.releasing_since), 0)::float AS releasing_for,
@@ -53,16 +53,16 @@ SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
  WHERE held.node_scope = %(scope)s
  ORDER BY held.id
 """
-# Documents that workers took of each group, a second.
+# Documents a second that workers took of each group.
 _LOADS: Final[LiteralString] = """
 SELECT group_id, sum(documents) / extract(epoch FROM %(over)s::interval)::float AS load FROM jobs_batch
  WHERE node_scope = %(scope)s AND sent_at > clock_timestamp() - %(over)s::interval
  GROUP BY group_id
 """
 _LOOKED_BACK: Final = dt.timedelta(minutes=5)
-# A group that has just begun carries something all the same: the next one should go elsewhere.
+# Least load of a group: one that has just begun counts too, so that the next one goes to another manager.
 _LEAST_LOAD: Final = 0.1
-# Locks: ThrottleGroup by id. Guarded by the epoch and the state that were seen.
+# Locks: ThrottleGroup by id. Guarded by the epoch and the state that were read.
 _LOCK: Final[LiteralString] = """
 SELECT held.id FROM jobs_throttlegroup AS held
   JOIN unnest(%(items)s::bigint[], %(epochs)s::bigint[]) AS seen(id, epoch) ON seen.id = held.id AND seen.epoch = held.epoch
@@ -97,8 +97,9 @@ SELECT id FROM jobs_batch
 @dataclass(frozen=True, slots=True)
 class Sight:
     """
-    The groups and the managers of one scope at one moment; `names` are those of the managers, and `strategy` is
-    how the groups are to be balanced.
+    The groups and the managers of one scope at one moment.
+
+    `names` are the names of the managers, and `strategy` is the balance of the groups.
     """
 
     items: tuple[ItemSeen, ...]
@@ -111,7 +112,7 @@ class Sight:
 
 
 def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> Sight:
-    """See who holds what and how much that weighs, and who is there to hold it."""
+    """Return the groups with their owners and weights, and the managers that can own them."""
     with named_rows(connection) as cursor:
         managers = cursor.execute(_MANAGERS, {"scope": scope}).fetchall()
         groups = cursor.execute(_ITEMS, {"scope": scope, "now": now}).fetchall()
@@ -144,7 +145,7 @@ def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -
 def give(
     connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, sight: Sight, scope: str
 ) -> set[int]:
-    """Give groups to new owners, who begin at once; returns which. In a transaction of the main."""
+    """Give groups to new owners, which begin at once; return which. In a transaction of the main manager."""
     wanted = list(actions)
     given = {
         group
@@ -166,7 +167,7 @@ def give(
 def begin_moves(
     connection: psycopg.Connection[Any], actions: Iterable[Release], *, sight: Sight, scope: str, now: dt.datetime
 ) -> set[int]:
-    """Ask owners to let groups go to others; returns which were asked for. In a transaction of the main."""
+    """Request owners to hand groups over to others; return which. In a transaction of the main manager."""
     wanted = list(actions)
     begun = _write(connection, _RELEASE, wanted, cause="release", now=now)
     by_owner: dict[uuid.UUID, list[Release]] = defaultdict(list)
@@ -186,7 +187,7 @@ def begin_moves(
 
 
 def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, sight: Sight, scope: str) -> set[int]:
-    """Let groups go into the hands of their new owners; returns which. In a transaction of the old owner."""
+    """Hand groups over to their new owners; return which. In a transaction of the old owner."""
     let_go = _write(connection, _GIVE, actions, cause="hand_over")
     if let_go:
         me = actions[0].owner
@@ -207,12 +208,12 @@ def hand_over(connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, 
 
 
 def write_weights(connection: psycopg.Connection[Any], items: Sequence[ItemSeen]) -> None:
-    """Keep what each group weighs in the balance, to be shown."""
+    """Store the weight of each group in the balance, for display."""
     connection.execute(_WEIGH, {"items": [item.id for item in items], "weights": [item.weight for item in items]})
 
 
 def unsent_batches(connection: psycopg.Connection[Any], *, groups: Sequence[int], scope: str) -> list[int]:
-    """The batches of these groups that nobody has taken yet."""
+    """Return the batches of these groups that no worker has taken yet."""
     return [row[0] for row in connection.execute(_UNSENT, {"groups": list(groups), "scope": scope})]
 
 
@@ -224,7 +225,7 @@ def _write(
     cause: str,
     now: dt.datetime | None = None,
 ) -> set[int]:
-    """Lock the groups that are as they were seen, where they may be changed for this cause, and write; returns which."""
+    """Lock the groups that have not changed and may change for this cause, and write them; return which."""
     if not actions:
         return set()
     facts = {

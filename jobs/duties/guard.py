@@ -19,7 +19,7 @@ from jobs.models import Job, RemovalQuestion, Seed
 from jobs.queue.unreached import COMPARED, EXAMPLES, FOLLOWED, Unreached
 
 _HOSTS_KEPT: Final = 100
-# An output that keeps its documents: only such an output can lose any.
+# True if an output keeps its documents: only such an output can lose any.
 _HOLDS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                 WHERE link.job_id = %(job)s AND output.connector <> 'null')

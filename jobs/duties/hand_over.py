@@ -1,8 +1,8 @@
 """
-The owner's part of a move: withdraw what nobody has taken, then let go.
+The owner's part of a move: withdraw unsent batches, then hand the group over.
 
-From the moment that the main began the move, the group's fence refuses to stuff it, so nothing new is offered
-after what is withdrawn here. What workers have taken goes on, and is flushed as ever.
+Once the main manager has begun the move, the group's fence refuses to stuff it: no batch is offered after the ones
+that are withdrawn here. Batches that workers have taken continue and are flushed as usual.
 """
 
 from typing import Final, LiteralString
@@ -22,7 +22,7 @@ GROUPS_TO_HAND_OVER: Final[LiteralString] = (
 
 
 def hand_over_groups(at: Pass) -> int:
-    """Hand over the groups that are to leave this manager; returns how many."""
+    """Hand over the groups that are to leave this manager; return how many."""
     sight = look(at.connection, scope=at.scope, now=at.now)
     leaving = [item.id for item in sight.items if item.owner == at.me and item.state == ItemState.RELEASING]
     batches = unsent_batches(at.connection, groups=leaving, scope=at.scope)

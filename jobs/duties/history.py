@@ -1,4 +1,4 @@
-"""The history: its days are kept for a time, and that of one source is cleared on request."""
+"""Retention of the history: its days expire, and the history of one source is cleared on request."""
 
 from typing import Final, LiteralString
 
@@ -11,7 +11,7 @@ from nodes.fences import hold_term
 HISTORIES_TO_CLEAR: Final[LiteralString] = (
     "SELECT id, clear_history_before FROM jobs_repositoryconnection WHERE clear_history_before IS NOT NULL"
 )
-# Up to which moment the oldest rows of a source are cleared in one step. Of one moment there may be more.
+# The moment up to which the oldest rows of a source are cleared in one step. Several rows may have the same moment.
 _UP_TO: Final[LiteralString] = """
 SELECT max(started_at) FROM (
     SELECT started_at FROM jobs_activity WHERE repository_id = %(repository)s AND started_at < %(before)s
@@ -20,7 +20,7 @@ SELECT max(started_at) FROM (
 _CLEAR: Final[LiteralString] = (
     "DELETE FROM jobs_activity WHERE repository_id = %(repository)s AND started_at <= %(up_to)s"
 )
-# Locks: RepositoryConnection. Whoever asked once more meanwhile gets what he asked for.
+# Locks: RepositoryConnection. A request that was repeated meanwhile stays open.
 _CLEARED: Final[LiteralString] = """
 UPDATE jobs_repositoryconnection SET clear_history_before = NULL
  WHERE id = %(repository)s AND clear_history_before = %(before)s
@@ -28,7 +28,7 @@ UPDATE jobs_repositoryconnection SET clear_history_before = NULL
 
 
 def clear_histories(at: Pass) -> int:
-    """Forget a chunk of what is to be forgotten of each source; returns how many rows."""
+    """Delete a chunk of each history that is to be cleared; return how many rows."""
     cleared = 0
     for repository, before in at.connection.execute(HISTORIES_TO_CLEAR).fetchall():
         facts = {"repository": repository, "before": before}
@@ -44,6 +44,6 @@ def clear_histories(at: Pass) -> int:
 
 
 def keep_history(at: Pass) -> int:
-    """Make the coming days of the history, and drop those that are older than the setting; return 0."""
+    """Make the coming days of the history, and drop days that are older than the setting; return 0."""
     keep_days(at, table="jobs_activity", column="started_at", days=current()[KEEP_HISTORY])
     return 0

@@ -1,6 +1,6 @@
 """
-What the main keeps in order: deltas become counters; batches that are over go, and nodes that ended long ago. Bins
-come to stand below their addresses.
+Housekeeping of the main manager: folds deltas into counters, deletes ended batches and old nodes, and links bins to
+their addresses.
 """
 
 import datetime as dt
@@ -15,10 +15,11 @@ from jobs.queue.release import free_places
 from nodes.fences import hold_term
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# How long one may look at what became of a node.
+# Time for which an ended node can be looked up.
 _REMEMBERED: Final = dt.timedelta(days=14)
 
-# The oldest have the lowest numbers. Locks: the batches that it deletes.
+# The oldest have the lowest ids.
+# Locks: the batches that it deletes.
 _FORGET_BATCHES = """
 WITH old AS (
     SELECT id FROM jobs_batch
@@ -32,12 +33,14 @@ DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
 """
 
 OLD_NODES: Final[LiteralString] = "SELECT FROM nodes_node WHERE stopped_at < now() - interval '14 days'"
-# The oldest have the lowest numbers. Locks: the events that it deletes.
+# The oldest have the lowest ids.
+# Locks: the events that it deletes.
 _FORGET_EVENTS: Final[LiteralString] = """
 DELETE FROM nodes_nodeevent
  WHERE id IN (SELECT id FROM (SELECT id, at FROM nodes_nodeevent ORDER BY id LIMIT 2000) AS oldest WHERE at < %(before)s)
 """
-# The circles of one-shots that ended, and that no job is waiting in. Locks: MainTerm.
+# The terms of ended one-shot commands, except for scopes with a waiting job.
+# Locks: MainTerm.
 _FORGET_TERMS: Final[LiteralString] = """
 DELETE FROM nodes_mainterm AS term
  WHERE term.scope NOT IN (%(cluster)s, %(scope)s) AND term.since < %(before)s
@@ -67,31 +70,31 @@ DELETE FROM nodes_node
 
 
 def fold_counters(at: Pass) -> int:
-    """Fold what was counted; returns 0, since folding moves nothing that others wait for."""
+    """Fold the counter deltas; return 0, since no other work waits for it."""
     counters.fold(at.connection, term=at.office)
     return 0
 
 
 def place_bins(at: Pass) -> int:
-    """Put some of the bins below their addresses that a policy wants there; returns how many were looked at."""
+    """Link the next bins to their addresses as policies require it; return how many were examined."""
     return addresses.place_some(at.connection, term=at.office)
 
 
 def raise_the_floor(at: Pass) -> int:
-    """Let those who look for what is in work begin behind what is over; returns 0."""
+    """Raise the low-water marks above finished work; return 0."""
     raise_floor(at.connection)
     return 0
 
 
 def forget_old_batches(at: Pass) -> int:
-    """Drop batches that have been over for a while; returns how many."""
+    """Delete batches that ended some minutes ago; return how many."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount
 
 
 def forget_old_nodes(at: Pass) -> int:
-    """Drop nodes that ended long ago, with events, requests and circles, unless something names them; returns 0."""
+    """Delete nodes that ended long ago, with events, requests and terms, unless a group names them; return 0."""
     facts = {"before": at.now - _REMEMBERED, "cluster": CLUSTER_SCOPE, "scope": at.scope}
     with at.connection.transaction():
         hold_term(at.connection, at.office)
@@ -101,7 +104,7 @@ def forget_old_nodes(at: Pass) -> int:
 
 
 def forget_old_answers(at: Pass) -> int:
-    """Drop answers that were kept for their Idempotency-Key for a day; return how many."""
+    """Delete answers that were kept for their Idempotency-Key for a day; return how many."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_ANSWERS).rowcount
@@ -109,10 +112,10 @@ def forget_old_answers(at: Pass) -> int:
 
 def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:
     """
-    Drop what a one-shot leaves behind once nothing of it is claimed any more: its groups and batches.
+    Delete the groups and batches of a one-shot command once none of its documents is claimed.
 
-    A worker that was killed after its last outcome had no time to close its turns: their places are freed.
-    Its nodes and events stay, as history.
+    A worker that was killed after its last outcome had no time to close its turns: their places are freed. Its nodes
+    and events stay, as history.
     """
     with connection.transaction():
         connection.execute(

@@ -1,12 +1,12 @@
 """
 Search indexing: texts that the flush wrote become searchable, behind the crawl.
 
-Words of the title weigh A, of address and description B, of the text D; how they are cut is said in
-`jobs.connectors.output.words`. A row stays locked while its vector is computed, so a flush that
-writes the same document anew waits for that and no vector is ever of an older text than its row.
+Words of the title have weight A, of address and description B, of the text D; `jobs.connectors.output.words` defines
+words. A row stays locked while its vector is computed. So a flush that writes the same document again waits for that,
+and no vector comes from an older text than its row.
 
-Vectors of ASCII texts are written by this process (`jobs.connectors.output.vectors`), others by PostgreSQL: the same
-ones, in a third of the processor's time. What the stem of a word is, PostgreSQL is asked once.
+This process writes vectors of ASCII texts (`jobs.connectors.output.vectors`), and PostgreSQL writes others: the same
+vectors, in a third of the processor time. PostgreSQL computes the stem of each word once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,13 @@ from jobs.connectors.output.vectors import Part, cut, vector_of
 from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
 from jobs.queue.rows import named_rows
 
-# PostgreSQL refuses a vector of more than 1 MB. What that is in characters depends on how many
-# different words they make, so ever less is tried (characters); the last is below it in any case.
+# PostgreSQL refuses a vector of more than 1 MB. Its size depends on the number of different words, so ever shorter
+# texts are tried (characters); the last one fits in any case.
 _CUTS: Final = (2_000_000, 500_000, 100_000, 25_000)
-# Texts that need several attempts are seen to a few at a time: their rows are locked meanwhile.
+# Texts that need several attempts and are processed at a time: their rows are locked meanwhile.
 _CUT_AT_ONCE: Final = 10
 
-# Stems that a process knows of one language: more words than most sites have.
+# Stems of one language that a process caches: more words than most sites have.
 _STEMS_KEPT: Final = 50_000
 # Characters of a title and of a description that are indexed.
 _SHORT: Final = 5_000
@@ -41,8 +41,8 @@ SELECT output_id, hash, url, title, description, text, split_part(language, '-',
    FOR NO KEY UPDATE SKIP LOCKED
 """
 
-# The exact words come first: positions end at 16,383, and phrases are asked of the exact words.
-# Locks: nothing more, the rows are held.
+# The exact words come first: positions end at 16,383, and phrase queries use the exact words.
+# Locks: none more, the rows are held.
 _INDEX: Final[LiteralString] = """
 WITH known AS MATERIALIZED (
     SELECT named.language, configuration.oid::regconfig AS configuration
@@ -67,13 +67,13 @@ UPDATE jobs_searchdocument AS document
  WHERE document.output_id = cut.output_id AND document.hash = cut.hash
 """
 
-# Locks: nothing more, the rows are held.
+# Locks: none more, the rows are held.
 _PUT: Final[LiteralString] = """
 UPDATE jobs_searchdocument AS document SET vector = written.vector::tsvector
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(vectors)s::text[]) AS written(output_id, hash, vector)
  WHERE document.output_id = written.output_id AND document.hash = written.hash
 """
-# No row where the server does not have the language.
+# No row if the server does not have the language.
 _STEMS: Final[LiteralString] = """
 SELECT word, tsvector_to_array(to_tsvector(configuration.oid::regconfig, word)) AS stems
   FROM pg_ts_config AS configuration, unnest(%(words)s::text[]) AS word
@@ -83,20 +83,20 @@ SELECT word, tsvector_to_array(to_tsvector(configuration.oid::regconfig, word)) 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """So many texts were made searchable; the first of them had waited for `behind` seconds."""
+    """The number of texts that became searchable; the oldest one had waited for `behind` seconds."""
 
     texts: int = 0
     behind: float = 0.0
 
 
 class Stems:
-    """What PostgreSQL makes of words in a language, as far as this process has asked."""
+    """A cache of PostgreSQL's stems of words, by language."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
 
     def of(self, cursor: psycopg.Cursor[Any], words: Iterable[str], *, language: str) -> Mapping[str, str] | None:
-        """The stem of each of these words, '' for none; None where the server does not know the language."""
+        """Return the stem of each of these words, '' for none; None if the server does not know the language."""
         if language not in CONFIGURATIONS:
             return None
         known = self._known.setdefault(language, {})
@@ -115,9 +115,9 @@ _STEMS_KNOWN: Final = Stems()
 
 def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100) -> Indexed:
     """
-    Make the texts that have waited longest searchable, at most so many.
+    Index at most `most` texts, the longest waiting first; return how many.
 
-    Of a text that is too long for a vector, as much of its beginning is searchable as there is room for.
+    A text that is too long for a vector is indexed from its beginning, as far as there is room.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         waiting = cursor.execute(_WAITING, {"most": most}).fetchall()
@@ -136,7 +136,7 @@ def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100)
 
 
 def _cut(row: Any) -> list[Part] | None:
-    """The words of a row's texts; None where only PostgreSQL knows them."""
+    """Return the words of a row's texts; None if only PostgreSQL can cut them."""
     if len(row.text) > _CUTS[0]:
         return None
     about = f"{row.url} {row.description[:_SHORT]}"
@@ -161,7 +161,7 @@ def _put(cursor: psycopg.Cursor[Any], rows: Sequence[tuple[Any, Sequence[Part]]]
 
 
 def _fits(cursor: psycopg.Cursor[Any], rows: Sequence[Any], *, cut_to: int) -> bool:
-    """Index these rows with so many first characters of their texts; False if that is too much."""
+    """Index the first `cut_to` characters of these rows' texts; return False if the vector is too large."""
     try:
         with cursor.connection.transaction():
             cursor.execute(

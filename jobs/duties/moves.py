@@ -1,4 +1,4 @@
-"""Moving jobs, as duties do: somebody may have made another transition in between, which then holds."""
+"""Transitions of jobs by duties. Another process may have made a transition in between; that one stays."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ _MADE_BY = "manager"
 
 
 def move(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = "") -> bool:
-    """Make a transition that is the main's; whether it was made."""
+    """Make a transition of the main manager; return True if it was made."""
     return _was_made(
         lambda: make_transition(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.office)
     )
@@ -20,13 +20,13 @@ def move(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None
 def move_as_owner(
     at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = ""
 ) -> bool:
-    """Make a transition that is a group's owner's, who holds no office; whether it was made."""
+    """Make a transition of a group's owner, which has no term; return True if it was made."""
     return _was_made(lambda: make_transition(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason))
 
 
 def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None) -> bool:
     """
-    Make a job ready for startup; whether it was.
+    Make a job ready for startup; return True if it was made.
 
     Raises:
         InvalidJob: it cannot run.
@@ -35,7 +35,7 @@ def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] |
 
 
 def say_why(job_id: int, reason: str) -> None:
-    """Show again why a job stands where it stands, where a transition since has left it unsaid."""
+    """Restore the reason shown for a job after a transition cleared it."""
     Job.objects.filter(pk=job_id, reason="").update(reason=reason)
 
 

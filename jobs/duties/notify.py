@@ -1,7 +1,7 @@
 """
-Notifying: outputs that want it are told once that a run has ended, or that a job goes.
+Notification: outputs that request it are notified once that a run has ended, or that a job is deleted.
 
-What cannot be told is tried again later, and not for ever: an output that is away does not hold the job.
+A failed notification is retried for a limited time: an unreachable output does not hold the job.
 """
 
 from typing import Any
@@ -18,7 +18,9 @@ from jobs.transitions import JobUnknown, TransitionRefused, drop_job
 
 
 def begin_notifying(at: Pass, job: Any) -> bool:
-    """Let a job's outputs be told of its end; a job none of whose outputs wants to hear ends at once."""
+    """
+    Begin to notify a job's outputs of its end, or end the job at once if none requests it; return True if it moved.
+    """
     if job.retry_at is not None and job.retry_at > at.now:
         return False
     outputs = OutputConnection.objects.filter(jobs=job.id)
@@ -30,7 +32,7 @@ def begin_notifying(at: Pass, job: Any) -> bool:
 
 
 def see_notified(at: Pass, job: Any) -> bool:
-    """End a job whose outputs have been told, or put off what could not be told; whether it moved."""
+    """End a job whose outputs were notified, or schedule a retry of failed notifications; return True if it moved."""
     told = notifications.look(at.connection, job_id=job.id)
     if told.waiting:
         return False
@@ -50,7 +52,7 @@ def _end(at: Pass, job: Any, *, reason: str = "") -> bool:
 
 
 def _drop(at: Pass, job_id: int) -> bool:
-    """Nothing knows the job's documents any more: its counts go, and it."""
+    """Delete a job, and the counts of its documents, which no longer exist; return True if it was deleted."""
     forget_links(at.connection, job_id=job_id)
     carrying.forget(at.connection, job_id=job_id)
     counters.forget(at.connection, job_id=job_id)

@@ -1,4 +1,4 @@
-"""Jobs in states that they only pass through: one look finds them, and each goes on for its own reason."""
+"""Jobs in transient states: one query finds them, and each continues for its own reason."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString
@@ -9,7 +9,7 @@ from jobs.duties.notify import begin_notifying, see_notified
 from jobs.queue.rows import named_rows
 from jobs.queue.wake import wake_job
 
-# Jobs that run have an index, and only they resume.
+# Running jobs have an index, and only they can be resuming.
 PASSING_JOBS: Final[LiteralString] = """
 SELECT id, phase, resuming, failures, failing_since, retry_at FROM jobs_job
  WHERE node_scope = %(scope)s AND phase <> 'inactive'
@@ -26,7 +26,7 @@ SELECT EXISTS (SELECT FROM jobs_seed AS seed LEFT JOIN jobs_throttlegroup AS hel
 
 
 def pass_on(at: Pass) -> int:
-    """Move each job that stands in a state that it only passes through; returns how many moved."""
+    """Move each job in a transient state to its next one; return how many moved."""
     with named_rows(at.connection) as cursor:
         passing = cursor.execute(PASSING_JOBS, {"scope": at.scope, "now": at.now}).fetchall()
     return sum(_STEPS["resuming" if job.resuming else job.phase](at, job) for job in passing)
@@ -43,7 +43,7 @@ def _prepare_deletion(at: Pass, job: Any) -> bool:
 
 
 def _begin_deleting(at: Pass, job: Any) -> bool:
-    """Let the owners hand out everything that the job holds."""
+    """Wake the job's lanes, so that the owners hand out all its documents for removal."""
     wake_job(at.connection, job_id=job.id, now=at.now)
     return move(at, job.id, "begin deleting")
 

@@ -1,8 +1,9 @@
 """
-Requests to the cluster: the main answers what administrators wish.
+Requests to the cluster: the main manager answers requests of administrators.
 
-Answer and deed are one transaction under the term: a main that dies leaves a request either unanswered, for the
-next main, or answered and begun. What was begun arrives by itself (`duties.hand_over`), and the request ends then.
+Answer and effect are one transaction under the term. If a main manager dies, a request is either unanswered, for the
+next main manager, or answered and begun. A begun move completes by itself (`duties.hand_over`), and the request ends
+then.
 """
 
 import uuid
@@ -38,7 +39,7 @@ UPDATE nodes_clusterrequest
        ended_at = CASE WHEN %(state)s <> 'under way' THEN clock_timestamp() END
  WHERE id = %(id)s
 """
-# Those whose last group has left its old owner, and those whose node has ended.
+# Requests whose last group has left its old owner, and requests whose node has ended.
 _END_ARRIVED: Final[LiteralString] = """
 UPDATE nodes_clusterrequest AS request SET state = 'done', ended_at = clock_timestamp()
  WHERE scope = %(scope)s AND state = 'under way'
@@ -60,11 +61,11 @@ SELECT held.id, coalesce(policy.name, seed.urls[1], '') AS name
 
 
 class _Refused(Exception):
-    """The request cannot be met, and its sentence says why."""
+    """The request cannot be met; its message is the reason."""
 
 
 def answer_requests(at: Pass) -> int:
-    """Answer what is waiting, and end what has arrived; returns how many were answered."""
+    """Answer waiting requests, and end completed ones; return how many were answered."""
     answered = 0
     while _answer_one(at):
         answered += 1
@@ -139,7 +140,7 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
     if request.dry_run:
         moves = drain(items=sight.items, managers=sight.managers, strategy=sight.strategy, node=node.id)
         return _plan(at, sight, moves), False
-    # Its groups are moved as any manager's that drains: what comes of it is seen by its end.
+    # The groups of a draining manager move as usual: the request ends when the node ends.
     membership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
     return None, True
 
@@ -158,7 +159,7 @@ def _why_no_manager(at: Pass, node_id: uuid.UUID) -> str:
 
 
 def _plan(at: Pass, sight: Sight, moves: Sequence[Release]) -> dict[str, Any]:
-    """The moves, and who carries what before and after them."""
+    """Return the moves, and the load of each manager before and after them."""
     names = dict(at.connection.execute(_NAMES, ([move.item for move in moves],)).fetchall())
     weights = {item.id: item.weight for item in sight.items}
     to = {move.item: move.to for move in moves}

@@ -1,4 +1,4 @@
-"""Reseeding: a job that runs reads its seeds anew, after its interval, or because one of them was changed."""
+"""Reseeding: a running job reads its seeds again, after its interval or after a change of a seed."""
 
 import datetime as dt
 from typing import Final, LiteralString
@@ -11,11 +11,12 @@ from jobs.models import Job, Seed
 from jobs.queue.rows import named_rows
 from nodes.fences import hold_term
 
-# As the indexes have it.
+# Spelled as the conditions of the indexes.
 _MAY_RESEED: Final[LiteralString] = """
 job.node_scope = %(scope)s AND job.phase = 'active' AND NOT job.seeding AND job.pause = 'no'
    AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready"""
-# Those whose time has come, and those of which a seed was added or changed since somebody looked: it may have been read meanwhile.
+# Jobs whose reseeding is due, and jobs with a seed that was added or changed since the last check: it may have been
+# read meanwhile.
 JOBS_TO_RESEED: Final[LiteralString] = f"""
 SELECT job.id, job.reseed_after, true AS is_due, 0 AS unread FROM jobs_job AS job
  WHERE {_MAY_RESEED} AND job.reseed_at <= %(now)s
@@ -31,7 +32,7 @@ SELECT DISTINCT seed.job_id
 
 
 def begin_reseeding(at: Pass) -> int:
-    """Let the owners read the seeds of each job whose time has come, or that has new ones; returns how many jobs."""
+    """Start reseeding of each job that is due or has new seeds; return how many jobs."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(JOBS_TO_RESEED, {"scope": at.scope, "now": at.now}).fetchall()
         changed = [job.id for job in jobs if not job.is_due]
@@ -56,7 +57,7 @@ def _begin(at: Pass, job_id: int, *, every: dt.timedelta | None) -> bool:
 
 
 def _forget(at: Pass, job_id: int, *, seen: int) -> None:
-    """All seeds of a job have been read, unless one was changed since."""
+    """Store that all seeds of a job were read, unless one was changed since."""
     with transaction.atomic():
         hold_term(connection.connection, at.office)
         Job.objects.filter(pk=job_id, unread=seen).update(unread=0)

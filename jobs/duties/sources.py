@@ -1,8 +1,7 @@
 """
-Asking sources something that may take long, while a manager goes on with its other groups.
+Slow questions to sources, asked while a manager continues with its other groups.
 
-What is asked and not yet answered is known to one process only. That loses nothing: whoever owns the group
-after it asks again.
+Only this process knows its open questions. That loses nothing: the next owner of the group asks again.
 """
 
 import threading
@@ -14,23 +13,23 @@ from typing import Any, Final, Protocol, TypeVar
 
 _T = TypeVar("_T")
 
-# A source that answers so soon is waited for, in seconds: most have nobody to ask.
+# Seconds for which an answer is awaited at once: most sources need no request.
 _AT_ONCE: Final = 0.05
-# Questions of one manager that are open at a time, also those that nobody wants to have answered any more.
+# Open questions of one manager at a time, including questions whose answers are no longer needed.
 _MOST: Final = 32
-# An answer for which nobody came so long is not the source's present one, in seconds.
+# Seconds after which an answer that no duty has read is out of date.
 _GOOD_FOR: Final = 30.0
 
 
 class Sources(Protocol):
-    """How a duty asks."""
+    """Interface for questions of a duty."""
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
         """
-        What came of the question, or None while it is open: ask about the same again later.
+        Return the answer, or None while the question is open: ask the same again later.
 
         Raises:
-            what the question raised.
+            the exception that the question raised.
         """
 
 
@@ -52,7 +51,7 @@ class _Open:
 
 
 class AskAside:
-    """Asks in threads that no process waits for at its end. Belongs to one thread."""
+    """Asks in daemon threads, which do not delay the end of the process. Belongs to one thread."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Open] = {}

@@ -1,4 +1,4 @@
-"""Startup: the main prepares a run, owners seed their seeds, and who seeds last makes the job active."""
+"""Startup: the main manager prepares a run, owners seed their seeds, and the last of them makes the job active."""
 
 import logging
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ UPDATE jobs_bin SET is_known = false
            FOR NO KEY UPDATE) AS known
  WHERE jobs_bin.id = known.id
 """
-# Connectors are installed, no attempt is to be waited for, and each seed has somebody to seed it.
+# Connectors are installed, no retry is pending, and each seed has an owner.
 JOBS_TO_PREPARE: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.kind, job.minimal, job.from_the_beginning, job.failures, repository.connector
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
@@ -53,7 +53,7 @@ SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id, job.kind, job.phase,
    AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)
    AND (job.phase = 'starting_up' AND job.stop_request = 'none' OR job.phase = 'active' AND job.seeding AND {RUNNABLE})
 """
-# Jobs of which an owner may have a seed to seed, or the last of which is seeded.
+# True if an owner may have a seed to seed, or if the last seed of a job is seeded.
 SEEDING_JOBS: Final[LiteralString] = """
 SELECT FROM jobs_job AS job
  WHERE job.node_scope = %(scope)s AND job.stop_request = 'none' AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)
@@ -69,12 +69,12 @@ SELECT job.id, job.phase, job.scan, job.reseed_after FROM jobs_job AS job
 
 
 def prepare_runs(at: Pass) -> int:
-    """Give a run number and a scan to each job that is ready; returns how many runs were prepared."""
+    """Give a run number and a scan to each job that is ready; return how many runs were prepared."""
     with named_rows(at.connection) as cursor:
         ready = cursor.execute(JOBS_TO_PREPARE, {"scope": at.scope, "now": at.now}).fetchall()
     moved = 0
     for job in ready:
-        # A run asks hosts anew what they allow: first one document of each, behind its robots.txt.
+        # A run reads the robots.txt of each host again: first one document of each host, behind its robots.txt.
         at.connection.execute(_FORGET_HOSTS, {"job": job.id, "namespaces": registry.namespaces_that_ask_first()})
         moved += _prepare(at, job)
     return moved
@@ -82,7 +82,7 @@ def prepare_runs(at: Pass) -> int:
 
 def _prepare(at: Pass, job: Any) -> bool:
     if job.failures:
-        # It could not start yet, and goes on with what it has seeded already.
+        # An earlier attempt failed; the run continues with the seeds that it has.
         return move(at, job.id, "prepare")
     try:
         model = registry.find(job.connector).model
@@ -94,7 +94,7 @@ def _prepare(at: Pass, job: Any) -> bool:
 
 
 def seed_seeds(at: Pass) -> int:
-    """Put the seeds of jobs that start, or reseed, into their runs, for the groups of this manager; returns how many."""
+    """Put the seeds of starting or reseeding jobs into their runs, for this manager's groups; return how many."""
     held = {group.id: group for group in at.groups}
     with named_rows(at.connection) as cursor:
         seeds = cursor.execute(_TO_SEED, {"groups": list(held), "now": at.now}).fetchall()
@@ -104,7 +104,7 @@ def seed_seeds(at: Pass) -> int:
 
 
 def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
-    """Let the source name what this seed begins with, and put that into the run; returns whether it could by now."""
+    """Read the documents of this seed from its source, and put them into the run; return True if that succeeded."""
     about = (seed.id, seed.run_no, *seed.urls)
     try:
         kind = registry.find(seed.connector)
@@ -134,7 +134,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
             now=at.now,
         )
     except FenceRefused as refused:
-        # The group was lost meanwhile, or the job was stopped: then its seeds are not ours to read.
+        # The group was lost meanwhile, or the job was stopped: then this manager must not read its seeds.
         if refused.fence != "group":
             raise
         return False
@@ -142,7 +142,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
 
 
 def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str]:
-    """What the source names, by hash, and the version of this seeding."""
+    """Return the documents that the source names, by hash, and the version of this seeding."""
     named = Seeding()
     asked = Asked(
         configuration=seed.configuration,
@@ -158,9 +158,9 @@ def _put_off(
     at: Pass, seed: Any, why: str, *, retry_after: float | None = None, limit: RetryLimit | None = None
 ) -> bool:
     """
-    Try again later, or give up where that was enough; returns False, for nothing was seeded.
+    Schedule a retry, or give up after the last attempt; return False, since no seed was seeded.
 
-    A job that starts goes back; one that runs goes on with what its seeds named before.
+    A starting job goes back; a running one continues with the earlier documents of its seeds.
     """
     logger.warning("job %d cannot be seeded now: %s", seed.job_id, why)
     later = failed_attempt(
@@ -180,7 +180,7 @@ def _put_off(
 
 
 def _end_seeding(at: Pass) -> None:
-    """Let jobs go on of which no seed is left to be seeded."""
+    """Continue jobs whose seeds are all seeded."""
     with named_rows(at.connection) as cursor:
         seeded = cursor.execute(_SEEDED, {"scope": at.scope}).fetchall()
     for job in seeded:
@@ -188,7 +188,7 @@ def _end_seeding(at: Pass) -> None:
             move_as_owner(at, job.id, "end reseeding", facts=NO_FAILURES)
             continue
         if job.scan != Scan.FULL:
-            # What is known is due again: nobody else would wake its lanes.
+            # Known documents are due again, and no other step wakes their lanes.
             wake_job(at.connection, job_id=job.id, now=at.now)
         reseed_at = None if job.reseed_after is None else at.now + job.reseed_after
         move_as_owner(

@@ -1,4 +1,4 @@
-"""Stuffing: the owner of a group keeps its workers in documents."""
+"""Stuffing: the owner of a group supplies the workers with documents."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -21,8 +21,9 @@ from jobs.queue.wake import notify
 from jobs.throttling.bins import largest_turn
 from nodes.fences import FenceRefused
 
-# The groups of mine in which a lane is ready, of those the ones with something to expire or to remove, the workers that
-# live, and what is offered already; and the seeds of which no lane is ready, as far as they were looked at from the start.
+# The groups of this manager with a ready lane, and among these the groups with documents to expire or remove. Also
+# the live workers, the present backlog, and the seeds without a ready lane, as far as they were scanned from the
+# start.
 _LOOK: Final[LiteralString] = f"""
 WITH seen AS MATERIALIZED (
     SELECT seed.group_id, seed.id AS seed_id, job.phase = 'active' AS to_process,
@@ -57,7 +58,8 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
        (SELECT coalesce(json_agg(json_build_array(group_id, seed_id)), '[]') FROM seen WHERE is_whole AND NOT is_ready) AS idle,
        (SELECT coalesce(array_agg(id), '{{}}') FROM jobs_throttlegroup WHERE failing_since IS NOT NULL AND id = ANY(%(groups)s)) AS failing
 """
-# What the pages say of a group that cannot be stuffed, until it is again. Locks: ThrottleGroup.
+# The error of a group that cannot be stuffed, shown on pages until it works again.
+# Locks: ThrottleGroup.
 _FAILS: Final[LiteralString] = """
 UPDATE jobs_throttlegroup SET failing_since = coalesce(failing_since, clock_timestamp()), failing_why = %(why)s
  WHERE id = %(group)s AND owner_id = %(me)s AND (failing_since IS NULL OR failing_why <> %(why)s)
@@ -72,9 +74,10 @@ _BACKLOG_A_WORKER: Final = 1024
 
 def stuff_groups(at: Pass) -> int:
     """
-    Offer due documents of every group of this manager; returns how many.
+    Offer due documents of every group of this manager; return how many.
 
-    A group that fails says so on the pages, and keeps no other from being stuffed: its error is raised at the end.
+    The error of a group is shown on pages. The other groups are stuffed all the same, and the error is raised at the
+    end.
     """
     if not at.groups:
         return 0
@@ -114,7 +117,7 @@ def stuff_groups(at: Pass) -> int:
         except FenceRefused:
             raise
         except psycopg.OperationalError as error:
-            # It was broken off, and the pass with it; where the connection is gone, that is no matter of the group.
+            # The statement was aborted, and the pass with it. If the connection is lost, the group is not the cause.
             if not at.connection.closed:
                 _say_that_it_fails(at, group, error)
             raise
@@ -123,7 +126,7 @@ def stuff_groups(at: Pass) -> int:
             _say_that_it_fails(at, group, error)
     if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
         at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
-    # Workers that are busy come by themselves when they have room; those out of work have taken all there was.
+    # Busy workers come by themselves when they have room; idle ones have taken the whole backlog.
     if offered and not backlog:
         notify(at.connection, channels.TAKE, at.scope)
     if failed:
@@ -133,9 +136,9 @@ def stuff_groups(at: Pass) -> int:
 
 def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> dict[int, int]:
     """
-    Return how many documents each of these groups may offer now, so that all together offer `most` at most.
+    Return how many documents each of these groups may offer now, at most `most` altogether.
 
-    Each group has its share of the backlog for itself, so that one whose documents are not taken stops no other.
+    Each group has its own share of the backlog, so that a group whose documents are not taken stops no other.
     """
     free = most - sum(backlog.values())
     share = max(1, most // max(1, len(groups)))
@@ -143,14 +146,14 @@ def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> 
 
 
 def _say_that_it_fails(at: Pass, group: int, error: Exception) -> None:
-    """The error in a line: what a database adds to it may be of documents."""
+    """Store the error in one line: further lines from a database may contain data of documents."""
     said = (error.diag.message_primary if isinstance(error, psycopg.Error) else None) or str(error)
     why = f"{type(error).__name__}: {said.strip().partition(chr(10))[0]}"[:_LONGEST_WHY]
     at.connection.execute(_FAILS, {"group": group, "why": why, "me": at.me})
 
 
 def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:
-    """Stuff one group; a group that was lost meanwhile is simply not ours any more."""
+    """Stuff one group; return the number of offered documents, 0 for a group that was lost meanwhile."""
     began_at = time.monotonic()
     try:
         stuffed = stuffing(at.connection, manager=at.me, now=at.now)
@@ -165,7 +168,7 @@ def _unless_lost(stuffing: Callable[..., Stuffed], at: Pass) -> int:
 
 
 def sweep(at: Pass) -> int:
-    """Wake lanes of this manager's groups whose wake-up was lost; returns how many."""
+    """Wake lanes of this manager's groups whose wake-up was lost; return how many."""
     if not at.groups:
         return 0
     return at.sweep.look(at.connection, groups=[group.id for group in at.groups], now=at.now)

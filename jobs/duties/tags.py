@@ -1,11 +1,11 @@
-"""Jobs whose seeds need workers with a tag: while there are none, the job says so beside its status."""
+"""Jobs whose seeds need workers with a tag: a job without such a worker shows that beside its status."""
 
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Locks: Job. What another duty said of a job stays.
+# Locks: Job. A reason that another duty gave stays.
 _SAY: Final[LiteralString] = """
 WITH lacking AS (
     SELECT seed.job_id, min(seed.tag) AS tag
@@ -32,8 +32,8 @@ EXISTS (SELECT FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_
 
 
 def say_which_tags_lack(at: Pass) -> int:
-    """Say of each job for which tag no worker is there, or that there is one again; returns how many reasons changed."""
+    """Set or clear this reason of each running job, by the tags of the workers; return how many reasons changed."""
     if at.scope != CLUSTER_SCOPE:
-        # The workers of a one-shot read everything.
+        # The workers of a one-shot command take batches with any tag.
         return 0
     return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS, "ends": _ENDS}).rowcount

@@ -15,7 +15,7 @@ _FORGET: Final[tuple[LiteralString, ...]] = (
 
 
 def keep_tombstones(at: Pass) -> int:
-    """Make the coming days of tombstones, and drop those that are older than the setting; return 0."""
+    """Create the coming days of tombstones, and drop days that are older than the setting; return 0."""
     days = current()[KEEP_REMOVED]
     keep_days(at, table="jobs_tombstone", column="removed_at", days=days)
     with at.connection.transaction():

@@ -1,4 +1,4 @@
-"""Windows: jobs start when their schedule says so, wait when their window is over, and go on in the next."""
+"""Windows: jobs start by their schedule, wait when their window ends, and continue in the next one."""
 
 import datetime as dt
 import logging
@@ -18,12 +18,12 @@ from jobs.runs import InvalidJob
 from nodes.fences import hold_term
 
 logger = logging.getLogger(__name__)
-# Whoever waits for a window: to start, or to go on.
+# Jobs that wait for a window: to start, or to continue.
 _WAITS: Final[LiteralString] = """
 node_scope = %(scope)s AND stop_request = 'none'
 AND (phase = 'inactive' AND start_method <> 'manual' OR phase = 'active' AND "window" <> 'inside')
 """
-# Of those that wait whose schedule is due to be looked at; and those whose window is over.
+# Waiting jobs whose schedule is due for a check, and jobs whose window has ended.
 SCHEDULED_JOBS: Final[LiteralString] = f"""
 SELECT id FROM jobs_job WHERE {_WAITS} AND schedule_due_at IS NULL
  UNION ALL
@@ -32,18 +32,18 @@ SELECT id FROM jobs_job WHERE {_WAITS} AND schedule_due_at <= %(now)s
 SELECT id FROM jobs_job
  WHERE node_scope = %(scope)s AND stop_request = 'none' AND phase = 'active' AND "window" = 'inside' AND window_ends_at <= %(now)s
 """
-# Whoever changes the schedule, or where the job stands, has it looked at again at once.
+# A change of the schedule or of the job's state makes a check due at once.
 _LOOK_AGAIN: Final[LiteralString] = """
 UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
   FROM unnest(%(jobs)s::bigint[], %(checked)s::timestamptz[], %(due)s::timestamptz[]) AS seen(id, checked_at, due_at)
  WHERE job.id = seen.id AND job.schedule_checked_at = seen.checked_at
 """
-# Rules of time zones change, and clocks are set.
+# Longest interval between checks: rules of time zones change, and clocks are set.
 _AT_MOST: Final = dt.timedelta(hours=1)
 
 
 def mind_windows(at: Pass) -> int:
-    """Start, hold and let go on what the schedules say; returns how many jobs moved."""
+    """Start, hold and continue jobs by their schedules; return how many moved."""
     with named_rows(at.connection) as cursor:
         scheduled = [row.id for row in cursor.execute(SCHEDULED_JOBS, {"scope": at.scope, "now": at.now})]
     moved = 0
@@ -72,13 +72,13 @@ def mind_windows(at: Pass) -> int:
 
 
 def _due_again(windows: list[schedule.Window], at: Pass) -> dt.datetime:
-    """When a schedule that lets its job wait is to be looked at next."""
+    """Return the moment of the next check of a schedule whose job waits."""
     coming = schedule.next_opening_of(windows, after=at.now)
     return min(at.now + _AT_MOST, coming[0]) if coming else at.now + _AT_MOST
 
 
 def _note_missed_window(at: Pass, job: Job, windows: list[schedule.Window]) -> None:
-    """Record the last window that opened and closed while the job waited for it, which no manager looked at in time."""
+    """Record the last window that opened and closed while the job waited, and that no manager checked in time."""
     missed = schedule.closed_opening_of(windows, after=job.waits_since, now=at.now)
     if missed is None or missed[0] == job.missed_window_at:
         return
@@ -103,7 +103,9 @@ def _start(at: Pass, job: Job, opening: schedule.Opening) -> bool:
 
 
 def _wait(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
-    """The window is over: another one that is open takes its place, or the job waits for the next."""
+    """
+    End a window: continue in another one that is open, or let the job wait for the next; return True if it changed.
+    """
     long_ago = at.now - max((window.duration or dt.timedelta() for window in windows), default=dt.timedelta())
     still = schedule.opening_at(windows, method=StartMethod.WINDOW_BEGIN, checked_at=long_ago, now=at.now)
     if still is not None:

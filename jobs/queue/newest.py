@@ -15,7 +15,7 @@ searches.
 
 from typing import Final, LiteralString
 
-# The lock of a state: it is waited for, or the row is skipped.
+# Lock clauses for a state: wait for a locked row, or skip it.
 WAITING: Final[LiteralString] = "FOR NO KEY UPDATE"
 SKIPPING: Final[LiteralString] = "FOR NO KEY UPDATE SKIP LOCKED"
 

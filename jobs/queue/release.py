@@ -286,9 +286,7 @@ def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str,
 
 
 def withdraw_kept_in_vain(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
-    """
-    Withdraw unsent batches kept for a worker that cannot take them, or did not for long; return how many documents.
-    """
+    """Withdraw unsent batches whose worker cannot take them, or left them too long; return how many documents."""
     batches = [row[0] for row in connection.execute(KEPT_IN_VAIN, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
