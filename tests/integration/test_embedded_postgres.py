@@ -1,8 +1,8 @@
 """
-The embedded server lives as long as its users, however they end.
+The embedded server lives as long as its users, in whatever way they end.
 
-The users here are real processes, which are killed; so are servers and guardians. Each test has a
-directory, and so a server, of its own.
+The users here are real processes. Tests kill them, the servers and
+the guardians. Each test has its own directory, and so its own server.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Home:
         self.users = []
 
     def start_user(self, script=STAYING_USER, *, command=(sys.executable,), **environment):
-        """Start a process that uses the server; `address_of` waits until it does."""
+        """Start a process that uses the server. `address_of` waits until it does."""
         user = subprocess.Popen(
             [*command, "-c", textwrap.dedent(script), str(self.directory)],
             cwd=ROOT,
@@ -66,7 +66,7 @@ class Home:
         return user
 
     def processes(self, name="postgres"):
-        """All processes of the server: they work in its data directory."""
+        """Return all processes of the server, which work in its data directory."""
         running = psutil.process_iter(["name", "cwd"])
         return [
             process
@@ -87,7 +87,7 @@ class Home:
         return guardian
 
     def has_stopped(self):
-        """Whether the server and its socket are gone, and so that the guardian is about to be."""
+        """True if the server and its socket no longer exist. The guardian ends right after that."""
         return not self.processes() and not (self.directory / "socket").is_symlink()
 
     def end(self):
@@ -96,7 +96,8 @@ class Home:
             user.wait()
             user.stdout.close()
         wait_until(lambda: not self.processes())
-        # Where a test killed the guardian, nobody else has; and where it lives it may do so at this moment.
+        # If the test killed the guardian, the socket is still here. If
+        # the guardian lives, it may delete the socket at this moment.
         if (link := self.directory / "socket").is_symlink():
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(link.readlink(), ignore_errors=True)
@@ -110,7 +111,7 @@ def home(tmp_path):
 
 
 def address_of(user):
-    """The address that the user got; fails with all that it printed instead."""
+    """Return the address that the user got. Raise an error with all its output if it got none."""
     printed = []
     for line in user.stdout:
         if line.startswith("postgresql://"):
@@ -136,7 +137,7 @@ def socket_directory_of(address):
     return Path(parse_qs(urlsplit(address).query)["host"][0])
 
 
-# --- Who holds it ------------------------------------------------------------------------------
+# --- Users of the server -----------------------------------------------------------------------
 
 
 def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_what_it_commits(home):
@@ -193,7 +194,7 @@ def test_a_user_that_is_killed_leaves_the_server_to_the_others(home):
     first.kill()
     first.wait()
 
-    # The guardian looks every tenth of a second: give it several chances to be wrong.
+    # The guardian looks every tenth of a second. Half a second gives it several chances to be wrong.
     assert_stays_true(lambda: home.postmaster() == postmaster, during=0.5)
     assert answers(address)
 
@@ -211,7 +212,7 @@ def test_processes_that_start_at_once_get_one_server(home):
     addresses = {address_of(user) for user in users}
 
     assert len(addresses) == 1
-    home.guardian()  # there is one
+    home.guardian()  # raises an error if there is none
     assert answers(addresses.pop())
 
 
@@ -241,7 +242,7 @@ def test_newcomers_to_a_server_that_is_being_stopped_get_a_running_one(home):
             assert visitor.returncode == 0, printed
             time.sleep(pause)
 
-    # Pauses around the tenth of a second after which the guardian notices that nobody is left.
+    # The guardian notices after a tenth of a second that no user is left. The pauses lie around this time.
     with ThreadPoolExecutor() as visitors:
         list(visitors.map(visit_again_and_again, (0.05, 0.1, 0.15)))
 
@@ -307,13 +308,13 @@ def test_the_guardian_keeps_nothing_of_the_process_that_started_it(home):
 
     starting.kill()
 
-    # The end of the pipe comes only if nobody else has it open.
+    # The read ends only when no other process has the pipe open.
     assert starting.stdout.read() == ""
     assert os.getsid(guardian.pid) not in {os.getsid(0), os.getsid(other.pid)}
     assert not [file for file in Path(f"/proc/{guardian.pid}/fd").iterdir() if "pipe" in str(file.readlink())]
 
 
-# --- Servers and guardians die -----------------------------------------------------------------
+# --- Deaths of servers and guardians -----------------------------------------------------------
 
 
 def test_a_killed_server_is_started_again_at_the_same_address(home):
@@ -460,7 +461,7 @@ def test_as_root_everything_stays_roots(home):
 
 @pytest.fixture
 def place():
-    """A directory that others reach. Pytest closes the one above its own whenever a session of it begins."""
+    """Yield a directory that other accounts reach. Pytest closes the one above its own whenever a session begins."""
     with tempfile.TemporaryDirectory(prefix="crawlctl test ") as directory:
         Path(directory).chmod(0o755)
         yield Path(directory)
@@ -475,7 +476,7 @@ def home_in_reach(place):
 
 @pytest.fixture
 def without_namespaces(tmp_path):
-    """A PATH on which entering a namespace fails, as it does in most containers."""
+    """Return a PATH on which entering a namespace fails, as it does in most containers."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "unshare").write_text("#!/bin/sh\nexit 1\n")
@@ -493,7 +494,7 @@ def test_as_root_without_namespaces_another_account_runs_the_server(home_in_reac
     user.kill()
     wait_until(home.has_stopped)
 
-    # Namespaces are back, and the data belongs to the other account.
+    # Namespaces work again, and the data belongs to the other account.
     address = address_of(home.start_user())
 
     assert uid != 0
@@ -509,7 +510,7 @@ def test_a_directory_is_opened_only_where_nothing_else_works_and_a_line_says_so(
 
     user = home.start_user(PATH=without_namespaces)
     opened = user.stdout.readline()
-    # A user that is killed earlier leaves an initdb that still writes while the directory is deleted.
+    # A user killed earlier would leave an initdb that still writes while the directory is deleted.
     address_of(user)
 
     assert opened.startswith("announced: note: other accounts may now pass through")
@@ -522,7 +523,10 @@ NOBODY = 65534
 
 @functools.cache
 def as_nobody():
-    """Return how to run a Python as an ordinary user, or None if he reaches neither this clone nor a Python."""
+    """
+    Return the command that runs Python as an ordinary user, or
+    None if that user reaches neither this clone nor a Python.
+    """
     become = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     for python in (sys.executable, "/usr/bin/python3"):
@@ -535,10 +539,10 @@ def as_nobody():
 
 @pytest.fixture
 def home_of_nobody():
-    """The closed directory of an ordinary user."""
+    """Yield the closed directory of an ordinary user."""
     if as_nobody() is None:
         pytest.skip("an ordinary user does not reach this clone")
-    # Not below pytest's own directory, which is closed to him.
+    # Outside of pytest's own directory, which is closed to that user.
     directory = Path(tempfile.mkdtemp(prefix="of nobody "))
     os.chown(directory, NOBODY, NOBODY)
     home = Home(directory / "postgres")
@@ -573,11 +577,11 @@ def test_an_ordinary_user_is_told_whose_the_data_is(home_of_nobody):
         address_of(home_of_nobody.start_user(command=as_nobody()))
 
 
-# --- What cannot work says so ------------------------------------------------------------------
+# --- Clear errors ------------------------------------------------------------------------------
 
 
 def test_without_the_wheel_a_sentence_says_what_to_do(home):
-    # Without `site` there are no installed packages.
+    # `-S` hides the installed packages.
     user = home.start_user(USER, command=(sys.executable, "-S"))
 
     with pytest.raises(
@@ -623,7 +627,7 @@ def test_a_directory_that_may_not_be_written_gets_a_sentence(home_of_nobody):
 
 
 def on_a_disk_of(size, home, *, options="rw"):
-    """Return how to run a Python that finds a small disk where its home should be, which nobody else sees."""
+    """Return the command that runs Python with a small disk in place of its home. No other process sees this disk."""
     home.directory.mkdir()
     mount = f'mount -t tmpfs -o size={size} none "$1" && mount -o remount,{options} "$1" && shift && exec "$@"'
     command = ("unshare", "--mount", "sh", "-c", mount, "sh", str(home.directory), sys.executable)
@@ -653,7 +657,7 @@ def test_a_read_only_disk_gets_a_sentence(home):
 
 
 def unstartable(home):
-    """Let the server fail at its next start, as it does on a full disk; returns what mends that."""
+    """Make the next start of the server fail, as on a full disk. Return the function that repairs it."""
     control = home.directory / "data" / "global" / "pg_control"
     aside = control.with_name("aside")
     control.rename(aside)

@@ -1,4 +1,4 @@
-"""What a test that commits leaves behind: nothing, and what `migrate` wrote is as it was."""
+"""A test that commits leaves nothing behind, and what `migrate` wrote is as before."""
 
 import pytest
 from django.contrib.auth.models import Group
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def empty():
-    """Empties the database, as after a first test."""
+    """Empty the database as after a first test, and return the function that empties it again."""
     emptying, test_case = Emptying(), TransactionTestCase()
     emptying.empty(test_case)
     return lambda: emptying.empty(test_case)

@@ -28,12 +28,12 @@ each_change_of_a_thing = pytest.mark.parametrize("name", sorted(name for name in
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    """The main of these tests never answers, so requests to the cluster are not waited for."""
+    """Let requests to the cluster return without a wait, since the main of these tests never answers."""
     monkeypatch.setattr("nodes.requests._PATIENCE", 0)
 
 
 class Asking:
-    """A prepared world, and an administrator who carries out one change of it."""
+    """A prepared world, and an administrator that carries out one change of it."""
 
     def __init__(self, name):
         self.change = CHANGES[name]
@@ -53,7 +53,7 @@ class Asking:
 
 
 def lines():
-    """All lines of the journals, and the requests to the cluster, which are a list of their own: author and text."""
+    """Return author and text of all journal lines, and of the requests to the cluster, which are a separate list."""
     jobs = [(event.made_by, f"{event.message} {event.detail}") for event in JobEvent.objects.order_by("pk")]
     others = [(event.detail.get("by"), f"{event.message} {event.detail}") for event in NodeEvent.objects.order_by("pk")]
     requests = [(request.asked_by, str(request)) for request in ClusterRequest.objects.order_by("pk")]
@@ -117,7 +117,7 @@ def test_each_deletion_on_set_up_pages_leaves_a_line():
     root = Client()
     root.force_login(make_user(name="root", is_superuser=True, is_staff=True))
 
-    # The pages of a job delete by its verb, which the table has.
+    # The pages of a job delete it by a transition, which the table of changes contains.
     for model in set(site._registry) - {Job}:
         before = lines()
         page = f"admin:{model._meta.app_label}_{model._meta.model_name}_delete"

@@ -5,7 +5,7 @@ import socket
 import pytest
 from django.core.management import CommandError, call_command
 
-# The commands close the connection of their look at the tables.
+# The commands close the database connection after they check the tables.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOWHERE = "203.0.113.7"

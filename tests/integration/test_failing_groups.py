@@ -1,4 +1,4 @@
-"""A group that its manager cannot stuff: others are stuffed, and pages say so until it works again."""
+"""If a manager cannot stuff one group, it stuffs the others, and pages show the failure until the group works again."""
 
 import psycopg
 import pytest
@@ -18,7 +18,7 @@ from tests.stepping import Manager
 
 
 class Crawl:
-    """Two jobs of one manager, in a group each, with something to hand out."""
+    """Two jobs of one manager, each in its own group with documents to hand out."""
 
     def __init__(self, connection):
         register_node(connection, "worker")
@@ -43,7 +43,7 @@ def crawl(connection):
 
 @pytest.fixture
 def break_stuffing(crawl, monkeypatch):
-    """Let stuffing of the one group fail with an error, until it is None."""
+    """Return a function that makes stuffing of one group fail with an error, or repairs it with None."""
     stuff = duty.stuff
 
     def by(error):
@@ -82,7 +82,7 @@ def test_a_group_that_cannot_be_stuffed_says_so_in_a_line_and_keeps_no_other_bac
 
 
 def listed_to(client):
-    """Since when each group fails, and why, by its name as the API lists it."""
+    """Return for each group, by its name in the API, since when it fails and why."""
     rows = client.get("/api/v1/groups/").json()["results"]
     return {row["name"]: (row["failing_since"], row["failing_why"]) for row in rows}
 

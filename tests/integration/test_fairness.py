@@ -1,4 +1,4 @@
-"""A bin in which much waits, beside many that have one document each: neither loses its pace by the others."""
+"""A bin with many documents and many bins with one document each all keep their pace beside each other."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from jobs.queue.take import take
 from tests.cluster import NOON, register_node, seconds
 from tests.factories import make_bin, make_documents, make_lane, make_policy, make_result, make_running_job
 
-# Documents that a worker has in hand at most: what it can do in a second.
+# Documents that a worker holds at most: the work of one second.
 CAPACITY = 200
 SMALL = 1500
 
 
 class SteppedPace:
-    """One worker that keeps the pace of its turns on a clock of its own, and a manager that stuffs once a second."""
+    """A worker that keeps the pace of its turns on a simulated clock, and a manager that stuffs once a second."""
 
     def __init__(self, connection, *jobs):
         self._connection, self._jobs = connection, jobs
@@ -28,7 +28,7 @@ class SteppedPace:
         self.second = 0
 
     def step(self):
-        """Let a second pass; returns the names of the documents that were fetched in it."""
+        """Let one second pass. Return the names of the documents that were fetched in it."""
         now = NOON + seconds(self.second)
         for job in self._jobs:
             (offered,) = self._connection.execute(
@@ -71,7 +71,7 @@ class SteppedPace:
 
 
 def fill_small(job, *, ready_at, is_known=True):
-    """Hosts of one document each."""
+    """Add hosts with one document each."""
     hosts = [f"host-{number}.example" for number in range(SMALL)]
     for host in hosts:
         make_bin(host, is_known=is_known)
@@ -79,7 +79,7 @@ def fill_small(job, *, ready_at, is_known=True):
 
 
 def crawl(cluster, *, steps):
-    """How many documents of the large host and of the small ones were fetched."""
+    """Return how many documents of the large host, and of all small hosts, were fetched."""
     fetched = [name for _ in range(steps) for name in cluster.step()]
     large = sum(name.startswith("http://large.example/") for name in fetched)
     return large, len(fetched) - large
@@ -92,12 +92,12 @@ def test_neither_a_large_bin_nor_many_small_ones_of_a_job_lose_their_pace(connec
     cluster = SteppedPace(connection, job)
     crawl(cluster, steps=3)
 
-    # They were ready long before the large one is again.
+    # The small hosts were ready long before the large host is ready again.
     fill_small(job, ready_at=NOON - seconds(60), is_known=is_known)
     large, small = crawl(cluster, steps=8)
 
     assert large == 8
-    # A turn of the large one, and its successor, are in hand all the time.
+    # The worker always holds a turn of the large host and its successor.
     assert small >= 0.8 * 8 * (CAPACITY - 10)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a feed and of its entries."""
+"""A feed names its entries, is refreshed or fails as its answer says, and its entries are pages without links."""
 
 import datetime as dt
 
@@ -163,7 +163,7 @@ async def test_the_date_of_an_entry_is_the_origination_date_of_its_page(fetcher)
     async with HostileSite.serve({"/feed": route, "/a": answer(status="500 Error")}) as site:
         feed = await process(fetcher, site, "/feed")
         carried = feed.references[0].carry
-        # Also of a page that cannot be read this time.
+        # This also holds for a page that cannot be read this time.
         entry = await process(fetcher, site, "/a", depth=1, carried=carried)
         of_two_feeds = {"published": (*carried["published"], "2030-01-03T00:00:00+00:00")}
         shared = await process(fetcher, site, "/a", depth=1, carried=of_two_feeds)

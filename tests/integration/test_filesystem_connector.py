@@ -1,4 +1,4 @@
-"""What becomes of a file: everything that a path can be is one ending."""
+"""Each kind of path has exactly one ending."""
 
 import datetime as dt
 import os
@@ -32,14 +32,14 @@ def crawl(tmp_path, threads):
 
 
 class Crawl:
-    """A root with files, and a job of it."""
+    """A root directory with files, and a job that reads it."""
 
     def __init__(self, root, threads):
         root.mkdir()
         self.root, self._threads = root, threads
 
     def write(self, name, text="words", *, at=LONG_AGO):
-        """A file that was written at a moment, long ago if nothing is said."""
+        """Write a file with this modification time, by default a long time ago. Return its path."""
         file = self.root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -54,7 +54,7 @@ class Crawl:
         )
 
     async def process(self, path, *, before=None, asked=None, failures=0, **specification):
-        """The outcome for one path; `before` is that of the run before."""
+        """Return the outcome for one path. `before` is its outcome in the run before."""
         identifier = identifier_of(os.fsencode(self.root / path))
         document = Document(
             hash=hash_of(identifier),
@@ -85,7 +85,7 @@ async def test_the_origination_date_of_a_file_is_the_time_of_its_last_change(cra
     directory = await crawl.process("a")
 
     assert (first.originated_at, unchanged.code, unchanged.originated_at) == (moment, "UNCHANGED", moment)
-    # A directory lives as long as it is read.
+    # A directory has no origination date: its life counts from its reading.
     assert directory.originated_at is None
 
 
@@ -144,7 +144,7 @@ async def test_a_file_that_looks_as_it_did_is_not_read(crawl):
 
     again = await crawl.process("a", before=first)
 
-    # A person who is root may read what nobody may.
+    # The user root may read files without any permission.
     assert (again.ending, again.code) == (Ending.UNCHANGED, "UNCHANGED") or os.geteuid() != 0
     assert again.bytes_read == 0
     assert again.references is None
@@ -280,7 +280,7 @@ async def test_no_link_leads_out_of_the_root(crawl, tmp_path):
 
     assert named(await crawl.process(crawl.root, follow_links=True)) == []
     assert (await crawl.process("link", follow_links=True)).references == []
-    # As if the link had been a directory when it was named.
+    # This is as if the link had been a directory when its parent named it.
     assert (await crawl.process("links/key", follow_links=True)).code in {"NOT_FOUND", "SYMLINK"}
     outside = await crawl.process(str(tmp_path / "secret"))
     assert (outside.code, outside.removes) == ("OUT_OF_ROOT", True)
@@ -329,7 +329,7 @@ async def test_a_large_directory_is_spread_over_a_few_bins_of_its_root(crawl):
     assert bins == {f"{crawl.root}:{part}" for part in range(8)}
 
 
-# --- What may be asked -----------------------------------------------------------------------------
+# --- Checks of a configuration ---------------------------------------------------------------------
 
 
 def check(**facts):

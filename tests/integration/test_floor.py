@@ -1,4 +1,4 @@
-"""Who looks for what is in work begins at the floor, below which nothing is, whoever was slow and whatever is kept open."""
+"""Scans of active work start at the low-water mark, and no work is below it, despite slow or open transactions."""
 
 import pytest
 
@@ -17,11 +17,11 @@ VALUES (%s, 'cluster', 'process', 'available', 1, now()) RETURNING id
 
 @pytest.fixture
 def offer(connection):
-    """Offers a batch over some connection; returns its number."""
+    """Return a function that offers a batch over a connection and returns its number."""
     group = make_running_job(register_node(connection, "manager"), policy=make_policy()).group.id
 
     def insert(over):
-        # Whoever draws a number holds locks already.
+        # A transaction that draws a number already holds locks.
         over.execute("SELECT FROM jobs_throttlegroup WHERE id = %s FOR SHARE", [group])
         return over.execute(OFFER, [group]).fetchone()[0]
 
@@ -39,7 +39,9 @@ def raise_as_far_as_possible(connection):
 
 
 def assert_rises_to(batch, connection):
-    """Not at once: a transaction of any test that runs beside this one, on the same server, holds it back."""
+    """
+    Wait until the low-water mark is at this batch. Transactions of tests in parallel, on the same server, hold it back.
+    """
     wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=60)
 
 

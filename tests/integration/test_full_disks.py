@@ -1,4 +1,4 @@
-"""Workers without room on a disk are named on their jobs and in the attention list."""
+"""Pages of jobs and the attention list name workers without room on a disk."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def job(main):
 
 
 def says(connection, worker, disk):
-    """The worker beats, with what its disks lack."""
+    """Let the worker beat, and report the disks without room."""
     membership.beat(connection, node_id=worker.id, progress={"disk": disk})
 
 

@@ -1,4 +1,4 @@
-"""Gates: who may shut one, who waits behind it, and that nobody waits for ever."""
+"""A worker shuts a gate, documents wait behind it, and each gate opens again."""
 
 import uuid
 
@@ -50,12 +50,12 @@ def one_pass(crawl):
 
 
 def is_over(crawl):
-    """One look of the main: whether the run came to its end."""
+    """Let the main look once. True if the run has ended."""
     end_runs(one_pass(crawl))
     return Job.objects.get(pk=crawl.job.pk).phase != Phase.ACTIVE
 
 
-# --- Shutting and opening ------------------------------------------------------------------------
+# --- Shut and open -------------------------------------------------------------------------------
 
 
 def test_of_two_who_want_to_shut_a_gate_one_does_and_the_answer_stays_the_same(crawl):
@@ -107,7 +107,7 @@ def test_gates_of_nodes_that_are_no_more_open(crawl, end):
     assert set(crawl.claim()) == {"page"}
 
 
-# --- Waiting -------------------------------------------------------------------------------------
+# --- Documents that wait -------------------------------------------------------------------------
 
 
 def test_what_waits_behind_a_shut_gate_is_handed_out_when_it_opens(crawl):

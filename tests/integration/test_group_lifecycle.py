@@ -1,4 +1,6 @@
-"""What may become of a throttle group in each of its states, walked through on real rows by the code of the duties."""
+"""
+A throttle group changes its state only as the lifecycle says. The code of the duties walks through it on real rows.
+"""
 
 import pytest
 
@@ -18,7 +20,7 @@ SCOPE = "cluster"
 
 
 class Stage:
-    """A main, an owner and another manager; and a job whose seed has a group in some state, or none."""
+    """A main, an owner and another manager, and a job whose seed has a group in the given state, or no group."""
 
     def __init__(self, connection, state):
         self.connection, self.main = connection, Main(connection)
@@ -35,7 +37,7 @@ class Stage:
             Seed.objects.update(group_id=self.group)
 
     def write(self, function, action, **facts):
-        """Have the duties' code write what was decided."""
+        """Let the code of a duty write this action."""
         function(self.connection, [action], sight=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts)
 
     @property

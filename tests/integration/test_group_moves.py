@@ -1,4 +1,4 @@
-"""Groups between managers: given, moved without a pause, taken back; duties stepped by hand, on real rows."""
+"""Managers get groups, move them without a pause, and lose them. Tests step the duties by hand on real rows."""
 
 from collections import Counter
 
@@ -36,14 +36,14 @@ def main(connection):
 
 
 def run_jobs(count, *, policy=None):
-    """So many jobs with a seed each, in the middle of a run that nobody has been given yet."""
+    """Return this number of jobs with one seed each, in the middle of a run. No manager owns their groups yet."""
     jobs = [make_job(policy=policy) for _ in range(count)]
     Job.objects.filter(pk__in=[job.pk for job in jobs]).update(phase=Phase.ACTIVE, run_no=1, started_at=NOON)
     return list(Job.objects.filter(pk__in=[job.pk for job in jobs]).order_by("pk"))
 
 
 def owners():
-    """How many groups each manager owns."""
+    """Return how many groups each manager owns."""
     return Counter(ThrottleGroup.objects.filter(state="owned").values_list("owner_id", flat=True))
 
 
@@ -57,7 +57,9 @@ def offer(manager, group):
 
 
 def begin_move(main, to):
-    """A group of the main's that is to go to another manager, with documents that it may still hand out."""
+    """
+    Return a group of the main that is to move to another manager, with documents that the main may still hand out.
+    """
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     group = ThrottleGroup.objects.get()
@@ -68,7 +70,7 @@ def begin_move(main, to):
     return group
 
 
-# --- Being given -----------------------------------------------------------------------------------
+# --- Assignment ------------------------------------------------------------------------------------
 
 
 def test_seeds_of_one_policy_are_one_group_and_others_are_spread(main, connection):
@@ -219,7 +221,7 @@ def test_observed_load_can_count_instead(main, settings):
     assert weights == {busy.seed.job_id: 10.0, **{job.pk: 0.1 for job in idle}}
 
 
-# --- Moving ----------------------------------------------------------------------------------------
+# --- Moves -----------------------------------------------------------------------------------------
 
 
 def test_a_new_manager_is_given_its_share_and_the_rest_stays(main, connection):
@@ -348,7 +350,7 @@ def test_a_draining_manager_hands_over_all_that_it_holds(main, connection):
     assert owners() == {main.id: 4}
 
 
-# --- Another policy --------------------------------------------------------------------------------
+# --- Change of a policy ----------------------------------------------------------------------------
 
 
 def test_a_running_seed_that_gets_another_policy_joins_its_group_and_its_pace(main, connection):

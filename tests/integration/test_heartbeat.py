@@ -1,4 +1,6 @@
-"""The heart of a node: when it beats, when it does not, and what it survives."""
+"""
+A node beats while its work makes progress, also during long computations and statements, and after a cut connection.
+"""
 
 import threading
 import time
@@ -68,7 +70,7 @@ def test_it_stops_beating_when_the_work_makes_no_progress_and_goes_on_when_it_do
     heart.start()
     wait_until(lambda: heart.is_steady(seconds(0.2)))
 
-    wait_until(lambda: heart.trust.must_close)  # nobody has called progress() since the start
+    wait_until(lambda: heart.trust.must_close)  # no call of progress() since the start
 
     assert not heart.is_steady(seconds(0.2))
     heart.progress()

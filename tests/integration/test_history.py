@@ -1,4 +1,4 @@
-"""The history: what is written into it, and the days in which it is kept."""
+"""The history has one entry for each request, output write and job transition, and drops days that are too old."""
 
 import datetime as dt
 import time
@@ -37,7 +37,7 @@ def crawl(connection, tmp_path):
 
 
 def fetched(code="200", *, began_ago=1.5, **facts):
-    """What a connector records of a request that began so many seconds ago."""
+    """Return the record of a connector for a request that began `began_ago` seconds ago."""
     usual = {
         "activity": "fetch",
         "seconds": 0.25,
@@ -53,7 +53,7 @@ def history(**asked):
 
 
 class Outputs:
-    """Outputs of which these documents leave, and that write nothing."""
+    """Outputs that write nothing, and from which these documents were removed."""
 
     def __init__(self, *departures):
         self.departures = departures
@@ -65,7 +65,7 @@ class Outputs:
         return self.departures
 
 
-# --- What is written -----------------------------------------------------------------------------
+# --- Entries -------------------------------------------------------------------------------------
 
 
 def test_what_a_connector_recorded_stands_in_the_history_with_the_time_at_which_it_began(crawl):
@@ -198,7 +198,7 @@ def test_an_output_that_was_told_of_an_end_is_told_of(connection, tmp_path, refu
     assert (row.result_code, row.result_description) == (code, refused)
 
 
-# --- Turns of jobs -------------------------------------------------------------------------------
+# --- Transitions of jobs -------------------------------------------------------------------------
 
 
 def test_every_transition_that_the_history_hears_of_is_in_the_table():
@@ -240,7 +240,10 @@ def test_the_end_of_a_run_is_told_of_with_how_it_ended():
 
 @pytest.fixture
 def main(connection):
-    """The duty of a main; before and afterwards the days are those of the present."""
+    """
+    Yield a function that performs the duty of a main. Before
+    and after the test, the history has the days of the present.
+    """
     manager = register_node(connection, "manager")
     term = elect_main(connection, manager)
 
@@ -254,7 +257,7 @@ def main(connection):
         for day in days(connection) - ahead_of(dt.datetime.now(tz=dt.UTC)):
             connection.execute(f"DROP TABLE jobs_activity_{day:%Y%m%d}")
 
-    # Whatever lets all duties of a main be done at some other time has left its days.
+    # A test that performed all duties of a main at another time has left the days of that time.
     go_back_to_the_present()
     yield keep
     go_back_to_the_present()
@@ -294,7 +297,7 @@ def test_the_history_of_a_source_is_cleared_a_chunk_at_a_time(connection, main):
     clear_history(source.pk, now=NOON + seconds(5_000))
 
     assert [main(NOON, duty=clear_histories) for _ in range(3)] == [5_000, 0, 0]
-    # What was done since, and for others, stays.
+    # Entries after that time, and entries of other repositories, stay.
     assert sorted(Activity.objects.values_list("repository_id", flat=True)) == [source.pk, other.pk]
     source.refresh_from_db()
     assert source.clear_history_before is None

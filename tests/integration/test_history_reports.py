@@ -1,4 +1,4 @@
-"""Reports over the history, held against what a few lines of Python make of the same rows."""
+"""Reports over the history agree with a few lines of Python over the same rows."""
 
 import datetime as dt
 from collections import Counter
@@ -29,7 +29,7 @@ def job():
 
 
 def happen(job, after, entity="http://a.example/", activity="fetch", **facts):
-    """Let something have been done so many seconds after noon."""
+    """Add an entry to the history, `after` seconds after noon."""
     usual = {"bytes": 100, "seconds": 0.5, "result_code": "200", "job": job, "repository": job.repository}
     return Activity.objects.create(
         started_at=NOON + seconds(after), entity=entity, activity=activity, **(usual | facts)

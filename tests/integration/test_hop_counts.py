@@ -1,4 +1,4 @@
-"""Hop counts: whatever is read, dropped and seeded in whatever order, they are those of the links there are."""
+"""Hop counts match the present links after any order of reads, drops and seeds."""
 
 import heapq
 import itertools
@@ -32,11 +32,11 @@ SITES = st.dictionaries(st.sampled_from(NAMES), LINKS)
 SEEDS = st.frozensets(st.sampled_from(NAMES), min_size=1, max_size=2)
 
 
-# --- What is right -------------------------------------------------------------------------------
+# --- The expected counts -------------------------------------------------------------------------
 
 
 def counts_of(links, *, seeds, limits):
-    """Dijkstra's algorithm, one type of link at a time: {(document, type): count}, up to the limits."""
+    """Return {(document, type): count} up to the limits, by Dijkstra's algorithm for one type of link at a time."""
     found = {}
     for counted, most in limits.items():
         heap = [(0, seed) for seed in seeds]
@@ -55,7 +55,7 @@ def within(counts, limits):
 
 
 class Expected:
-    """The links that are known, by a plain telling of the rules; counts are worked out anew each time."""
+    """The known links, by a simple implementation of the rules. It computes the counts again each time."""
 
     def __init__(self, limits, *, is_accurate):
         self.limits, self.is_accurate = limits, is_accurate
@@ -96,7 +96,7 @@ class Expected:
 
 
 class Stored:
-    """The same, by the database, as names."""
+    """The counts of the database, as names."""
 
     def __init__(self, cursor, limits, *, is_accurate=True):
         self.graph = HopGraph(cursor, next(_jobs), HopRules(tuple(limits.items()), is_accurate))
@@ -176,7 +176,9 @@ def test_links_that_are_gone_count_for_ever_where_that_is_asked_for(cursor, limi
 
 
 def crawl(stored, site, *, due, choose):
-    """Read what is due, and what comes within the limits by it, in the order and the groups that are chosen."""
+    """
+    Read all due documents in the chosen order and groups, including documents that come within the limits by a read.
+    """
     due = set(due)
     while due:
         group = choose(sorted(due))
@@ -187,7 +189,7 @@ def crawl(stored, site, *, due, choose):
 
 
 def reached(site, *, seeds, limits):
-    """What a crawl of the site comes to, by the site alone: only what is within the limits is read."""
+    """Return the counts of a crawl, derived from the site alone. Only documents within the limits are read."""
     known = {}
     while True:
         counts = counts_of(known, seeds=seeds, limits=limits)

@@ -1,4 +1,4 @@
-"""Hop limits in the queue: what is too many hops away is known and never read, leaves the outputs, and comes back."""
+"""Documents beyond a hop limit are known but never read, leave the outputs, and come back when they are near again."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -51,7 +51,7 @@ NOT_READ = {"references": None}
 
 
 class Crawl:
-    """A job with hop limits and an output, and the worker that does everything."""
+    """A job with hop limits and an output, and the one worker of the crawl."""
 
     def __init__(self, connection, limits, *, mode="accurate"):
         self.connection = connection
@@ -74,7 +74,7 @@ class Crawl:
         return facts_of(self.job, hops=self.hops)
 
     def begin(self, *seeds):
-        """The next run begins, with these seeds."""
+        """Begin the next run with these seeds."""
         self.job.run_no += 1
         self._enter(Phase.STARTING_UP, run_no=self.job.run_no)
         discover_seeds(
@@ -91,7 +91,7 @@ class Crawl:
         self._enter(Phase.ACTIVE)
 
     def claim(self):
-        """Everything that is due is handed to the worker; the claims by name."""
+        """Hand out all due documents to the worker. Return the claims by name."""
         LaneState.objects.update(ready_at=NOON, head=0)
         stuff(
             self.connection,
@@ -107,7 +107,7 @@ class Crawl:
         return {claimed.document.identifier.rpartition("/")[2]: claimed for claimed in claims}
 
     def read(self, *claims, links=(), **outcome):
-        """Flush what was read together; `links` are (name, type) of each document, or of all."""
+        """Flush documents that were read together. `links` has the (name, type) pairs of each document, or of all."""
         named = links if isinstance(links, dict) else dict.fromkeys([name_of(claimed) for claimed in claims], links)
         results = []
         for claimed in claims:
@@ -119,7 +119,7 @@ class Crawl:
         return flush(self.connection, worker=self.worker.id, results=results, outputs=self.outputs, now=NOON)
 
     def read_all(self, site, *, choose=set):
-        """Read what is due, in groups that are chosen, until nothing is."""
+        """Read due documents in the chosen groups until none is due."""
         while claims := self.claim():
             group = choose(sorted(claims))
             self.read(*(claims[name] for name in sorted(group)), links=site)
@@ -127,7 +127,7 @@ class Crawl:
             give_back(self.connection, worker=self.worker.id, claims=rest, now=NOON)
 
     def claim_outside(self):
-        """What a run that goes on lets leave the outputs."""
+        """Claim the documents that a run removes from the outputs before it ends."""
         return self._claim_removals(stuff_outside)
 
     def claim_removals(self):
@@ -151,14 +151,14 @@ class Crawl:
         )
 
     def finish(self):
-        """Clean up after the run, until nothing is left to be removed."""
+        """Clean up after the run until no document is left to remove."""
         while claims := self.claim_removals():
             self.drop(claims)
 
     def _enter(self, phase, **facts):
         Job.objects.filter(pk=self.job.pk).update(phase=phase, **facts)
 
-    # --- What stands ---
+    # --- State ---
 
     def stage(self, name):
         return Stage(QueueItem.objects.get(hash=hash_of(name), job=self.job).stage)
@@ -184,7 +184,7 @@ def crawl(connection):
 LINK_TO = {name: [(name, "link")] for name in NAMES}
 
 
-# --- One by one ----------------------------------------------------------------------------------
+# --- Examples ------------------------------------------------------------------------------------
 
 
 def test_what_is_farther_than_the_limit_is_known_and_not_due(crawl):
@@ -457,7 +457,7 @@ with_database = settings(
 
 
 def begin_anew(connection, limits, *, kind=Crawl):
-    """Nothing of an earlier example stands in the way: documents have the same names in all."""
+    """Return a crawl without rows of an earlier example, because documents have the same names in all of them."""
     for model in (QueueItem, IndexedDocument, Turn, Batch, Lane, BinLimit, Bin, CounterDelta, CarryDown):
         model.objects.all().delete()
     return kind(connection, limits)

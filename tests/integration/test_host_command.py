@@ -1,4 +1,4 @@
-"""`manage.py host`: the buttons of a host's page and of the deny list in a terminal."""
+"""`manage.py host` does what the buttons of a host's page and of the deny list do."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -8,7 +8,7 @@ from jobs.models import Bin
 from nodes.models import NodeEvent
 from tests.factories import make_bin
 
-# The command closes the connection of its look at the tables.
+# The command closes the database connection after it checks the tables.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HOST = "www.example.com"

@@ -1,4 +1,4 @@
-"""The pages of hosts: what they say, live ones among them, and what only administrators do there."""
+"""Pages of hosts show their live state, and only administrators change hosts there."""
 
 import re
 
@@ -31,7 +31,7 @@ def text_of(answer):
 
 @pytest.fixture
 def busy(connection, manager):
-    """A host of a running job, with waiting documents and a policy that gives it one start every 4 s."""
+    """Return a host of a running job, with waiting documents and a policy that allows one start every 4 s."""
     running = make_running_job(manager, policy=make_policy("newspapers", min_gap=4.0), name="daily")
     lane = make_lane(running.seed, "news.example")
     make_documents(lane, 7)
@@ -43,7 +43,7 @@ def screen(bin_):
     return read_screen(host_topic(bin_.pk))
 
 
-# --- What is shown ------------------------------------------------------------------------------------
+# --- What the pages show ------------------------------------------------------------------------------
 
 
 def test_hosts_that_wait_are_listed_with_what_limits_them(connection, busy):
@@ -123,7 +123,7 @@ def test_a_picture_shows_what_is_allowed_only_while_jobs_ask_for_the_host(busy):
     set_phase(Job.objects.get(), phase=Phase.INACTIVE)
 
     assert "allowed" in while_it_runs
-    # What was allowed while the jobs ran that the picture shows, nobody can say any more.
+    # The chart covers the time when the jobs ran, but the limits of that time are no longer known.
     assert "allowed" not in screen(busy)["picture"]
 
 
@@ -178,7 +178,7 @@ def test_names_of_hosts_are_text(connection):
     assert b"<script>alert" not in visitor().get(f"/hosts/{bin_.pk}/").content
 
 
-# --- Stopping -----------------------------------------------------------------------------------------
+# --- Stops --------------------------------------------------------------------------------------------
 
 
 def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
@@ -383,7 +383,7 @@ def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
     assert client.post(f"/hosts/{busy.pk}/end-back-off/").status_code == 403
 
 
-# --- The same elsewhere -------------------------------------------------------------------------------
+# --- Other pages --------------------------------------------------------------------------------------
 
 
 def test_the_job_and_the_document_say_the_same_of_their_host(connection, busy):

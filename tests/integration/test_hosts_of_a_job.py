@@ -1,4 +1,4 @@
-"""The hosts that a job's page shows: the busiest, found without a look at all of them."""
+"""The page of a job shows its busiest hosts, and finds them without reading all hosts."""
 
 import pytest
 from django.db import connection as django_connection
@@ -25,7 +25,7 @@ def count(lane, amount, *, by=count_folded, stage=Stage.PENDING, **facts):
 
 
 def serve(lane):
-    """Somebody has a turn of this lane."""
+    """Give a turn of this lane to a worker."""
     group = lane.seed.group
     batch = Batch.objects.create(group=group, node_scope="cluster", state="sent", documents=1, created_at=NOON)
     Turn.objects.create(batch=batch, lane=lane, bin=lane.bin, documents=1, requests=1, gap=0)
@@ -38,7 +38,7 @@ def hosts_of(running):
 
 @pytest.fixture
 def sleepers(connection, running):
-    """Very many hosts that were done with an hour ago."""
+    """Add many hosts whose last turn was an hour ago."""
     with connection.transaction():
         connection.execute(
             """

@@ -1,4 +1,4 @@
-"""What the main forgets of nodes, and what it must not."""
+"""The main deletes old nodes and their records, and keeps what is still in use."""
 
 import datetime as dt
 
@@ -17,7 +17,7 @@ LONG = dt.timedelta(days=15)
 
 @pytest.fixture
 def main(connection):
-    """The main of the cluster, and the duty as it would be performed so much later."""
+    """Return a function that performs the duty of the main as of a later time."""
     manager = register_node(connection, "manager", name="main")
     term = elect_main(connection, manager)
 

@@ -1,4 +1,4 @@
-"""A transaction without BEGIN and COMMIT: as whole, as isolated and as soon over as one that has them."""
+"""A transaction without BEGIN and COMMIT is as atomic, as isolated and as short as one with them."""
 
 import contextlib
 import threading
@@ -40,7 +40,7 @@ def capacity_of(connection, node):
 
 
 def bump_and(then, connection, node):
-    """Write something, and do something else in the same transaction."""
+    """Write a row, then call `then` in the same transaction."""
     with implicit_transaction(connection) as cursor:
         cursor.execute(BUMP, [2, node.id])
         then(cursor)
@@ -48,7 +48,7 @@ def bump_and(then, connection, node):
 
 @contextmanager
 def executing(connection, *, together):
-    """What executes statements: each for itself, or all `together` in a transaction without a BEGIN."""
+    """Yield a function that executes statements, separately or `together` in one transaction without BEGIN."""
     if together:
         with implicit_transaction(connection) as cursor:
             yield cursor.execute

@@ -1,4 +1,4 @@
-"""The main looks whether invariants hold: what is astray is found, counted and named."""
+"""The main checks the invariants, and counts and names each violation."""
 
 import datetime as dt
 import logging
@@ -26,7 +26,7 @@ def samples_from_the_first_row(monkeypatch):
 
 
 class Crawl:
-    """A job in the middle of its run: of four documents, some are with a worker."""
+    """A job in the middle of its run. A worker has some of its four documents."""
 
     def __init__(self, connection, **limits):
         self.connection = connection
@@ -48,7 +48,7 @@ class Crawl:
         take(connection, worker=self.worker.id, room=2, idle=True, now=NOON)
 
     def check(self, term=None):
-        """What the main finds, by invariant."""
+        """Return the violations that the main finds, by invariant."""
         at = Pass(
             connection=self.connection,
             me=self.manager.id,

@@ -1,4 +1,4 @@
-"""The book of distributed jobs: how they do, and which are disabled."""
+"""The records of distributed jobs say how each job does, and which jobs are disabled."""
 
 import datetime as dt
 

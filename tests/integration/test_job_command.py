@@ -1,4 +1,4 @@
-"""`manage.py job`: the buttons of a job's page in a terminal."""
+"""`manage.py job` does what the buttons of a job's page do."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -9,7 +9,7 @@ from jobs.lifecycle.table import Owner
 from jobs.models import Job, JobEvent
 from tests.factories import make_job
 
-# The command closes the connection of its look at the tables.
+# The command closes the database connection after it checks the tables.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

@@ -1,4 +1,4 @@
-"""A worker knows each job as it is newest, also for documents that it claimed before an edit."""
+"""A worker uses the newest version of each job, also for documents that it claimed before an edit."""
 
 import asyncio
 from types import SimpleNamespace
@@ -17,13 +17,13 @@ def job(connection):
 
 
 def claim_of(job, **versions):
-    """A claim that was made when the job had these versions."""
+    """Return a claim made when the job had these versions."""
     usual = {"specification_version": job.specification_version, "seeds_version": job.seeds_version}
     return SimpleNamespace(job_id=job.pk, run_no=job.run_no, **(usual | versions))
 
 
 def found(connection, job, *claims, edits=()):
-    """Return the jobs that a worker finds for these claims after it read the job, and once more after each edit."""
+    """Return the jobs that a worker finds for these claims, after it read the job, and after each edit."""
 
     async def look(rows):
         table = JobTable()

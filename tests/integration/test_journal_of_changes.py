@@ -1,4 +1,4 @@
-"""The journals tell what a change changed: each field before and after, by whom, and never a secret."""
+"""The journals show each changed field before and after a change, with the author, and never a secret."""
 
 import pytest
 from django.contrib.auth.models import Group, User

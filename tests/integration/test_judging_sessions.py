@@ -1,4 +1,4 @@
-"""Who may go on looking at a live page: asked for all open pages at once, and as Django asks for one."""
+"""One query judges the sessions of all open live pages, as Django judges each of them."""
 
 import asyncio
 

@@ -1,4 +1,6 @@
-"""The kill switch of hosts: a stop lets their documents wait, a denial ends them; both mean every port of a name."""
+"""
+The kill switch of hosts: a stop makes documents wait, a denial ends them. Without a port, both apply to every port.
+"""
 
 import pytest
 

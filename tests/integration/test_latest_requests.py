@@ -1,4 +1,4 @@
-"""Hosts and jobs are judged by their very latest requests, also where others are much faster."""
+"""Verdicts of hosts and jobs use their very latest requests, also beside much faster hosts."""
 
 import datetime as dt
 
@@ -37,7 +37,7 @@ def request(running, host, code, *, ago):
 
 
 def spread(amount, *, over):
-    """Return ages for an `amount` of requests, evenly over these seconds."""
+    """Return the ages of an `amount` of requests, spread evenly over this time (seconds)."""
     return [over * (number + 0.5) / amount for number in range(amount)]
 
 
@@ -108,5 +108,5 @@ def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypa
 
 
 def _ends(newest):
-    """Numbers of requests after which an older moment begins: requests of one second have no order."""
+    """Return the numbers of requests before which the moment changes, since requests of one moment have no order."""
     return [n for n in range(len(newest) + 1) if n in {0, len(newest)} or newest[n - 1][0] != newest[n][0]]

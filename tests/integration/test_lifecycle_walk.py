@@ -1,4 +1,4 @@
-"""Every pair of a job's state and a transition, made in the database; and tuples that the database refuses."""
+"""The database carries out each transition from each state of a job, or refuses it. It also refuses invalid states."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from tests.cluster import NOON
 from tests.factories import make_job
 
 ACTIVE = {"phase": Phase.ACTIVE}
-# A state of each situation.
+# An example state of each situation.
 IN = {
     "inactive": {"phase": Phase.INACTIVE},
     "waiting for approval": {"phase": Phase.INACTIVE, "guard": Guard.WAITING},

@@ -1,4 +1,4 @@
-"""Live pages: who may follow, what is sent and when, and what happens when the database goes away."""
+"""Live pages send the right cells in time, to users that may see them, and survive an outage of the database."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OURS = b"http://127.0.0.1"
-# Seconds. Generous, since the machine may be busy: what comes, comes at once.
+# Generous limit for a busy machine (seconds). Frames usually arrive at once.
 PATIENCE = 30.0
 
 
@@ -60,10 +60,10 @@ in_thread = sync_to_async
 
 
 class Socket(ApplicationCommunicator):
-    """A browser's end of the web socket. (That of channels needs another server than ours.)"""
+    """The browser's end of a web socket. The one of channels needs another server."""
 
     async def open(self):
-        """Shake hands; whether the server let us in."""
+        """Shake hands. Return True if the server accepted the socket."""
         await self.send_input({"type": "websocket.connect"})
         return (await self.receive_output(timeout=PATIENCE))["type"] == "websocket.accept"
 
@@ -86,7 +86,7 @@ class Socket(ApplicationCommunicator):
 
 @asynccontextmanager
 async def opened(session="", *, origin=OURS):
-    """A socket of a page; closed at the end."""
+    """Yield the socket of a page, and close it at the end."""
     headers = [(b"host", b"127.0.0.1"), (b"cookie", f"sessionid={session}".encode())]
     headers += [(b"origin", origin)] if origin else []
     socket = Socket(application, {"type": "websocket", "path": "/live/", "query_string": b"", "headers": headers})
@@ -100,7 +100,7 @@ async def follow(socket, topic, *, visible=True):
 
 
 async def next_frame(socket, kind, *, within=PATIENCE):
-    """The next frame of this kind; others are passed over."""
+    """Return the next frame of this kind. Skip other frames."""
     async with asyncio.timeout(within):
         while True:
             frame = await socket.receive_frame(within)
@@ -117,7 +117,7 @@ async def cells_where(socket, condition, *, within):
 
 
 async def close_code(socket, *, within=PATIENCE):
-    """The code with which the server closes; frames before it are passed over."""
+    """Return the code with which the server closes the socket. Skip frames before it."""
     async with asyncio.timeout(within):
         while True:
             message = await socket.receive_output(timeout=within)
@@ -146,7 +146,7 @@ def running_job(name="manual"):
     return job
 
 
-# --- What is sent --------------------------------------------------------------------------------
+# --- Frames --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("topic", ["overview", "nodes", "cluster"])
@@ -173,7 +173,7 @@ async def test_a_number_arrives_within_two_seconds_of_its_change():
             await cells_where(socket, lambda cells, shown=shown: cells.get("indexed") == shown, within=PATIENCE)
             took.append(time.monotonic() - changed_at)
 
-    # A change right after a screen waits longest for the next one. What a busy machine adds to one is not ours.
+    # A change right after a screen waits longest for the next one. The minimum excludes delays of a busy machine.
     assert min(took[1:]) < 2
 
 
@@ -192,7 +192,7 @@ async def test_screens_come_no_sooner_than_a_second_and_a_half_after_each_other(
                     arrived.append(time.monotonic())
 
     assert 2 <= len(arrived) <= 4
-    # The first is the answer to following; what a busy machine delays is nearer to the next one.
+    # The first screen answers the request to follow. A delay of a busy machine brings a screen nearer to the next one.
     assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived[1:]))
 
 
@@ -220,7 +220,8 @@ async def test_what_costs_much_to_read_is_read_seldom(monkeypatch):
         await follow(socket, "overview")
         arrived = [(await next_frame(socket, "screen")) and time.monotonic() for _ in range(4)]
 
-    # The first is not counted, and who comes has the next one soon. Three hundredths at six thousandths of a processor: 5 s.
+    # The first screen does not count, and the second one follows soon. A read
+    # of 0.03 s at a share of 0.006 of a processor allows one screen in 5 s.
     assert arrived[3] - arrived[2] > 4
 
 
@@ -266,7 +267,7 @@ async def test_a_control_event_shows_at_once():
     async with opened(session) as socket:
         await follow(socket, f"job-{job.pk}")
         await next_frame(socket, "screen")
-        # Quiet for longer than a second, so that no other change holds it up.
+        # A quiet second passes first, so that no other change delays this one.
         await next_frame(socket, "beat")
         await in_thread(control.start)(job.pk, made_by="a test", now=timezone.now())
 
@@ -326,7 +327,7 @@ async def test_it_goes_on_when_the_database_has_cut_every_connection(connection)
         await next_frame(socket, "screen")
         cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         connection.execute(cut)
-        # By the plain connection: the ORM's own was cut too.
+        # This uses the plain connection, because the connection of the ORM was cut, too.
         connection.execute(
             "INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)"
             " VALUES (%s, 1, 0, 'stage', 2, 1, '200', 9)",
@@ -336,7 +337,7 @@ async def test_it_goes_on_when_the_database_has_cut_every_connection(connection)
         await cells_where(socket, lambda cells: cells.get("indexed") == "9", within=10.0)
 
 
-# --- Who may follow ------------------------------------------------------------------------------
+# --- Permissions ---------------------------------------------------------------------------------
 
 
 async def test_without_a_login_the_socket_closes():
@@ -388,7 +389,7 @@ async def test_with_the_role_the_socket_goes():
         assert await close_code(socket) == NOT_ALLOWED
 
 
-# --- What pages must not send --------------------------------------------------------------------
+# --- Invalid frames ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What was asked for is done once, though its answer was lost; and nobody waits for an answer for ever."""
+"""A request whose answer was lost is carried out once, and no process waits for an answer forever."""
 
 import datetime as dt
 import uuid
@@ -38,7 +38,7 @@ def proxy(dsn):
 
 @pytest.fixture
 def work(proxy, dsn):
-    """A daemon's work connection through the proxy."""
+    """Yield the work connection of a daemon through the proxy."""
     made = WorkConnection(
         proxy.dsn(dsn),
         node_id=uuid.uuid4(),
@@ -57,7 +57,7 @@ def identity():
 
 @pytest.fixture
 def running(manager):
-    """A job in the middle of its run, with three documents that are due."""
+    """Return a job in the middle of its run, with three due documents."""
     made = make_running_job(manager, policy=make_policy(open_requests=1000))
     make_documents(make_lane(made.seed), 3)
     return made
@@ -72,7 +72,7 @@ def take_all(connection, worker):
     return [claimed for turn in taken.turns for claimed in turn.documents]
 
 
-# --- Done once -----------------------------------------------------------------------------------
+# --- Carried out once ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unanswered", [b"INSERT INTO nodes_node ", b"UPDATE nodes_node SET status", b"COMMIT"])
@@ -160,7 +160,7 @@ def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connectio
     assert counted == (3,)
 
 
-# --- Nobody waits for ever -----------------------------------------------------------------------
+# --- No endless waits ----------------------------------------------------------------------------
 
 
 def test_an_answer_that_does_not_come_is_given_up_and_the_work_is_done_on_a_new_connection(proxy, dsn):

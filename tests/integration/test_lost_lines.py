@@ -1,4 +1,4 @@
-"""A JSON lines file that was deleted or truncated is noticed, shown, and written again when that is asked for."""
+"""A deleted or truncated JSON lines file is noticed, shown, and written again on request."""
 
 # ruff: noqa: F811 (fixtures of another file)
 
@@ -52,7 +52,7 @@ def path(lines):
 
 @pytest.fixture
 def written(job, path, flushed):
-    """The file after a first flush; returns its length."""
+    """Fill the file by a first flush, and return its length."""
     flushed(job.indexed(PAGE))
     return path.stat().st_size
 
@@ -104,7 +104,7 @@ def test_a_torn_line_that_a_killed_writer_left_is_no_loss(job, path, flushed, wr
 
 
 def test_a_run_in_which_nothing_changes_notices_the_loss(dsn, job, path, flushed, written):
-    """One process works for the run in which the file is deleted, and for the next one."""
+    """The same process works for the run in which the file is deleted, and for the next run."""
     outputs = JobOutputs()
     unchanged = job.ended(PAGE, Ending.UNCHANGED, "304", references=[])
     with psycopg.connect(dsn, row_factory=namedtuple_row) as connection:
@@ -188,7 +188,7 @@ def test_a_wish_to_write_all_again_ends_the_complaint(lines, job, path, flushed,
     wish(lines.pk, made_by="a test", now=read_clock())
     assert losses() == []
 
-    # A loss before the documents are written again is no loss, and a later one is.
+    # A loss before the documents are written again is no loss. A later one is.
     path.unlink()
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
     assert losses() == []

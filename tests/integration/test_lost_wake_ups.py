@@ -1,4 +1,6 @@
-"""A lane that sleeps though something is left in it is found, whatever has become of its wake-up, by looks that are bounded."""
+"""
+The sweep finds each sleeping lane with due documents after any loss of its wake-up, and each pass of it is bounded.
+"""
 
 import math
 
@@ -13,9 +15,9 @@ from tests.factories import make_bin, make_documents, make_lane, make_policy, ma
 from tests.filled_queue import FilledQueue, Shape
 from tests.integration.test_what_is_read import explain_on, rows_read
 
-# A look that finds nothing new to look at is not made.
+# Pause after which the sweep looks again, if its last pass found nothing new.
 PAUSE = seconds(1)
-# No page holds more: a row has a head of 24 bytes, its place one of 4, and the columns that are never null are 41 long.
+# Rows on a page at most: a row has a header of 24 bytes, a pointer of 4, and at least 41 bytes of columns.
 STATES_A_PAGE = 8192 // 69
 
 
@@ -155,14 +157,14 @@ def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
         connection.execute("INSERT INTO jobs_binstate (bin_id) SELECT id FROM jobs_bin")
         connection.execute("INSERT INTO jobs_lane (seed_id, bin_id) SELECT %s, id FROM jobs_bin", [running.seed.pk])
         connection.execute(
-            # A few at the same moment, as one pass serves them.
+            # Ten lanes share each moment, as one pass serves several.
             """
             INSERT INTO jobs_lanestate (lane_id, seed_id, bin_id, served_at)
             SELECT id, seed_id, bin_id, %s - interval '2 s' - (bin_id / 10) * interval '1 ms' FROM jobs_lane
             """,
             [NOON],
         )
-    # So many that nobody would read all of them for a few lanes.
+    # Enough documents that a plan must not read all of them for a few lanes.
     lanes = list(Lane.objects.order_by("pk")[:500])
     for lane in lanes:
         make_documents(lane, [f"{lane.pk} {number}" for number in range(20)], check_time=NOON + seconds(60))
@@ -179,11 +181,11 @@ def test_a_look_is_bounded_however_many_lanes_sleep(connection, running):
     assert read.get("jobs_queueitem", 0) <= wake._LATELY_A_PASS + wake._IN_TURN_A_PASS
 
 
-# --- Lanes that sleep for their bins ----------------------------------------------------------------
+# --- Lanes that wait for their bins -----------------------------------------------------------------
 
 
 def make_held(running, host, *, ready_at, last_start_at=NOON, documents=1):
-    """A lane with something to do that sleeps until its bin, which was asked a while ago, is to open."""
+    """Return a lane with due documents that sleeps until its bin opens. The bin had its last request a while ago."""
     lane = make_lane(running.seed, host, ready_at=ready_at)
     BinState.objects.filter(bin=lane.bin).update(last_start_at=last_start_at)
     make_documents(lane, [f"{host} {number}" for number in range(documents)])
@@ -196,7 +198,7 @@ def ready_at(lane):
 
 @pytest.fixture
 def slow(connection):
-    """A job of a policy with a gap of an hour."""
+    """Return a job whose policy has a gap of an hour."""
     return make_running_job(register_node(connection, "manager"), policy=make_policy("slow", min_gap=3600.0))
 
 

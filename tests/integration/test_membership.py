@@ -1,4 +1,4 @@
-"""Membership in the database: a node's life, what others see of it, and rules that hold against anybody."""
+"""Membership in the database: the life of a node, the view of other nodes, and rules that hold against all writers."""
 
 import itertools
 import subprocess
@@ -39,7 +39,7 @@ def identity_here(**facts) -> NodeIdentity:
 
 
 def put_into(connection, status: str):
-    """Return a node in that state, however it got there."""
+    """Return a node in that state, reached in any way."""
     node = register_node(connection)
     connection.execute(
         "UPDATE nodes_node SET status = %(status)s, stopped_at = CASE WHEN %(ended)s THEN clock_timestamp() END WHERE id = %(id)s",
@@ -48,7 +48,7 @@ def put_into(connection, status: str):
     return node
 
 
-# --- A node's own life ---------------------------------------------------------------------------
+# --- The life of a node --------------------------------------------------------------------------
 
 
 def test_a_node_registers_works_drains_and_stops_and_the_journal_says_so(connection):
@@ -127,7 +127,7 @@ def test_refused_writes_are_counted_also_on_the_row_of_a_failed_node(connection)
     assert connection.execute("SELECT refused_writes FROM nodes_node").fetchone() == (2,)
 
 
-# --- The lifecycle table is what happens ---------------------------------------------------------
+# --- The lifecycle table -------------------------------------------------------------------------
 
 
 def begin_work(connection, node):
@@ -148,7 +148,10 @@ def mark_failed(connection, node):
 
 
 def elect_another(connection, node):
-    """The node is main on record, in whatever state: another takes its place."""
+    """
+    Make the node the main on record in its present state, and let
+    another node replace it. True if the node is marked failed.
+    """
     connection.execute("UPDATE nodes_mainterm SET main_id = %s, term = 1", [node.id])
     heir, verdict = register_node(connection), fall_silent(connection, node)
     membership.elect(connection, node_id=heir.id, scope="cluster", seen_term=1, replaces=verdict)
@@ -212,7 +215,7 @@ def test_no_statement_whatever_lowers_a_term(connection):
         connection.execute("UPDATE nodes_mainterm SET term = 0")
 
 
-# --- Looking -------------------------------------------------------------------------------------
+# --- Views of the cluster ------------------------------------------------------------------------
 
 
 def test_a_look_sees_live_nodes_by_age_and_the_main_on_record_even_if_it_has_ended(connection):

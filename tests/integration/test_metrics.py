@@ -1,4 +1,4 @@
-"""Metrics at the web server: who may read them, and what they say of the cluster."""
+"""The web server shows metrics of the cluster, only to clients that may read them."""
 
 import os
 import time
@@ -82,14 +82,14 @@ def test_everything_that_the_web_server_shows_is_read():
 
 
 def shown_of(name):
-    """The amounts of one metric by its label values, in the order of the labels' names."""
+    """Return the amounts of one metric by its label values, in the order of the label names."""
     with override_settings(CRAWLCTL_METRICS_TOKEN="a word of our own"):
         shown = read(APIClient(), HTTP_AUTHORIZATION="Bearer a word of our own")
     return {tuple(values): amount for (found, *values), amount in shown.items() if found == name}
 
 
 def stored_job(name, **facts):
-    """A job whose row says this."""
+    """Return a job with these values in its row."""
     job = make_job(name=name)
     Job.objects.filter(pk=job.pk).update(**facts)
     return job

@@ -1,4 +1,4 @@
-"""`manage.py migrate` leaves the tables alone while nodes work on them."""
+"""`manage.py migrate` changes no tables while nodes work on them."""
 
 import io
 
@@ -11,7 +11,7 @@ from tests.cluster import fall_silent, register_node
 
 @pytest.fixture
 def behind(connection):
-    """The newest migration is not applied, as far as the database knows; it is again after the test."""
+    """Make the newest migration look unapplied, and record it again after the test."""
     newest = MigrationRecorder.Migration.objects.filter(app="nodes").latest("id")
     newest.delete()
     yield newest

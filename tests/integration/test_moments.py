@@ -1,4 +1,4 @@
-"""What several pages show is read once for all that are read at one moment."""
+"""Pages that are read at one moment share the queries for their common facts."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ OF_REQUESTS = "jobs_activity"
 
 
 def times(reading, *words):
-    """How often a statement with such a word is asked while it reads."""
+    """Return for each word how many statements contain it while `reading` runs."""
     with CaptureQueriesContext(django_connection) as asked:
         reading()
     return [sum(word in query["sql"] for query in asked.captured_queries) for word in words]

@@ -1,7 +1,7 @@
 """
-Each field, button and link of every page has a name, for who cannot see what stands beside it.
+Each field, button and link of every page has a name, as screen readers need it.
 
-What `static/js/set_up.js` names is held in a browser: `tests/acceptance/test_browser.py`.
+`tests/acceptance/test_browser.py` checks in a browser the names that `static/js/set_up.js` gives.
 """
 
 import turbohtml
@@ -11,13 +11,13 @@ from tests.api import client_of
 from tests.crowd import bring_in
 from tests.filled_queue import FilledQueue, Shape
 
-# What shows no page of ours, or is read by programs.
+# Addresses that show no page of crawlctl, or that only programs read.
 _OTHERS = frozenset({"api/", "metrics", "manual/", "admin/autocomplete/", "admin/login/", "admin/logout/", "logout/"})
 _FIELDS = "input:not([type=hidden], [type=submit], .hidden, #searchbar), select, textarea"
-# An empty link is one that there is nothing to show of: it is not displayed.
+# An empty link has nothing to show, and is not displayed.
 _MENU = r"[x-on\:click='showActions = !showActions']"
 _PRESSED = f"button:not(#searchbar-submit), a[href]:not([data-cell]:empty, {_MENU}), input[type=submit]"
-# Its text is the name of a picture that a font draws.
+# The text of this element is the name of an icon in a font.
 _PICTURE = ".material-symbols-outlined"
 
 

@@ -1,4 +1,4 @@
-"""Stored links of a page that was not read pass the present rules of their job."""
+"""Stored links of a page that was not read must pass the present rules of their job."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ def refuses(*words):
 
 @pytest.fixture
 def crawl(connection):
-    """A job whose first run read a page with two links; its second run has begun."""
+    """Return a crawl whose first run read a page with two links, and whose second run has begun."""
     crawl = OneWorker(connection)
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], names=["kept", "private"])
@@ -44,7 +44,7 @@ def crawl(connection):
 
 
 def pending(crawl):
-    """Names of the documents that the present run is to read."""
+    """Return the names of the documents that the present run is to read."""
     rows = QueueItem.objects.filter(run_no=crawl.job.run_no, stage=Stage.PENDING)
     return {row.identifier.rpartition("/")[2] for row in rows}
 

@@ -1,4 +1,4 @@
-"""A database that went back in time refuses its nodes: the beats of their rows, or its incarnation, tell."""
+"""A database that went back in time refuses its nodes, which it detects by their beats or its incarnation."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def beat(connection, node, *, times=1):
 
 
 def restore(connection, node, *, beats):
-    """Give the node's row the beats that it had in a dump."""
+    """Set the beats of the node's row back, as a restored dump does."""
     connection.execute("UPDATE nodes_node SET beats = %s WHERE id = %s", [beats, node.id])
 
 
 def promote(connection):
-    """Let the database say what it says after the promotion of a standby: it has another timeline."""
+    """Let the database report another timeline, as after the promotion of a standby."""
     connection.execute(
         "CREATE OR REPLACE FUNCTION nodes_incarnation() RETURNS text LANGUAGE sql AS $$ SELECT '7/00000002/5/9' $$"
     )
@@ -38,7 +38,7 @@ def promote(connection):
 
 @pytest.fixture
 def incarnation(connection):
-    """The database's own function, back after the test."""
+    """Put the original function back after the test."""
     (source,) = connection.execute("SELECT pg_get_functiondef('nodes_incarnation'::regproc)").fetchone()
     yield
     connection.execute(source)
@@ -150,7 +150,7 @@ def test_a_function_that_the_role_may_not_call_leaves_the_rest(connection):
 
 @pytest.fixture
 def running(connection):
-    """A job in the middle of its run, with three documents that are due."""
+    """Return a job in the middle of its run, with three due documents."""
     running = make_running_job(register_node(connection), policy=make_policy(open_requests=1000))
     make_documents(make_lane(running.seed), 3)
     return running

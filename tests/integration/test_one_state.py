@@ -1,4 +1,4 @@
-"""A lane and a bin have exactly one row of state: the database refuses to end a transaction that left another number."""
+"""A lane and a bin have exactly one row of state: the database refuses to commit any other number."""
 
 import psycopg
 import pytest

@@ -1,4 +1,6 @@
-"""Pages and the API write down what an operator orders; managers carry it out. No request waits for a crawl."""
+"""
+Pages and the API only record the orders of operators, and managers carry them out, so no request waits for a crawl.
+"""
 
 import pytest
 
@@ -7,9 +9,9 @@ from jobs.lifecycle.job import Pause, Phase
 from jobs.models import Job, QueueItem
 from tests.api import client_of, make_documents, make_job, set_phase
 
-# What a running crawl writes all the time.
+# Tables that a running crawl writes all the time.
 QUEUE = "jobs_queueitem, jobs_lanestate, jobs_batch, jobs_turn, jobs_binstate"
-# Of each order the state of the job before it, and its state afterwards by ManifoldCF's names.
+# For each order: the state of the job before it, and its status after it in the words of ManifoldCF.
 ORDERS = {
     "start": ({}, "READYFORSTARTUP"),
     "pause": ({"phase": Phase.ACTIVE}, "PAUSING"),

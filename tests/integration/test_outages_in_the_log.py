@@ -1,4 +1,4 @@
-"""While the database is away, the log of the web server has one line for each request, with the reason."""
+"""While the database is away, the web server logs one line with the reason for each request."""
 
 import logging
 
@@ -11,7 +11,7 @@ from tests.metrics import free_port
 
 @pytest.fixture
 def database_away(monkeypatch, django_db_blocker):
-    """Let Django look for its database where no server listens."""
+    """Let Django connect to a database port without a server."""
     options = {name: value for name, value in connection.settings_dict["OPTIONS"].items() if name != "directory"}
     for name, value in {"HOST": "127.0.0.1", "PORT": str(free_port()), "OPTIONS": options}.items():
         monkeypatch.setitem(connection.settings_dict, name, value)

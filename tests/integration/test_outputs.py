@@ -1,4 +1,4 @@
-"""What a flush and a clean-up leave in the outputs: exactly what the jobs hold, and an account of it."""
+"""After a flush or a clean-up, outputs hold exactly the documents of their jobs, and so does their account."""
 
 import datetime as dt
 import fcntl
@@ -48,7 +48,7 @@ def hash_of(url: str) -> str:
 
 
 class JobWithOutputs:
-    """A job in its third run, with documents claimed one by one by a worker."""
+    """A job in its third run. A worker claims its documents one by one."""
 
     def __init__(self, name: str, *outputs: OutputConnection) -> None:
         repository, _ = RepositoryConnection.objects.get_or_create(name="web")
@@ -69,7 +69,10 @@ class JobWithOutputs:
         )
 
     def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, was_lost: bool = False) -> Claimed:
-        """Put the document into a batch, as stuff and take would; what it was is kept, but for an earlier loss."""
+        """
+        Put the document into a batch, as stuff and take do. A known
+        document keeps its fields, except for an earlier loss.
+        """
         batch = Batch.objects.create(
             group=self.group, node_scope="cluster", state=Batch.State.SENT, documents=1, created_at=NOON
         )
@@ -109,7 +112,7 @@ class JobWithOutputs:
         return Result(claimed=claimed, job=self.facts, outcome=Outcome(claimed.document, ending, code, **facts))
 
     def deleted(self) -> int:
-        """How many documents were counted as removed from an output."""
+        """Return how many documents were counted as removed from an output."""
         return sum(CounterDelta.objects.filter(job_id=self.row.pk, measure="deleted").values_list("amount", flat=True))
 
 
@@ -132,7 +135,7 @@ def worker(connection):
 
 @pytest.fixture
 def flushed(connection, worker):
-    """Flushes results with the outputs of their jobs."""
+    """Return a function that flushes results with the outputs of their jobs."""
 
     def run(*results: Result):
         return flush(connection, worker=worker, results=results, outputs=JobOutputs(), now=NOON)
@@ -142,7 +145,7 @@ def flushed(connection, worker):
 
 @pytest.fixture
 def dropped(connection, worker):
-    """Drops claimed documents of some jobs."""
+    """Return a function that drops claimed documents of some jobs."""
 
     def run(*claims: Claimed, jobs: tuple[JobWithOutputs, ...]) -> Dropped:
         facts = {job.row.pk: job.facts for job in jobs}
@@ -152,7 +155,7 @@ def dropped(connection, worker):
 
 
 def texts() -> dict[str, str]:
-    """What the search output holds; never other than what the account says that it holds."""
+    """Return what the search output holds, after a check that the account agrees."""
     held = {(row.hash, row.output_id): row for row in IndexedDocument.objects.filter(output__connector="search")}
     documents = {(row.hash, row.output_id): row for row in SearchDocument.objects.all()}
     assert held.keys() == documents.keys()
@@ -338,7 +341,7 @@ def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn,
 
 
 def has_asked_for_its_documents(connection: psycopg.Connection, pid: int) -> bool:
-    """Whether the server has answered it, and waits for what it says next."""
+    """True if the server has answered the query for documents, and waits for the next statement."""
     waiting_for = connection.execute(
         "SELECT wait_event FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%indexeddocument%%'", [pid]
     ).fetchone()
@@ -420,7 +423,7 @@ def waits_for_a_lock(dsn: str) -> bool:
         return connection.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").fetchone() == (True,)
 
 
-# --- Dropping ------------------------------------------------------------------------------------
+# --- Drop ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", [Stage.BEING_CLEANED, Stage.BEING_DELETED])

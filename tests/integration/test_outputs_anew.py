@@ -1,4 +1,4 @@
-"""Writing an output anew, and taking everything out of it again, or what no job keeps in it."""
+"""Outputs can be written again or cleared, and documents leave them that no job keeps there."""
 
 # ruff: noqa: F811 (fixtures of another file)
 
@@ -34,7 +34,7 @@ LATER = NOON + dt.timedelta(hours=1)
 
 
 def clear_all(connection):
-    """Chunk by chunk until nothing is to be cleared; how many documents left."""
+    """Clear outputs chunk by chunk until none is left to clear. Return the number of removed documents."""
     documents = 0
     while (done := clear_some(connection, opens=open_output, apart_from=frozenset())).output is not None:
         assert not done.refused
@@ -105,7 +105,7 @@ def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_out
 
 
 def drop_all(connection):
-    """Chunk by chunk until nothing is searched; how many documents left."""
+    """Remove orphans chunk by chunk until no output is left to search. Return the number of removed documents."""
     documents = 0
     while (done := drop_orphans(connection, opens=open_output, apart_from=frozenset())).output is not None:
         assert not done.refused
@@ -114,7 +114,7 @@ def drop_all(connection):
 
 
 def leave(job, *outputs):
-    """The job goes on with these outputs only."""
+    """Let the job continue with these outputs only."""
     control.change_job(
         job.row.pk, outputs=outputs, seeds=[SeedWanted(("http://a.example/",))], made_by="a test", now=NOON
     )

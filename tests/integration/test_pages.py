@@ -1,4 +1,4 @@
-"""The pages: who sees them, what they say, and which buttons they offer."""
+"""Each page is shown to the right roles, with the right text and buttons."""
 
 import datetime as dt
 import re
@@ -48,7 +48,7 @@ def page_client(*roles):
 
 
 def count(job, amount, *, stage=Stage.DONE, outcome=Outcome.INDEXED, code="200", host="docs.test"):
-    """Let counters say that so many documents of a host stand there."""
+    """Add this number of documents of a host to the counters of the job."""
     lane = make_lane(job.seeds.get(), host, ready_at=None)
     CounterDelta.objects.create(
         job_id=job.pk,
@@ -73,7 +73,7 @@ def make_document(job, url, **facts):
 
 @pytest.fixture
 def without_database():
-    """The database is not there, as while its server is restarted."""
+    """Let the database be away, as during a restart of its server."""
     connection.close()
     name = connection.settings_dict["NAME"]
     connection.settings_dict["NAME"] = "nowhere"
@@ -115,11 +115,11 @@ def test_the_api_says_in_its_shape_that_the_database_is_away(path, request):
     }
 
 
-# --- Who sees what -------------------------------------------------------------------------------
+# --- Access --------------------------------------------------------------------------------------
 
 
 def _own_paths():
-    """Each address of the pages, with something in the place of its variables."""
+    """Yield each address of the pages, with a value in place of each variable."""
 
     def walk(patterns, prefix=""):
         for pattern in patterns:
@@ -136,7 +136,7 @@ def _own_paths():
             yield f"/{path}"
 
 
-# What is asked by programs says that it wants to know who they are, and leads them nowhere.
+# Addresses that do not lead to the log-in: log-in and log-out themselves, and metrics, which asks programs for a token.
 _NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", "/metrics"}
 
 
@@ -217,7 +217,7 @@ _STATES = {
 def _buttons(html):
     shown = html
     while "<template>" in shown:
-        # The innermost one: templates of rows have templates of buttons inside.
+        # Start with the innermost template: templates of rows contain templates of buttons.
         end = shown.index("</template>")
         begin = shown.rindex("<template>", 0, end)
         shown = shown[:begin] + shown[end + len("</template>") :]
@@ -313,7 +313,7 @@ def test_a_button_does_not_lead_to_another_site():
     assert response["Location"] == f"/jobs/{job.pk}/"
 
 
-# --- What the pages say --------------------------------------------------------------------------
+# --- What the pages show -------------------------------------------------------------------------
 
 
 def make_live_nodes():
@@ -571,7 +571,7 @@ def test_the_story_tells_how_far_a_document_is_and_what_it_was_given():
     assert '<dt>Passed-on “colour”</dt> <dd class="address"> green, red </dd>' in html
 
 
-# --- Set-up --------------------------------------------------------------------------------------
+# The browser does not send disabled fields, so their values stay.
 
 
 def _job_form(**facts):

@@ -1,4 +1,4 @@
-"""Throttle policies on the set-up pages: made, changed, looked at before, deleted."""
+"""Administrators create, change, preview and delete throttle policies on the set-up pages."""
 
 import datetime as dt
 
@@ -33,7 +33,7 @@ def administrator():
 
 
 def form(*rules, **said):
-    """What a browser sends: a policy that is like a new one, and rules of which each names what it is about."""
+    """Return what a browser sends: a policy with usual values, and rules with the given fields."""
     usual = {"name": "gentle", "open_requests": 2, "min_gap": "1.0", "time_zone": "UTC"}
     sent = usual | {"rules-TOTAL_FORMS": len(rules), "rules-INITIAL_FORMS": 0}
     for number, rule in enumerate(rules):
@@ -50,7 +50,7 @@ def sentences(response):
     return " ".join(response.content.decode().split())
 
 
-# --- Made and changed ------------------------------------------------------------------------------
+# --- Creation and change ---------------------------------------------------------------------------
 
 
 def test_a_policy_with_its_rules_is_made_in_the_browser(administrator):
@@ -184,7 +184,7 @@ def test_a_long_list_is_denied_in_the_browser(administrator):
     assert ThrottlePolicy.objects.get().rules.count() == 600
 
 
-# --- Looked at before ------------------------------------------------------------------------------
+# --- Previews --------------------------------------------------------------------------------------
 
 
 def bind(policy, *names):
@@ -257,7 +257,7 @@ def test_a_preview_of_what_cannot_be_shows_why(administrator):
     assert "Preview: affected hosts" not in page
 
 
-# --- Whom it is for --------------------------------------------------------------------------------
+# --- Permissions -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", [VIEWER, OPERATOR])
@@ -281,7 +281,7 @@ def test_what_concerns_the_cluster_is_for_who_may_limit_it(said):
     assert apprentice.post(ADD, form()).status_code == 302
 
 
-# --- Deleted, listed -------------------------------------------------------------------------------
+# --- Deletion and lists ----------------------------------------------------------------------------
 
 
 def test_a_policy_in_use_stays_and_names_its_users(administrator):

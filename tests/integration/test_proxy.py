@@ -1,4 +1,4 @@
-"""The proxy that tests cut lines with does what they believe of it."""
+"""The proxy of the tests cuts, slows and kills connections as its methods say."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ def proxy(dsn):
 
 @pytest.fixture
 def through(proxy, dsn):
-    """A connection through the proxy, and a thread to use it from."""
+    """Yield a function that runs a query in a thread, on a connection through the proxy."""
     with psycopg.connect(proxy.dsn(dsn), autocommit=True) as opened, ThreadPoolExecutor(1) as thread:
         yield lambda query: thread.submit(lambda: opened.execute(query).fetchone())
         proxy.heal()
@@ -30,7 +30,7 @@ def count(connection, name):
 
 
 def hangs(future):
-    """Whether it is not over when much quicker things are."""
+    """True if the call is still running after a time in which faster calls end."""
     time.sleep(0.2)
     return not future.done()
 

@@ -1,4 +1,4 @@
-"""What the queue's steps touch in PostgreSQL does not grow with the queue: the small form of a benchmark."""
+"""The buffers that a step of the queue touches do not grow with the queue. This is a benchmark in small."""
 
 import subprocess
 import sys

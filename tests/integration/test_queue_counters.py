@@ -1,4 +1,4 @@
-"""After any work whatever, what is counted is what is there."""
+"""After any steps of managers and workers, the counters agree with the rows."""
 
 import copy
 import random
@@ -36,7 +36,7 @@ from tests.factories import (
 HOSTS = [f"h{number}.example" for number in range(3)]
 NAMES = [f"page {number}" for number in range(60)]
 
-# How often each ending comes, and with what.
+# Endings of documents, each as often as it is to be drawn.
 ENDINGS = [
     *6 * [{"ending": Ending.INDEXED}],
     *2 * [{"ending": Ending.UNCHANGED, "code": "304", "references": None}],
@@ -47,7 +47,7 @@ ENDINGS = [
     *2 * [{"ending": Ending.RETRY, "code": "503", "references": None, "retry_after": 5.0}],
 ]
 
-# What the table says; the code of a document counts where it has ended.
+# Counts of the documents in the table. The code of a document counts only after its end.
 IN_THE_TABLE = """
 SELECT job_id, lane_id, run_no, stage::int, CASE WHEN stage = 2 THEN outcome ELSE 0 END::int AS outcome,
        CASE WHEN stage = 2 THEN result_code ELSE '' END AS code, count(*) AS amount
@@ -59,7 +59,7 @@ SELECT job_id, lane_id, run_no, stage::int, outcome::int, code, sum(amount)::big
          UNION ALL SELECT job_id, lane_id, run_no, stage, outcome, code, measure, amount FROM jobs_counterdelta) AS both_
  WHERE measure = 'stage' GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(amount) <> 0
 """
-# Bins whose open turns are not what they say; a job whose budget is not what was admitted.
+# Bins whose open turns or requests differ from their number of open turns or requests.
 _BINS_ASTRAY = """
 SELECT bin.bin_id, bin.open_turns, count(turn.id) AS turns, bin.open_requests, coalesce(sum(turn.requests), 0) AS requests
   FROM jobs_binstate AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.bin_id AND turn.closed_at IS NULL
@@ -73,7 +73,7 @@ SELECT budget.admitted, count(*) FILTER (WHERE item.admitted_run = job.run_no) A
 HAVING budget.admitted <> count(*) FILTER (WHERE item.admitted_run = job.run_no)
 """
 
-# Jobs whose counts are not what their lanes add up to.
+# Jobs whose counts differ from the sums of their lanes.
 _SUMS_ASTRAY = """
 SELECT job_id, run_no, measure, stage, outcome, code, sum(amount)
   FROM (SELECT job_id, run_no, measure, stage, outcome, code, amount FROM jobs_jobcounter
@@ -101,7 +101,7 @@ class Walk:
         )
         self.lanes = [make_lane(self.running.seed, host) for host in HOSTS]
         make_documents(self.lanes[0], NAMES[:5])
-        # `make_documents` counts nothing: it stands for what was there before.
+        # `make_documents` counts nothing, so these rows stand for its documents.
         for lane_id, count in connection.execute("SELECT lane_id, count(*) FROM jobs_queueitem GROUP BY 1").fetchall():
             connection.execute(
                 "INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount) "
@@ -118,7 +118,7 @@ class Walk:
     )
 
     def beside(self, connection, *, seed):
-        """Another one over the same documents, with workers of its own, for another thread."""
+        """Return a second walk over the same documents for another thread, with a connection and workers of its own."""
         other = copy.copy(self)
         other.connection, other.draw = connection, random.Random(seed)
         other.workers = [register_node(connection, "worker") for _ in range(2)]
@@ -127,7 +127,7 @@ class Walk:
         return other
 
     def hurry(self):
-        """One step of those that others may make meanwhile."""
+        """Take one of the steps that are allowed while other walks take theirs. Return its name."""
         self.now += seconds(self.draw.choice([1, 7]))
         with self.connection.transaction():
             self.connection.execute(_WAKE_ALL, [self.now])
@@ -197,7 +197,7 @@ class Walk:
         fold(self.connection, term=self.term)
 
     def _run_again(self):
-        """The run ends here; what it did not reach is cleaned, in part, and the next one begins."""
+        """End the run, clean up some of the documents that it did not reach, and begin the next run."""
         if any(self.claims.values()):
             return
         self._withdraw()

@@ -1,4 +1,4 @@
-"""What an outcome makes of a document and of what it names, in this run and over runs."""
+"""A flush gives a document and its links the right state, in this run and over several runs."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def crawl(connection):
 
 
 class OneWorker:
-    """A running job of one lane, and the worker that does everything."""
+    """A running job with one lane, and the one worker of the crawl."""
 
     def __init__(self, connection, **facts):
         self.connection = connection
@@ -44,7 +44,7 @@ class OneWorker:
         self.job, self.lane = self.running.job, make_lane(self.running.seed)
 
     def claim(self, *, now=NOON):
-        """Everything that is due is handed to the worker; the claims by name."""
+        """Hand out all due documents to the worker. Return the claims by name."""
         LaneState.objects.update(ready_at=NOON, head=0)
         stuff(
             self.connection,
@@ -73,7 +73,7 @@ def document(name):
     return QueueItem.objects.get(hash=hash_of(name))
 
 
-# --- Its own document ----------------------------------------------------------------------------
+# --- The document itself -------------------------------------------------------------------------
 
 
 def test_a_document_that_ended_is_done_and_its_claim_is_gone(crawl):
@@ -98,7 +98,7 @@ def test_a_retry_waits_for_its_time_and_then_comes_before_what_is_new(crawl):
     page = document("page")
     assert (page.stage, page.check_time, page.failures) == (Stage.PENDING, NOON + seconds(30), 1)
     assert list(crawl.claim(now=NOON + seconds(29))) == ["newcomer"]
-    # The pass that finds that its time has come gives it its number; the next one hands it out.
+    # One pass finds that the time has come, and gives the document its number. The next pass hands it out.
     later = crawl.claim(now=NOON + seconds(31)) | crawl.claim(now=NOON + seconds(32))
     assert (later["page"].document.failures, document("page").seq < FIRST_FRESH) == (1, True)
 
@@ -156,7 +156,7 @@ def test_an_outcome_without_a_request_gives_its_place_in_the_budget_back(connect
     assert crawl.claim() == {}
 
 
-# --- What it names -------------------------------------------------------------------------------
+# --- Links ---------------------------------------------------------------------------------------
 
 
 def test_what_is_named_is_due_once_however_often_it_is_named(crawl):
@@ -250,7 +250,7 @@ def test_a_longer_path_changes_nothing(crawl):
     assert (document("target").depth, document("target").stage) == (2, Stage.DONE)
 
 
-# --- Over runs -----------------------------------------------------------------------------------
+# --- Several runs --------------------------------------------------------------------------------
 
 
 def test_what_this_run_names_comes_back_into_it(crawl):
@@ -301,7 +301,7 @@ def test_a_document_that_is_gone_holds_no_links(crawl):
 
 
 def test_a_redirect_that_is_found_again_is_judged_as_it_was_the_first_time(crawl):
-    """A loop of two: which of them closes it must not depend on what an older run has stored."""
+    """In a loop of two redirects, the rows of an older run must not decide which of the two closes the loop."""
     redirect = {"ending": Ending.EXCLUDED, "code": "REDIRECT"}
 
     def codes_of_a_run():

@@ -1,4 +1,4 @@
-"""The hot statements on 100,000 documents use the indexes that were made for them: each is explained as it runs."""
+"""On 100,000 documents, the hot statements use the indexes made for them. Each is explained as it runs."""
 
 import json
 
@@ -24,7 +24,7 @@ _EXPLAINED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
 
 
 class ExplainingCursor(psycopg.Cursor):
-    """Explains every statement just before it runs, in the same transaction."""
+    """A cursor that explains every statement just before it runs, in the same transaction."""
 
     plans: list[dict]
 
@@ -38,12 +38,12 @@ class ExplainingCursor(psycopg.Cursor):
 
 
 class ExplainingWaitingCursor(ExplainingCursor, WaitingCursor):
-    """The same in a transaction without BEGIN."""
+    """An explaining cursor for transactions without BEGIN."""
 
 
 @pytest.fixture
 def plans(dsn, connection):
-    """What was explained so far on the `explaining` connection."""
+    """Return the list of plans that were explained on the `explaining` connection."""
     ExplainingCursor.plans = []
     return ExplainingCursor.plans
 
@@ -57,7 +57,7 @@ def explaining(dsn, plans, monkeypatch):
 
 @pytest.fixture
 def running(connection):
-    """A job with 100,000 documents: most are done, many are due, some wait; and many batches that are over."""
+    """Return a job with 100,000 documents: most are done, many are due, some wait. It also has many ended batches."""
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=1000))
     lanes = [make_lane(running.seed, f"h{number}.example").pk for number in range(LANES)]
     connection.execute(
@@ -99,7 +99,7 @@ def indexes_used(plans):
 
 
 def tables_read_whole(plans):
-    """In the order of their rows, or in that of an index without looking for anything there."""
+    """Return the tables that were read by a sequential scan, or by a scan of an index without a condition."""
     return {
         node["Relation Name"]
         for node in all_nodes(plans)
@@ -146,7 +146,7 @@ def test_the_end_of_a_back_off_looks_at_the_next_documents_of_its_host_only(conn
 
 
 def test_the_documents_of_a_lane_come_in_the_order_of_its_index(connection, explaining, plans, running):
-    """Nothing is sorted before it is limited: the cost of a stuff does not grow with its lanes."""
+    """Rows are not sorted before the limit, so the cost of a stuff does not grow with its lanes."""
     stuff(explaining, manager=running.manager.id, group=running.group, room=500, workers=1, now=NOON)
 
     limits = [node for node in all_nodes(plans) if node["Node Type"] == "Limit"]

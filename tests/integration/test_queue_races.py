@@ -1,4 +1,4 @@
-"""Two transactions at once: whichever comes first, the queue is as if they had come one after the other."""
+"""Two concurrent transactions leave the queue as if one had run after the other, in either order."""
 
 import random
 import threading
@@ -57,7 +57,7 @@ from tests.factories import (
 
 @pytest.fixture
 def running(manager):
-    """A job in the middle of its run."""
+    """Return a job in the middle of its run."""
     return make_running_job(manager, policy=make_policy(open_requests=1000))
 
 
@@ -66,7 +66,7 @@ def stuff_all(connection, running, *, workers=1, room=1000):
 
 
 def take_all(connection, worker, *, room=1000):
-    """The documents that the worker is given."""
+    """Return the documents that the worker takes."""
     taken = take(connection, worker=worker.id, room=room, idle=True, now=NOON)
     return [claimed for turn in taken.turns for claimed in turn.documents]
 
@@ -84,7 +84,7 @@ def stages():
     return sorted(QueueItem.objects.values_list("stage", flat=True))
 
 
-# --- Stuffing against who takes the right to it away ---------------------------------------------
+# --- Stuffing against a loss of its rights -------------------------------------------------------
 
 
 def test_stuffing_waits_for_the_marking_of_its_node_and_is_refused(connection, other_connection, rival, running):
@@ -112,7 +112,7 @@ def test_marking_a_node_failed_waits_for_its_stuffing(connection, other_connecti
 
     with connection.transaction():
         assert stuff_all(connection, running).documents == 3
-        # Sessions of a failed node are ended first; this one is not known to be its.
+        # A mark ends the known sessions of its node first. This session is not among them.
         rival.waits_in(membership.mark_failed, other_connection, verdict=verdict, term=term)
 
     assert rival.result()
@@ -189,7 +189,7 @@ def test_two_stuffers_of_one_group_share_its_documents(connection, other_connect
 
     with connection.transaction():
         first = stuff_all(connection, running, room=1)
-        # It skips the bins that the first looks at, and does not wait for them.
+        # It skips the bins that the first stuffer reads, and does not wait for them.
         assert stuff_all(other_connection, running).documents == 0
     second = stuff_all(other_connection, running)
 
@@ -204,7 +204,7 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
     full = make_lane(running.seed, "full.example")
     make_documents(full, 10)
 
-    # Room for the turns of one bin: those who have nothing must not be first for ever.
+    # The room is for the turns of one bin, so empty lanes must not stay first in line.
     offered = [stuff_all(connection, running, room=1).documents for _ in range(7)]
 
     assert sum(offered) == 10
@@ -216,7 +216,7 @@ def test_a_lane_with_nothing_to_give_leaves_its_place_to_the_next_of_its_bin(con
     other = make_running_job(manager, policy=running.seed.policy)
     make_documents(make_lane(other.seed, served_at=NOON), 3)
 
-    # The one that was never served is first, and finds nothing; the other need not wait for anybody.
+    # The lane that was never served is first, and is empty. The other lane is served without a wait.
     assert [stuff_all(connection, running).documents for _ in range(2)] == [0, 3]
     assert state_of(empty).ready_at is None
 
@@ -242,7 +242,7 @@ def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_con
 
     with connection.transaction():
         stuff_all(connection, first)
-        # The bin is locked, so the second job's stuffer finds nothing to do now.
+        # The bin is locked, so the second job's stuffer finds nothing to offer now.
         assert stuff_all(other_connection, second).documents == 0
     LaneState.objects.update(ready_at=NOON)
     assert stuff_all(other_connection, second).documents == 0
@@ -255,7 +255,9 @@ def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_con
 
 
 def test_a_document_of_two_jobs_is_cleaned_by_one_at_a_time(connection, other_connection, manager, worker, tmp_path):
-    """Both jobs have finished and name it no more: the second cleans it when the first has, and takes it away."""
+    """
+    Both jobs have finished without a link to it. The second cleans it after the first, and removes it from the output.
+    """
     output = make_output(tmp_path / "out.jsonl")
     jobs = [make_running_job(manager, policy=make_policy(), run_no=2, output=output) for _ in range(2)]
     for running in jobs:
@@ -271,7 +273,7 @@ def test_a_document_of_two_jobs_is_cleaned_by_one_at_a_time(connection, other_co
     LaneState.objects.update(ready_at=NOON)
     assert clean_all(other_connection, second).documents == 0
     removed = [drop_all(connection, worker, first)]
-    # Its lane has not gone to sleep over what it could not have.
+    # The lane did not fall asleep when its document was not available.
     assert clean_all(other_connection, second, now=NOON + seconds(1)).documents == 1
     removed.append(drop_all(connection, worker, second))
 
@@ -310,7 +312,7 @@ def test_a_turn_at_a_worker_of_another_scope_is_waited_for_and_not_followed(conn
 
 
 def places_given():
-    """(open turns, open requests) as the bin has them, and as its turns do."""
+    """Return (open turns, open requests) as the bin counts them, and as its turns add up."""
     bin_, turns = BinState.objects.get(), Turn.objects.filter(closed_at=None)
     return (bin_.open_turns, bin_.open_requests), (len(turns), sum(turn.requests for turn in turns))
 
@@ -343,7 +345,7 @@ def test_a_turn_that_followed_while_it_was_served_leaves_what_it_inherited(conne
         taken += take(connection, worker=worker.id, room=1000, idle=True, now=NOON).turns
     first, second, third = taken
 
-    # Both ended before the end of either was written: what the second had of the first is the third's.
+    # Both turns end before either end is written. The third turn inherits what the second inherited from the first.
     closed = [ClosedTurn(turn.id, None, follows=turn.follows) for turn in (second, first)]
     close_turns(connection, turns=closed, now=NOON)
 
@@ -371,7 +373,7 @@ def test_concurrent_stuffers_never_exceed_a_budget(dsn, manager):
     assert running.job.budget.admitted == 50
 
 
-# --- Taking --------------------------------------------------------------------------------------
+# --- Take ----------------------------------------------------------------------------------------
 
 
 def test_two_workers_take_different_batches(dsn, connection, running, worker):
@@ -414,7 +416,7 @@ def test_who_locks_a_batch_keeps_it_from_others(connection, other_connection, ru
 
 @pytest.fixture
 def writing(manager, tmp_path):
-    """A job that writes to a file."""
+    """Return a job that writes to a file."""
     return make_running_job(manager, policy=make_policy(open_requests=1000), output=make_output(tmp_path / "out.jsonl"))
 
 
@@ -451,7 +453,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the
 
     with pytest.raises(FenceRefused, match="node fence"):
         flush_all(connection, worker, [make_result(lost, writing.facts, names=["found"], lanes=[lane])])
-    # Nor would the claim let it through, were its node alive.
+    # Even with a live node, the claim would refuse it.
     assert flush_all(connection, heir, [make_result(lost, writing.facts, names=["found"], lanes=[lane])]).refused == 1
 
     assert _everything(connection) == before
@@ -460,7 +462,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_even_when_another_has_the
 
 
 def test_an_outcome_counts_once_and_names_the_lanes_that_it_filled_each_time(connection, running, worker):
-    """A worker that does not hear of its commit flushes again: only then it wakes whom it has filled."""
+    """A worker without an answer to its commit flushes again. Only after that does it wake the filled lanes."""
     make_documents(make_lane(running.seed), ["once"])
     found = make_lane(running.seed, "b.example", ready_at=None)
     stuff_all(connection, running)
@@ -475,7 +477,7 @@ def test_an_outcome_counts_once_and_names_the_lanes_that_it_filled_each_time(con
 
 
 def _everything(connection):
-    """All rows that an outcome could change."""
+    """Return all rows that an outcome could change."""
     tables = (
         "jobs_queueitem",
         "jobs_outlinks",
@@ -490,7 +492,7 @@ def _everything(connection):
     }
 
 
-# --- Flushes at once -----------------------------------------------------------------------------
+# --- Concurrent flushes --------------------------------------------------------------------------
 
 
 def test_two_flushes_that_name_the_same_absent_documents_make_each_once(
@@ -604,7 +606,7 @@ def _codes():
 
 
 def test_many_flushes_of_overlapping_documents_lose_nothing(dsn, connection, running, worker):
-    """Two threads, 150 flushes each, over documents that all name each other: in no order that they agree on."""
+    """Each of two threads makes 150 flushes of documents that link to each other, without a common order."""
     hosts = [make_lane(running.seed, f"h{host}.example") for host in range(4)]
     names = [f"page {n}" for n in range(600)]
     new = [make_reference(f"new {n}", host=f"h{n % 4}.example") for n in range(400)]
@@ -647,7 +649,7 @@ def test_many_flushes_of_overlapping_documents_lose_nothing(dsn, connection, run
     assert targets <= set(QueueItem.objects.values_list("hash", flat=True))
 
 
-# --- A run that ends -----------------------------------------------------------------------------
+# --- The end of a run ----------------------------------------------------------------------------
 
 
 def test_a_run_is_not_over_when_what_was_pending_is_handed_out_while_the_main_looks(connection, running):

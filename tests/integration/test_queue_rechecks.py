@@ -1,4 +1,4 @@
-"""Documents that are due again: by the scan of a run, by their own time, or for the last time."""
+"""Documents are due again by the scan of a run, at their own time, or for a last attempt."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def begin_a_run(crawl, scan):
 
 
 def claim_all(crawl, *, now=NOON):
-    """Two passes: what became due in the first is handed out in the second."""
+    """Claim in two passes: the first numbers the due documents, the second hands them out."""
     return {**crawl.claim(now=now), **crawl.claim(now=now)}
 
 
@@ -49,7 +49,7 @@ def take_removals(crawl, *, now=NOON):
 
 
 def counted(crawl):
-    """(run, stage) → documents, by the counters."""
+    """Return the number of documents by (run, stage), from the counters."""
     rows = crawl.connection.execute(
         """
         SELECT run_no, stage, sum(amount) FROM (
@@ -63,7 +63,7 @@ def counted(crawl):
 
 
 def at_rest(crawl):
-    """One look of the main at jobs that are at an end; the phase that the job is in then."""
+    """Let the main look for jobs at their end. Return the phase of this job after that."""
     manager = crawl.running.manager
     end_runs(
         Pass(
@@ -252,7 +252,7 @@ def test_an_expiry_that_is_lost_with_its_worker_is_done_by_another(crawl, connec
     assert expire(crawl, now=late) == 1
 
 
-# --- Limits of trying again ----------------------------------------------------------------------
+# --- Limits of retries ---------------------------------------------------------------------------
 
 
 def retry(crawl, claimed, limit, *, now=NOON):
@@ -305,12 +305,12 @@ def test_without_a_limit_it_is_tried_for_ever(crawl):
     assert document("page").stage == Stage.PENDING
 
 
-# --- Pools of work -------------------------------------------------------------------------------
+# --- Kinds of batches ----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def cleaning(crawl):
-    """Two batches of documents that the run did not reach."""
+    """Return a crawl with two batches of documents that its run did not reach."""
     make_documents(crawl.lane, 150, stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, Scan.FULL)
     Job.objects.update(phase=Phase.SHUTTING_DOWN)

@@ -1,4 +1,4 @@
-"""What workers that are gone held comes back: documents to their lanes, places to their bins."""
+"""After the death of a worker, its documents return to their lanes and its open requests to their bins."""
 
 import pytest
 
@@ -27,13 +27,13 @@ from tests.factories import (
 
 @pytest.fixture
 def running(connection):
-    """A job in the middle of its run."""
+    """Return a job in the middle of its run."""
     return make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=4))
 
 
 @pytest.fixture
 def taken(connection, running, worker):
-    """What a worker was given of it."""
+    """Return the turns that the worker took from this job."""
     make_documents(make_lane(running.seed), 3)
     stuff_all(connection, running)
     return take_all(connection, worker)
@@ -55,7 +55,7 @@ def release_after_its_death(connection, worker):
 
 
 def places():
-    """Turns and requests that are handed out of the one bin."""
+    """Return the open turns and requests of the only bin."""
     state = BinState.objects.get()
     return state.open_turns, state.open_requests
 
@@ -103,7 +103,7 @@ def test_a_worker_that_was_marked_failed_closes_no_turn_and_ends_no_batch(connec
 
 
 def test_the_place_of_a_turn_is_free_again_when_its_worker_died_after_its_last_outcome(connection, worker, taken):
-    # The batch ends with the flush of its last outcome, its turn is closed by a later statement.
+    # The flush of the last outcome ends the batch. A later statement closes the turn.
     close_turns(connection, batches=[turn.batch_id for turn in taken.turns], now=NOON)
     assert (Batch.objects.get().state, places()) == ("done", (1, 4))
 
@@ -136,7 +136,7 @@ def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken)
 
 
 def test_what_a_worker_found_is_handed_out_when_it_died_before_it_could_tell(connection, running, worker, taken):
-    """It wakes lanes after its flush; this one has slept too long to be looked at because it fell asleep lately."""
+    """A worker wakes lanes after its flush. This lane slept too long to be among the recently served ones."""
     term = elect_main(connection, running.manager)
     found = make_lane(running.seed, "b.example", ready_at=None, served_at=NOON - seconds(3600))
     claimed = taken.turns[0].documents[0]
@@ -196,12 +196,12 @@ def test_a_document_that_was_lost_is_read_whole_and_written_only_if_it_changed(c
     assert known == [("1:v1", "etag"), ("1:v1", "")]
 
 
-# --- Batches that are kept for one worker --------------------------------------------------------
+# --- Batches kept for one worker -----------------------------------------------------------------
 
 
 @pytest.fixture
 def kept(connection, running, worker):
-    """The turn that a worker has, and the batch that follows it and is kept for this worker."""
+    """Return the turn of a worker, and the batch that follows this turn and is kept for the same worker."""
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 8)
     stuff_all(connection, running)
     (turn,) = take_all(connection, worker).turns

@@ -1,4 +1,4 @@
-"""The pages of reports: what they show, what they say of a bad question, and where their links lead."""
+"""The pages of reports show their rows, explain an invalid query, and link to the right addresses."""
 
 import datetime as dt
 import html
@@ -30,7 +30,7 @@ def job():
 
 
 def happen(job, ago=60, entity="http://docs.test/1", **facts):
-    """Let something have been done so many seconds ago."""
+    """Add an entry to the history, `ago` seconds before now."""
     usual = {"activity": "fetch", "bytes": 1500, "seconds": 0.25, "result_code": "200", "job": job}
     at = dt.datetime.now(tz=dt.UTC) - dt.timedelta(seconds=ago)
     return Activity.objects.create(started_at=at, entity=entity, repository=job.repository, **(usual | facts))
@@ -43,7 +43,7 @@ def show(client, page, query=""):
 
 
 def rows(text):
-    """The cells of each row of the table, as text."""
+    """Return the cells of each row of the table, as text."""
     body = text.partition("<tbody>")[2].partition("</tbody>")[0]
     found = [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
     return [[html.unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in cells] for cells in found]

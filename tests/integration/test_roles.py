@@ -1,4 +1,4 @@
-"""Who may do what: the groups that are the roles, and every operation of the API for each of them."""
+"""Each role is a group with its permissions, and may call exactly the operations of the API that are for it."""
 
 import pytest
 from django.apps import apps
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 ANYBODY = "anybody"
 IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
-# The least role of each operation. A new one fails here until somebody has decided whom it is for.
+# The lowest role of each operation. A new operation fails here until it has a role.
 LEAST_ROLE = {
     "bins_end_back_off": ADMINISTRATOR,
     "bins_go_on": OPERATOR,
@@ -120,7 +120,7 @@ LEAST_ROLE = {
 
 
 def operations():
-    """Every operation that the API says it has: its id, method and path."""
+    """Yield the id, the method and the path of each operation in the description of the API."""
     for path, methods in SchemaGenerator().get_schema(request=None, public=True)["paths"].items():
         for method, operation in methods.items():
             yield operation["operationId"], method, path
@@ -130,7 +130,7 @@ OPERATIONS = sorted(operations())
 
 
 def every_operation(*, of_the_crawl=False):
-    """Parametrise by all operations, or by those that show or change something of the crawl."""
+    """Parametrise by all operations, or by all that show or change the crawl."""
     free = {"token_create", "token_destroy", "schema_retrieve"} if of_the_crawl else set()
     chosen = [operation for operation in OPERATIONS if operation[0] not in free]
     return pytest.mark.parametrize(("operation", "method", "path"), chosen, ids=[name for name, _, _ in chosen])
@@ -140,7 +140,7 @@ def address(path, world):
     kind = path.removeprefix("/api/v1/").partition("/")[0]
     ids = {
         "jobs": world.job.pk,
-        # No deleted job exists: roles that may ask for one are told so.
+        # No deleted job exists: roles that may request one get a 404.
         "deleted-jobs": getattr(world, "buried", 1),
         "documents": document_id(world.document),
         "nodes": world.node.pk,

@@ -1,4 +1,4 @@
-"""Each page asks for the role that the API asks for: every page and every button, for each role."""
+"""Each page and each button needs the same role as its operation in the API, for every role."""
 
 import pytest
 from django.test import Client
@@ -12,7 +12,7 @@ from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER
 
 pytestmark = pytest.mark.django_db
 
-# What a page changes, by the operation of the API that changes the same.
+# The operation of the API that makes the same change as a page.
 CHANGES = {
     "cluster-drain": "nodes_drain",
     "cluster-group": "groups_move",
@@ -28,7 +28,7 @@ CHANGES = {
     "job-send-back": "jobs_send_back",
     "settings": "settings_update",
 }
-# Pages that viewers may not read. Two of them ask before something is changed.
+# Pages that viewers may not read. Two of them show a question before a change.
 LEAST_READER = {
     "coordination": ADMINISTRATOR,
     "coordination-tree": ADMINISTRATOR,
@@ -36,7 +36,7 @@ LEAST_READER = {
     "drills": ADMINISTRATOR,
     "host-stop": OPERATOR,
 }
-# Pages that only change something: a GET is refused with 405.
+# Pages that only make a change: a GET is refused with 405.
 ONLY_CHANGE = {
     *("cluster-rebalance", "deleted-job-restore", "distributed-switch", "host-end-back-off", "host-go-on"),
     *("job-restore", "job-send-back", "job-transition"),
@@ -44,7 +44,7 @@ ONLY_CHANGE = {
 # Each user may log out.
 FOR_EVERY_USER = {"logout"}
 NAMES = sorted({pattern.name for pattern in urlpatterns} - FOR_EVERY_USER | {"drills"})
-# The forms of the set-up. A job is deleted by its button, since what it indexed has to leave the outputs first.
+# The forms of the set-up. A button deletes a job instead, because its documents must leave the outputs first.
 FORMS = {
     ("job", "add"): "jobs_create",
     ("job", "change"): "jobs_update",
@@ -81,7 +81,7 @@ def address(name, world):
 
 
 def assert_open_from(least, ask):
-    """Ask as each role, the lowest first, so that each refusal comes before the first change."""
+    """Send the request as each role, the lowest first, so that each refusal comes before the first change."""
     for role in IN_RISING_ORDER:
         response = ask(client_of(role))
 

@@ -1,4 +1,4 @@
-"""Search: a page is found by any word of it soon after its fetch, best first, and never as markup."""
+"""Search finds a page by any of its words soon after its fetch, the best first, and never shows its markup."""
 
 import datetime as dt
 import uuid
@@ -18,7 +18,7 @@ NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
 
 @pytest.fixture
 def index(connection):
-    """Puts pages into a search output, and makes them searchable."""
+    """Return a function that puts pages into a search output and makes them searchable."""
     output = SearchOutput(
         id=OutputConnection.objects.create(name="search", connector="search").pk, configuration=SearchConfiguration()
     )
@@ -210,7 +210,7 @@ def test_a_word_in_the_title_ranks_above_one_in_the_text(index):
     assert [hit.url for hit in search("wombat", limit=10).hits] == ["http://a.example/title", "http://a.example/text"]
 
 
-# --- What is shown -------------------------------------------------------------------------------
+# --- What a hit shows ----------------------------------------------------------------------------
 
 
 def test_matches_are_marked_in_title_and_text(index):

@@ -1,4 +1,4 @@
-"""The vectors that we write are those that PostgreSQL would have written, to the last position."""
+"""Our search vectors are identical to those of PostgreSQL, to the last position."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobs.connectors.output.vectors import cut, vector_of
 from jobs.connectors.output.words import JOINERS
 
-# What PostgreSQL's parser makes something of, joined and by itself.
+# Pieces that PostgreSQL's parser treats specially, alone or joined.
 PIECES = [
     *(
         "the",
@@ -65,7 +65,7 @@ _STEM = "SELECT array_to_string(tsvector_to_array(to_tsvector('english', %s)), '
 
 @pytest.fixture
 def both(connection):
-    """The vector of a title, a description and a text as PostgreSQL writes it, and as we do."""
+    """Return a function that writes the vector of a title, a description and a text, by PostgreSQL and by us."""
     stems = {}
 
     def write(title, about, text):

@@ -1,4 +1,4 @@
-"""Documents that failed are sent back in bulk, all or those of some result codes."""
+"""Failed documents are sent back in bulk, all of them or those with some result codes."""
 
 import pytest
 

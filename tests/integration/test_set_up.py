@@ -1,4 +1,4 @@
-"""What make does before each target: an environment with what is pinned, whatever state it was in."""
+"""`make` repairs the environment before each target: it then has the pinned packages, whatever its state was."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ SET_UP = Path(__file__).resolve().parents[2] / "tools" / "set_up.py"
 
 
 class Clone:
-    """A directory with an environment and a requirements file, whose packages come from a directory."""
+    """A directory with an environment and a requirements file. Another directory provides the packages."""
 
     def __init__(self, directory):
         self.environment = directory / ".venv"
@@ -68,7 +68,7 @@ def made_once(tmp_path_factory):
 
 @pytest.fixture
 def clone(made_once, tmp_path):
-    """A clone in which everything is set up."""
+    """Return a clone in which everything is set up."""
     directory = tmp_path / "clone"
     shutil.copytree(made_once.environment.parent, directory, symlinks=True)
     return Clone(directory)

@@ -1,4 +1,4 @@
-"""`manage.py settings`: what counts is printed, and a file is stored whole or not at all."""
+"""`manage.py settings` prints the effective values, and stores a file as a whole or not at all."""
 
 import io
 import json

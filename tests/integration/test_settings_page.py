@@ -1,4 +1,4 @@
-"""The page of settings: what counts, what would change, and who may store."""
+"""The page of settings shows effective values and previews changes, and only administrators store them."""
 
 import json
 

@@ -1,9 +1,9 @@
 """
 The simulator's store answers as PostgreSQL does.
 
-The same actions, drawn at random, are done to both: answers, refusals and what can be seen afterwards are the same.
-So what a history proves of the one holds of the other, as far as one action after the other goes; how those wait for
-each other that come at once is in `test_cluster_fences.py`.
+The test draws actions at random and sends each to both stores. Answers, refusals and visible rows must be the same. So
+a history proved on the one store also holds on the other, for actions one after another. Concurrent actions that wait
+for each other are in `test_cluster_fences.py`.
 """
 
 import datetime as dt
@@ -35,7 +35,7 @@ from tests.factories import make_job
 from tests.simulation.checks import Witness
 from tests.simulation.store import GroupRow, NodeTaken, Store
 
-# Much longer than a test takes, and less than the silence of who falls silent.
+# A timeout much longer than a test, and a silence longer than the timeout (seconds).
 TIMEOUT, SILENCE = seconds(1800), 3600.0
 REFUSED, TAKEN = "refused by the fence of ", "there is one of this id"
 SIGHT = Sight(items=(), managers=(), names={}, strategy=evenly)
@@ -44,7 +44,7 @@ Action = tuple[str, dict[str, Any]]
 
 
 class InMemory:
-    """The simulator's store, on a clock that stands still."""
+    """The simulator's store, with a clock that stands still."""
 
     def __init__(self, groups: list[int]) -> None:
         self._now = 0.0
@@ -76,7 +76,7 @@ class InMemory:
 
 
 class InPostgres:
-    """The real thing, called by the same names."""
+    """PostgreSQL, with the same methods."""
 
     def __init__(self, connection: psycopg.Connection[Any], groups: list[int]) -> None:
         self._connection, self._groups = connection, groups
@@ -167,7 +167,7 @@ class InPostgres:
 
 
 class _AllAsItShouldBe(dict[UUID, Any]):
-    """Processes of which the witness never has anything to say: here only answers are compared."""
+    """Processes without any violation for the witness to report, since this test compares only answers."""
 
     def __missing__(self, _node_id: UUID) -> "_Doing":
         return _Doing()
@@ -187,7 +187,7 @@ class _Doing:
 
 @dataclass
 class Drawing:
-    """Draws actions on a handful of nodes, terms and groups, so that they meet often."""
+    """Draws actions on few nodes, terms and groups, so that the actions often meet."""
 
     random: Random
     nodes: list[UUID]

@@ -1,4 +1,6 @@
-"""A watcher of chaos notes when the machine stood still, by when it could run itself."""
+"""
+A watcher of the chaos test notes how long the machine stood still, by the time in which the watcher itself did not run.
+"""
 
 import signal
 import time

@@ -1,4 +1,4 @@
-"""Where documents stand: in words, by conditions, by counters, page by page: all of it the same."""
+"""The state of documents is the same in words, by conditions, by counters, and page by page."""
 
 import itertools
 import uuid
@@ -33,7 +33,7 @@ PAST, FUTURE = NOON - seconds(1), NOON + seconds(1)
 # (seq, check_time): numbered, due, not yet due, never due.
 TIMES = ((1, None), (None, PAST), (None, FUTURE), (None, None))
 
-# ManifoldCF's own table, by its names of documents: states, and statuses where time does not decide.
+# ManifoldCF's states by its names of documents, and its statuses, if they do not depend on the time.
 STATES_BY_NAME = {
     State.NEVER_PROCESSED: {"PENDING", "ACTIVE", "ACTIVENEEDRESCAN"},
     State.PROCESSED: {
@@ -60,7 +60,7 @@ def asked(**facts):
 
 @pytest.fixture
 def world():
-    """Every row that there can be, in jobs of every scan, running and being deleted; and their counters."""
+    """Create every possible row, in jobs of every scan, running and being deleted, and the counters of these rows."""
     for scan, phase in itertools.product(Scan, (Phase.ACTIVE, Phase.DELETING)):
         job = make_job(f"{scan} {phase}")
         Job.objects.filter(pk=job.pk).update(scan=scan, phase=phase, run_no=2, kind=Kind.CONTINUOUS)
@@ -104,7 +104,7 @@ def facts_of(item):
 
 
 def by_conditions(conditions):
-    """For each document, the names of the conditions that hold for it."""
+    """Return the names of the conditions that hold, for each document."""
     columns = ", ".join(f"CASE WHEN {condition} THEN '{name}' END" for name, condition in conditions.items())
     statement = f"""
         SELECT item.hash, item.job_id, array_remove(ARRAY[{columns}], NULL)
@@ -144,7 +144,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
             deleting=facts.phase == Phase.DELETING,
             recurs=facts.recurs,
         )
-        # What is not there for ManifoldCF stands by here, until something names it.
+        # A document that does not exist for ManifoldCF is inactive here, until a link names it.
         if not name:
             assert status_of(facts, now=NOON) == Status.INACTIVE
             continue

@@ -1,4 +1,4 @@
-"""Policies as they are stored and read: what is stored is what is meant, and a version that no change escapes."""
+"""Policies are stored and read unchanged, invalid ones are refused, and each change raises the version."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def read(connection, *policies):
-    """Read policies as the hot path does: rows with names, in binary."""
+    """Return policies as the hot path reads them: rows with names, in binary."""
     with named_rows(connection, binary=True) as cursor:
         return read_policies(cursor, [policy.pk for policy in policies])
 
@@ -133,7 +133,7 @@ def test_the_version_stays_where_nothing_changes():
     assert version_of(policy) == 1
 
 
-# --- Deleted -----------------------------------------------------------------------------------------
+# --- Deletion ----------------------------------------------------------------------------------------
 
 
 def test_no_seed_is_given_a_policy_that_is_being_deleted(other_connection):
@@ -150,14 +150,14 @@ def test_no_seed_is_given_a_policy_that_is_being_deleted(other_connection):
 
 
 def give_elsewhere(seed_id, policy):
-    """In another thread, which has a connection of its own."""
+    """Update the seed in another thread, which has its own connection."""
     try:
         Seed.objects.filter(pk=seed_id).update(policy=policy)
     finally:
         django_connection.close()
 
 
-# --- What cannot be stored -------------------------------------------------------------------------
+# --- Invalid policies ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

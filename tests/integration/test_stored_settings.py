@@ -1,4 +1,4 @@
-"""Stored settings: versions of one JSON, refused whole or stored whole, seen and changed through the API."""
+"""Stored settings are versions of one JSON document, stored or refused as a whole, and available through the API."""
 
 import datetime as dt
 import json
@@ -25,7 +25,7 @@ SHORT = {"cluster": {"heartbeat_interval": 1, "node_timeout": 5}}
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch):
-    """A process that has taken up no stored settings."""
+    """Let the process be without loaded stored settings."""
     monkeypatch.setattr(running._process, "taken_up", None)
 
 

@@ -1,4 +1,4 @@
-"""The synthetic site as a process, asked over real sockets; no database."""
+"""The synthetic site runs as a process and answers over real sockets. These tests need no database."""
 
 import asyncio
 import http.client
@@ -25,7 +25,7 @@ PATIENCE = 10  # seconds
 
 
 class RunningSite:
-    """A handle on one process of the site, and a client of it."""
+    """A process of the site, with a client for it."""
 
     def __init__(self, process, *, log, pages, seed):
         self.process, self.log = process, log
@@ -35,7 +35,7 @@ class RunningSite:
         self._connections = {}
 
     def get(self, url, *, method="GET", **fields):
-        """Return status, fields and body; one connection is kept open for each host."""
+        """Return status, fields and body. One connection for each host stays open."""
         address = urlsplit(url)
         connection = self._connections.get(address.netloc)
         if connection is None:
@@ -98,7 +98,7 @@ def site(start_site):
 
 
 def crawl(site, *, etags=None):
-    """Crawl like an exact crawler of one connection, with the ETags of an earlier crawl; returns the ETags."""
+    """Crawl exactly once over one connection, with the ETags of an earlier crawl. Return the new ETags."""
     etags = etags or {}
     held, seen, waiting = {}, {site.plan.start_url}, [site.plan.start_url]
     while waiting:
@@ -267,7 +267,7 @@ def test_what_is_no_request_ends_the_connection_and_is_not_logged(site, junk):
     with connected(site) as client:
         client.sendall(junk)
 
-        # The site may reset the connection with some of a long head unread.
+        # The site may reset the connection before it has read all of a long head.
         with suppress(ConnectionResetError):
             assert receive_all(client) == b""
     assert site.logged() == []
@@ -388,7 +388,7 @@ def test_the_request_of_a_client_that_left_is_no_longer_open(start_site):
     request = b"GET /robots.txt HTTP/1.1\r\n\r\n"
     deadline = time.monotonic() + PATIENCE
 
-    # The site hears of the end of one connection when it does, so the next one may count it still.
+    # The site notices the end of a connection late, so it may still count it during the next one.
     gauges = []
     while 1 not in gauges[1:]:
         assert time.monotonic() < deadline

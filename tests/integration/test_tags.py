@@ -1,4 +1,4 @@
-"""Seeds that need a tag: their documents go to workers that have it, and to nobody else."""
+"""Documents of a seed with a tag go only to workers with that tag."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def main(connection):
 
 @pytest.fixture
 def running(main):
-    """A job in mid-run whose seed needs workers with the tag `inside`, and five documents that are due."""
+    """Return a job in the middle of its run with five due documents. Its seed needs workers with the tag `inside`."""
     running = make_running_job(main.node, policy=make_policy())
     Seed.objects.filter(pk=running.seed.pk).update(tag="inside")
     make_documents(make_lane(running.seed), 5)

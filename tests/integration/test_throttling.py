@@ -1,4 +1,4 @@
-"""What limits a bin, in the queue: policies, what holds everywhere, parents, denials and back-off."""
+"""Policies, limits of all hosts, parents, denials and back-off limit a bin in the queue."""
 
 import datetime as dt
 import time
@@ -32,7 +32,7 @@ LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def crawl(manager, *hosts, documents=20, **policy):
-    """A running job under a policy, with documents on each of these hosts."""
+    """Return a running job of a policy, with documents on each of these hosts."""
     running = make_running_job(manager, policy=make_policy(**{"min_gap": 0.0, "open_requests": 2, **policy}))
     for host in hosts:
         make_documents(make_lane(running.seed, host), [f"{host} {running.job.pk} {n}" for n in range(documents)])
@@ -56,7 +56,7 @@ def everywhere(**facts):
 
 
 def opens_again(connection, running):
-    """Until when the lane sleeps of which nothing is handed out now; None if something is."""
+    """Return the time until which the lane sleeps, or None if it offers documents now."""
     LaneState.objects.update(ready_at=NOON)
     offered = stuff_all(connection, running).documents
     return None if offered else LaneState.objects.get().ready_at
@@ -66,7 +66,7 @@ def in_force(connection, bin_):
     return read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].limits
 
 
-# --- Which limits hold ----------------------------------------------------------------------------
+# --- Effective limits -----------------------------------------------------------------------------
 
 
 def test_of_two_jobs_on_one_host_the_strictest_limits_hold(connection, manager):
@@ -192,7 +192,7 @@ def test_a_turn_leaves_what_it_owes_with_its_rate_and_an_older_debt_is_counted_a
     close_turns(connection, turns=[ClosedTurn(turn.id, Pace(now, now + 50, 1000.0))], now=NOON)
 
     state = BinState.objects.get()
-    # Of the older one 110 s are 11 s at the rate of now.
+    # The older debt of 110 s at a tenth of the rate is 11 s at the present rate.
     assert state.paid_rate == 1000.0
     assert 49 < (state.not_before - state.last_start_at).total_seconds() < 51
 
@@ -227,7 +227,7 @@ def test_the_limits_of_one_bin_are_planned_once_however_often_they_are_asked_for
         in_force(connection, Bin.objects.get())
 
     planned = "SELECT custom_plans FROM pg_prepared_statements WHERE strpos(statement, 'open_requests') > 0 AND generic_plans > 0"
-    # PostgreSQL tries five times before it keeps a plan.
+    # PostgreSQL makes five custom plans before it keeps a generic one.
     assert connection.execute(planned).fetchall() == [(5,)]
 
 
@@ -301,7 +301,7 @@ def test_a_turn_that_closes_gives_its_parents_back_what_it_had(connection, manag
     stuff_all(connection, running, workers=1)
     turns = take_turns(connection, worker)
     total = Bin.objects.get(namespace=Bin.POLICY)
-    # Each of the two: their worker counts.
+    # Each turn may have both requests of the total, because its worker counts them together.
     assert [pace.requests for turn in turns for pace in turn.parents] == [2, 2]
     assert state_of(total).open_requests == 4
     assert read_limits(connection, bins=[total.pk], now=NOON)[total.pk].is_kept
@@ -396,7 +396,7 @@ def two_at_once(monkeypatch):
 
 @pytest.fixture
 def known(connection, manager):
-    """A job whose hosts are known, all at one address, before any policy asks for it."""
+    """Return a job whose hosts all have a known address, before any policy limits addresses."""
     running = crawl(manager, *HOSTS, documents=1)
     for host in HOSTS:
         know(connection, running, host, "192.0.2.1")
@@ -405,12 +405,12 @@ def known(connection, manager):
 
 
 def placed():
-    """The hosts that stand below the address."""
+    """Return the hosts that have the address as their parent."""
     return set(Bin.objects.filter(parent__name="192.0.2.1").values_list("name", flat=True))
 
 
 def place_all(connection, term):
-    """Returns how many bins each step looked at."""
+    """Place all waiting bins. Return how many bins each step read."""
     steps = []
     while BinPlacing.objects.exists():
         steps.append(addresses.place_some(connection, term=term))
@@ -512,7 +512,7 @@ def test_what_a_lost_worker_had_of_parents_comes_back(connection, manager, worke
 
     total = BinState.objects.get(bin__namespace=Bin.POLICY)
     assert (total.open_requests, total.open_turns, open_requests()) == (0, 0, 0)
-    # A request may have gone out just now.
+    # A request may have started just now.
     assert total.last_start_at is not None
     assert not Turn.objects.filter(closed_at=None).exists()
 

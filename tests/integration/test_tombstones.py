@@ -34,7 +34,7 @@ _LINKS = "SELECT hash, targets, is_redirect FROM jobs_outlinks ORDER BY hash"
 _ACCOUNT = "SELECT output_id, hash, version FROM jobs_indexeddocument ORDER BY output_id, hash"
 
 
-# Columns that a removal and its taking back must leave as they are, by table.
+# Columns that a removal and its restore must leave unchanged, by table.
 FILLED = {
     "jobs_searchdocument": "hash, url, title, description, text, content_type, language, fetched_at",
     "jobs_queueitem": "hash, lane_id, identifier, stage, indexed_before, outcome, result_code, version, validators, depth, redirects",
@@ -79,7 +79,7 @@ def checksum(site, table):
 
 
 class Photograph:
-    """All that a removal takes away, as it is now."""
+    """A snapshot of all that a removal deletes."""
 
     def __init__(self, site):
         run = site.cluster.connection.execute
@@ -279,7 +279,7 @@ def clear(site, output):
 
 
 def clear_outputs(site):
-    """Let a worker clear outputs, and take documents out of them that no job keeps there."""
+    """Let a worker clear outputs, and remove documents that no job keeps there."""
     for step in (clear_some, drop_orphans):
         while step(site.cluster.connection, opens=open_output, apart_from=frozenset()).output is not None:
             pass
@@ -515,7 +515,7 @@ def test_a_run_and_a_deleted_job_are_restored_on_pages(site, client):
         site.cluster.work()
 
     deleted = client.get("/jobs/deleted/").content.decode()
-    # The style sheet hides tables without a keyed row.
+    # The style sheet hides tables without a row that has a key.
     assert "site" in deleted
     assert f'<tr data-key="{site.job_id}">' in deleted
     client.post(f"/jobs/deleted/{site.job_id}/restore/")

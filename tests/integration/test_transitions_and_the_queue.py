@@ -1,4 +1,4 @@
-"""A transition writes the same rows whatever the size of the job, and none of them is a document's."""
+"""A transition writes the same number of rows for jobs of any size, and no row of a document."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def main(connection):
 
 
 class Writes:
-    """How many rows were written since it was made, by table."""
+    """Counts the rows that were written since its creation, by table."""
 
     def __init__(self, *connections):
         self._connections = connections
@@ -38,7 +38,7 @@ class Writes:
 
     def _look(self):
         for one in self._connections:
-            # What a session wrote is told to others at its own leisure, unless it is asked to.
+            # A session reports its statistics late, unless it is forced to.
             one.execute("SELECT pg_stat_force_next_flush()")
             one.execute("SELECT 1")
         self._connections[0].execute("SELECT pg_stat_clear_snapshot()")
@@ -46,7 +46,9 @@ class Writes:
 
 
 def writes_of_a_life(main, documents):
-    """What is written from a start until an aborted run has ended, of a job that knows so many documents."""
+    """
+    Return what is written from the start of a job to the end of its aborted run, if it knows this number of documents.
+    """
     job = make_job(f"of {documents}", urls=[f"http://size-{documents}.example/"])
     make_documents(
         make_lane(job.seeds.get(), f"size-{documents}.example"),
@@ -89,7 +91,7 @@ def test_starting_pausing_resuming_and_aborting_write_as_much_for_few_documents_
     many = writes_of_a_life(main, 2_000)
 
     assert few == many
-    # It is asked for, prepared, and its seeds have joined a group.
+    # The start is requested, the run is prepared, and its seeds have joined a group.
     assert few[0]["jobs_job"] == 3
     assert few[1]["jobs_job"] == 7
     assert not any(table in {"jobs_queueitem", "jobs_outlinks"} for part in few for table in part)

@@ -1,4 +1,4 @@
-"""Each verb that pages and the API have is a command, too, and leaves the same line."""
+"""Each verb of pages and the API is also a command, and leaves the same journal line."""
 
 import getpass
 import json
@@ -72,7 +72,9 @@ CONFIGURATION = {
 
 @pytest.fixture
 def user(monkeypatch):
-    """The user of the machine. Commands close the connection, which would end the transaction of the test."""
+    """
+    Return the user of the machine. Commands must not close the connection, since that would end the test's transaction.
+    """
     monkeypatch.setattr(getpass, "getuser", lambda: "vera")
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     return "vera"

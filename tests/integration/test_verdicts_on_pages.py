@@ -1,4 +1,4 @@
-"""Pages, API and commands say of one crawl what the verdict says, and never "nothing" beside a queue."""
+"""Pages, the API and commands show the verdict of a crawl, and never "nothing" beside a queue."""
 
 import datetime as dt
 import re
@@ -53,7 +53,7 @@ class Crawl:
         JobCounter.objects.filter(stage=Stage.PENDING).delete()
 
     def request(self, code, *, amount=1, ago=10.0, seconds=0.01, host=HOST):
-        """Let the history have requests that ended with this code."""
+        """Add requests with this code to the history."""
         Activity.objects.bulk_create(
             Activity(
                 started_at=timezone.now() - dt.timedelta(seconds=ago),
@@ -68,7 +68,7 @@ class Crawl:
         )
 
     def serve(self, *, in_work, open_now):
-        """Give the worker a turn of the host with `in_work` documents, of which it reads `open_now`."""
+        """Give the worker a turn of the host with `in_work` documents. It reads `open_now` of them."""
         self.count(in_work, stage=Stage.ACTIVE)
         BinState.objects.filter(bin=self.lane.bin_id).update(open_turns=1, open_requests=2)
         Node.objects.filter(pk=self.worker.id).update(progress={"open": {str(self.lane.bin_id): open_now}})
@@ -250,7 +250,7 @@ def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
 
     at_workers = [read_job_page(job.pk, now=timezone.now()).hosts[0].at_workers for job in (crawl.job, other.job)]
 
-    # Six of eight documents have not begun.
+    # Six of the eight documents have not begun.
     assert at_workers == [2, 5]
 
 
@@ -293,7 +293,7 @@ def test_a_run_of_which_every_document_failed_is_red_and_needs_attention(crawl):
 
 
 def end_run(job, **endings):
-    """End the job's run, with a seed at each of these hosts that ended with this outcome and code."""
+    """End the run of the job. Each host has one seed with the given outcome and code."""
     Job.objects.filter(pk=job.pk).update(phase="inactive", run_end="finished", ended_at=timezone.now())
     for name, (outcome, code) in endings.items():
         make_documents(make_lane(job.seeds.get(), f"{name}.example"), [name], stage=Stage.DONE)
@@ -306,7 +306,7 @@ def end_run(job, **endings):
 )
 def test_a_run_fails_if_none_of_its_seeds_could_be_read(connection, crawl, second, fails):
     running = make_running_job(crawl.manager.node, name="archive", urls=["http://one.example/", "http://two.example/"])
-    # Documents that are known from earlier runs are fine.
+    # Known documents of earlier runs are fine.
     lane = make_lane(running.seed, "three.example")
     facts = {"job_id": running.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.DONE}
     count_folded(lane_id=lane.pk, outcome=Outcome.UNCHANGED, code="304", amount=500, **facts)

@@ -1,4 +1,4 @@
-"""What becomes of a document: every answer of a server is one ending."""
+"""Each answer of a web server leads to exactly one ending of the document."""
 
 import asyncio
 import email.utils
@@ -26,7 +26,7 @@ PAGE = b"<html lang=en><title>A page</title><meta name=description content=About
 
 
 class Crawl:
-    """A connector with its process-wide parts; `process` gives the outcome for one address."""
+    """A connector with the parts that a process shares. `process` returns the outcome for one address."""
 
     def __init__(self, fetcher, *, seeds, robots=None, limits=SHORT, **specification):
         specification = {"allow_private_networks": True, "seeds": tuple(seeds), **specification}
@@ -62,7 +62,7 @@ async def fetcher():
 
 
 async def outcome_of(fetcher, route, *, path="/a", limits=SHORT, known=None, **specification):
-    """The outcome of the only document of a site."""
+    """Return the outcome of the only document of a site."""
     async with HostileSite.serve({path: route}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()], limits=limits, **specification)
         return await crawl.process(site.url(path), **(known or {}))
@@ -477,7 +477,7 @@ async def test_a_connection_that_fails_for_robots_txt_fails_the_document(fetcher
 
 
 async def test_the_requests_of_a_document_share_one_deadline(fetcher):
-    """Each redirect of robots.txt comes late, and each within the limit of one request."""
+    """Each redirect of robots.txt comes late, but within the limit of one request."""
 
     def late(response):
         async def script(writer):

@@ -1,4 +1,4 @@
-"""One request against servers that do their worst: it always ends, with the right code, in bounded memory."""
+"""A request to a misbehaving server always ends, with the right code, in bounded memory."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
 from tests.hostile import HostileSite, answer, drip, endless, redirect, reset_after
 
-# A second in place of a minute: what is tested is that the limit ends the request, not its size.
+# Limits of seconds instead of minutes: the tests prove that a limit ends the request, not its value.
 SHORT = Limits(request_seconds=1.0, body_bytes=1_000_000, least_rate=1000, least_rate_after=0.3)
-# For what ends by another limit, so that a busy machine does not reach this one before.
+# Limits for requests that another limit ends, so that these limits do not end them first on a busy machine.
 PATIENT = replace(SHORT, request_seconds=60.0, least_rate_after=30.0)
 HEADERS = {"User-Agent": "crawlctl-test"}
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -342,7 +342,7 @@ async def test_a_connection_that_is_never_taken_ends_by_the_deadline():
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         address = full.getsockname()
-        # Two connections fill the queue of one that never accepts.
+        # Two connections fill the queue of a socket that never accepts.
         waiting = [socket.socket() for _ in range(3)]
         for one in waiting:
             one.setblocking(False)
@@ -401,7 +401,7 @@ async def test_a_connection_is_closed_when_its_deadline_has_passed(is_secure, tl
 
 
 async def test_a_handshake_that_never_ends_is_cut_by_the_deadline():
-    # The site waits for the end of a request's head, and a handshake has none.
+    # The site waits for the end of a request's head, which a handshake never contains.
     async with HostileSite.serve({}) as site:
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "DEADLINE"
 
@@ -442,7 +442,7 @@ async def test_every_address_of_a_name_is_checked():
 
 
 async def test_a_name_that_changes_its_address_gains_nothing(monkeypatch):
-    """First public, then loopback: what is checked is what is connected to."""
+    """The name resolves to a public address first, then to loopback. The checked address is the one connected to."""
     connected = []
     loop = asyncio.get_running_loop()
     connect = loop.sock_connect
@@ -499,7 +499,7 @@ async def test_a_kept_connection_that_the_server_has_closed_is_replaced():
 
 @pytest.fixture
 def tls_server_context(tmp_path):
-    """A certificate signed by itself, made by the openssl of this machine."""
+    """Return a context with a self-signed certificate, made by the openssl of this machine."""
     import shutil
     import subprocess
 

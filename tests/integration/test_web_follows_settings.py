@@ -1,4 +1,4 @@
-"""The web server goes on with settings that are stored while it runs."""
+"""The web server applies settings that are stored while it runs."""
 
 import pytest
 from django.db import connection

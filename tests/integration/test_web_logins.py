@@ -1,4 +1,4 @@
-"""Logins of the web connector, document by document: who logs in, who waits, and what goes where."""
+"""The web connector logs in once, other documents wait, and credentials go only to the login's hosts."""
 
 from contextlib import asynccontextmanager
 
@@ -19,7 +19,7 @@ GATE = "login the door"
 
 
 class Alone:
-    """What is shared, with nobody."""
+    """The shared state of logins, for a single worker."""
 
     connection = "treasury"
 
@@ -50,7 +50,7 @@ class Alone:
 
 
 class Visitor:
-    """A job of one worker, and what it shares; `process` gives the outcome for one path."""
+    """A job of one worker, with its shared state. `process` returns the outcome for one path."""
 
     def __init__(self, site, fetcher, **login):
         self.site, self.shared, self.pace = site, Alone(), FreePace()
@@ -98,7 +98,7 @@ async def test_every_request_of_a_login_is_in_the_pace_of_its_document(visitor):
     outcome = await visitor.process("/page/1")
 
     assert (outcome.ending, outcome.code) == (Ending.INDEXED, "200")
-    # The page, its redirect to the form, the form filled in, the welcome, the page again.
+    # The path of requests: the page, its redirect to the form, the log-in, the welcome page, the page again.
     assert [path for path, _ in visitor.site.told] == ["/page/1", "/page/1", "/login", "/welcome", "/page/1"]
     assert visitor.pace.requests == len(visitor.site.told) + len(visitor.site.logins)
 
@@ -183,7 +183,7 @@ async def test_a_login_that_fails_pauses_the_job_and_says_why(visitor, site, log
 
 @pytest.mark.parametrize("known_by", [{"page": "", "form": "/login$"}, {"page": "", "text": "type=password"}])
 async def test_a_login_page_is_known_by_its_form_or_its_text_too(visitor, site, known_by):
-    """Where it comes in place of the page itself."""
+    """The server sends the login page in place of the requested page."""
     visitor = Visitor(site, visitor.connector._fetcher, pages="/login$", **known_by)
 
     await visitor.process("/login")

@@ -1,7 +1,7 @@
 """
-Responses that curl and browsers read, sent byte for byte over a socket: they are read, however they are cut into segments.
+The connector reads malformed responses that curl and browsers read, cut into any segments.
 
-Each runs with aiohttp's parser in C and with the one in Python.
+Each test runs with aiohttp's parser in C and with the one in Python.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ TOLERATED = {
     "version 2 in the status line": b"HTTP/2 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     "an interim response before": b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK + b"Content-Length: 5\r\n\r\nhello",
 }
-# Those that leave no doubt about where the response ends.
+# Responses whose end is certain.
 CLEAN = {
     "a bare line feed after a size",
     "a bare line feed after a chunk",
@@ -67,7 +67,7 @@ async def read(fetcher, url):
 
 
 def new_handler():
-    """A connection's reader without a socket: a test gives it the segments."""
+    """Return the reader of a connection without a socket. A test feeds the segments."""
     handler = TolerantHandler(asyncio.get_running_loop())
     handler.set_response_params(
         timer=None, read_until_eof=True, auto_decompress=False, max_line_size=8190, max_field_size=8190, max_headers=100
@@ -99,7 +99,7 @@ async def test_a_response_reads_the_same_at_every_cut(sent):
 
 @pytest.mark.parametrize("name", TOLERATED.keys() - CLEAN)
 async def test_a_connection_that_was_not_clean_is_not_used_again(name):
-    """Bytes after a response that is read in a wrong way would be taken for the next response."""
+    """Bytes after a misread response would be taken for the next response."""
 
     async def keep_open(writer):
         writer.write(TOLERATED[name])

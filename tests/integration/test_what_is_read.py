@@ -1,8 +1,8 @@
 """
 No page, list or duty reads more of a big table than it shows, on a queue of many documents.
 
-Each statement is explained as it runs, and what PostgreSQL says that it read counts: rows that were given, and rows
-that a filter threw away. So a count, an offset, a sort and a scan are found in whatever words they are written.
+Each statement is explained as it runs. The test counts the rows that PostgreSQL returned from a table, and the rows
+that a filter removed. So it finds a count, an offset, a sort or a scan in any form.
 """
 
 import json
@@ -33,11 +33,11 @@ from tests.crowd import bring_in
 from tests.filled_queue import FilledQueue, Shape
 
 DOCUMENTS = 30_000
-# Of all else that pages show or choose from.
+# Rows of each other table that pages show or choose from.
 MANY = 4_000
-# A third of them is done, some hundred have failed, and what nothing is in is known without looking. (Of a few that no
-# index knows among many, a list ends after five seconds, and says what would narrow it.)
-# What may be read of a big table by one statement. Lists show 50 and 100, and a host has a few lanes.
+# Rows that a statement may read of a big table. Lists show 50 and 100 rows, and a host has a few lanes. A third of the
+# documents are done, and some hundred have failed. A state without documents costs no read. (A list of few documents
+# among many, without an index, ends after five seconds with a hint.)
 A_LOT = 3_500
 BIG = {
     "jobs_queueitem",
@@ -51,11 +51,11 @@ BIG = {
 }
 _READS = ("SELECT", "WITH", "(SELECT")
 
-# What is read whole all the same: groups, of which the main reads each one in each of its passes; and texts that match a query, of which
-# a bounded number is ranked.
+# Tables that are read whole: groups, since the main reads each in every
+# pass, and texts that match a query, of which a bounded number is ranked.
 _READ_WHOLE = {"jobs_throttlegroup", "jobs_searchdocument"}
-# What is about all that happened in a stretch of time, and ends after 15 s at the latest; figures, which are read once in five seconds
-# however many ask; what leads to no statement of ours, or is something to do; and what Django keeps of its admin.
+# Addresses outside this rule: reports over a time range, which end after at most 15 s; metrics, read once in 5 s for
+# all clients; addresses without statements of ours, or with a change; and the history of Django's admin.
 _OTHERS = frozenset(
     {
         "reports/",
@@ -72,10 +72,10 @@ _OTHERS = frozenset(
     }
 )
 _OF_DJANGO = "/history/"
-# Statements of a page, however many rows it shows; and characters, of which no page has more that is of a few rows of each list.
+# Limits of a page: its statements, for any number of rows, and its characters, for a few rows of each list.
 _STATEMENTS = 40
 _LONGEST = 400_000
-# One job tells all its seeds, a list of jobs does not.
+# An address of one job shows all its seeds. A list of jobs does not.
 _ALL_SEEDS = re.compile(r"/api/v1/jobs/\d+/")
 
 
@@ -87,7 +87,7 @@ def queue(connection):
 
 
 def rows_read(plan, of=frozenset(BIG)):
-    """Of each big table, how many rows of it this plan has read."""
+    """Return how many rows of each big table this plan has read."""
     found = {}
 
     def look(node):
@@ -110,7 +110,7 @@ def explain(text, params):
 
 
 class Reader:
-    """Notes of each statement that Django executes what it read too much of."""
+    """Explains each statement of Django, and records what it read too much of."""
 
     def __init__(self, *, of=frozenset(BIG)):
         self.of, self.statements, self.excesses = of, 0, []
@@ -201,7 +201,7 @@ def test_documents_of_a_host_in_very_many_lanes_are_found_by_the_index_of_names(
 
 
 def _indexes_of(table, plan):
-    """The names of the indexes by which a plan looks for rows of a table."""
+    """Return the names of the indexes by which a plan finds rows of a table."""
     mine = {plan.get("Index Name")} if plan.get("Relation Name") == table else set()
     return mine.union(*(_indexes_of(table, below) for below in plan.get("Plans", ())))
 

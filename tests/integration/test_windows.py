@@ -1,4 +1,4 @@
-"""The duty of windows, stepped through a day: who starts, who waits until when, and who goes on."""
+"""Through a day of windows, the duty starts jobs, makes them wait, and resumes them."""
 
 import datetime as dt
 
@@ -23,21 +23,21 @@ NIGHT = Window(hours=(20,), duration=2 * HOUR, minimal=True)
 
 
 class Day:
-    """A job with a schedule, and a main whose clock a test sets."""
+    """A job with a schedule, and a main with a clock that a test sets."""
 
     def __init__(self, connection, *windows, start_method="window_begin"):
         self.main = Main(connection)
         self.job = make_job(windows=windows, start_method=start_method)
 
     def at(self, hour, minute=0):
-        """Mind the windows at this time of the day; returns the job."""
+        """Perform the duty at this time of the day. Return the job."""
         self.main.now = NOON.replace(hour=hour, minute=minute)
         self.main.step(mind_windows)
         self.job.refresh_from_db()
         return self.job
 
     def runs(self):
-        """The run that was asked for has begun."""
+        """Let the requested run begin."""
         Job.objects.filter(pk=self.job.pk).update(phase=Phase.ACTIVE)
 
     def ends(self):

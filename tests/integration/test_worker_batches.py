@@ -1,4 +1,4 @@
-"""A worker holds its batches against those that the database has out at it, while it writes what has ended."""
+"""A worker compares its batches with those in the database, while it writes outcomes."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from tests.factories import make_documents, make_lane, make_policy, make_running
 
 @pytest.fixture
 def taken(connection, worker):
-    """A turn of a bin in which one request may be open, and that is: it was the turn's before, whose documents have ended."""
+    """Let the worker take a turn of a bin that allows one open request. Return what it took."""
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=1))
     make_documents(make_lane(running.seed), 3)
     stuff(connection, manager=running.manager.id, group=running.group, room=100, workers=1, now=NOON)
