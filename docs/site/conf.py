@@ -40,26 +40,19 @@ html_last_updated_fmt = None
 # Headings of the navigation, and the pages below each.
 _DECISIONS = sorted(str(path.relative_to(_ROOT).with_suffix("")) for path in (_ROOT / "docs/decisions").glob("*.md"))
 NAVIGATION = {
-    "Begin": [
-        "docs/index",
-        "README",
-        "docs/glossary",
+    "Start": ["docs/index", "README", "docs/glossary"],
+    "Use": [
         "docs/operating",
-        "docs/upgrading",
         "docs/connectors",
         "docs/writing-a-connector",
+        "docs/api",
+        "docs/removals",
+        "docs/upgrading",
     ],
-    "Use": ["docs/api", "docs/lifecycle"],
     "Watch": ["docs/metrics", "docs/monitoring/README"],
-    "Cluster": ["docs/removals", "docs/reliability", "docs/coordination", "docs/distributed-jobs", "docs/strategies"],
-    "How it is built": [
-        "ARCHITECTURE",
-        "docs/requirements",
-        "docs/benchmarks",
-        "CONTRIBUTING",
-        "docs/writing",
-        "CHANGELOG",
-    ],
+    "Trust": ["docs/reliability", "docs/requirements", "docs/benchmarks"],
+    "Distributed jobs": ["docs/distributed-jobs", "docs/coordination", "docs/strategies"],
+    "Change": ["ARCHITECTURE", "docs/lifecycle", "CONTRIBUTING", "docs/writing", "CHANGELOG"],
     "Decisions": _DECISIONS,
 }
 html_context = {"navigation": NAVIGATION}
