@@ -31,6 +31,7 @@ from crawlctl.demo.expectation import compare, expect_first_crawl
 from crawlctl.demo.log import read_log
 from crawlctl.demo.plan import Revision, SitePlan, Trap
 from jobs.loops.database import database_dsn
+from tests.lifetimes import ENDS_WITH_PYTEST
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -229,7 +230,10 @@ def serve_site(log, *, pages, hosts=1, seed=1, traps=2.0, **options):
     facts = {"pages": pages, "hosts": hosts, "seed": seed, "traps": traps, "log": log, **options}
     arguments = [word for name, value in facts.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     process = subprocess.Popen(
-        [sys.executable, "-m", "crawlctl.demo.site", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [*ENDS_WITH_PYTEST, sys.executable, "-m", "crawlctl.demo.site", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     site = RunningSite(process, log=log, pages=pages, seed=seed, traps=traps)
     try:
@@ -274,7 +278,7 @@ class Command:
         self._out, self._err = directory / f"{self.name}.out", directory / f"{self.name}.err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", *arguments],
+                [*ENDS_WITH_PYTEST, sys.executable, "manage.py", *arguments],
                 cwd=ROOT,
                 env={**database.environment, **environment},
                 stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+from tests.lifetimes import ENDS_WITH_PYTEST
 from tests.metrics import free_port
 from tests.processes import wait_for
 
@@ -49,6 +50,7 @@ class Prometheus:
         self._log = (self._directory / "log").open("w")
         self._process = subprocess.Popen(
             [
+                *ENDS_WITH_PYTEST,
                 "prometheus",
                 f"--config.file={configuration}",
                 f"--storage.tsdb.path={self._directory / 'data'}",

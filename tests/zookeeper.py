@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests.freezing import freeze
+from tests.lifetimes import ENDS_WITH_PYTEST
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _JAVA = Path("/usr/bin/java")
@@ -50,7 +51,7 @@ class ZooKeeper:
     def launch(self) -> None:
         """Start it, and do not wait."""
         command = [
-            _JAVA, "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64",
+            *ENDS_WITH_PYTEST, _JAVA, "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64",
             "-cp", _JAR, "org.apache.zookeeper.server.quorum.QuorumPeerMain", self._directory / "zoo.cfg",
         ]  # fmt: skip
         with self.log.open("ab") as log:

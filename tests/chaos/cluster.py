@@ -33,6 +33,7 @@ from nodes.requests import NoMain, RequestRefused
 from tests.chaos.checkers import Freeze
 from tests.chaos.zones import search_path
 from tests.factories import make_job, make_output, make_policy
+from tests.lifetimes import ENDS_WITH_PYTEST
 from tests.processes import ROOT, Database, serve_site
 from tests.proxy import Proxy
 
@@ -97,7 +98,7 @@ class Node:
         said = self._cluster.directory / f"{self.place}.log"
         with said.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", f"run{self.kind}", "--name", self.name],
+                [*ENDS_WITH_PYTEST, sys.executable, "manage.py", f"run{self.kind}", "--name", self.name],
                 cwd=ROOT,
                 env={**os.environ, **self._environment(), "DATABASE_URL": Database(dsn).url},
                 stdin=subprocess.DEVNULL,
