@@ -44,7 +44,7 @@ class BinUnknown(Exception):
 
     def __init__(self, bin_id: int | str) -> None:
         self.bin_id = bin_id
-        super().__init__(f"There is no host {bin_id}.")
+        super().__init__(f"Host {bin_id} does not exist.")
 
 
 class HostsUnknown(Exception):
@@ -102,7 +102,7 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
         Bin.objects.filter(pk=found.pk).update(stops_every_port=True)
     meant = known_hosts(found.name) if names_every_port else Bin.objects.filter(pk=found.pk)
     if not meant.filter(stopped_at=None).update(**facts):
-        raise BinRefused(f"{found} is stopped already, by {found.stopped_by}: {found.stopped_why}")
+        raise BinRefused(f"{found} is already stopped by {found.stopped_by}: {found.stopped_why}")
     found.refresh_from_db()
     _tell(found, f"{made_by} stopped {found}: {reason.strip()}", before=before, made_by=made_by)
     return found
@@ -141,7 +141,7 @@ def go_on(bin_id: int, *, made_by: str, now: dt.datetime) -> Bin:
         for each in released:
             wake_bin(connection.connection, bin_id=each, now=now)
         found.refresh_from_db()
-        _tell(found, f"{made_by} let {found} go on", before=before, made_by=made_by)
+        _tell(found, f"{made_by} released {found}", before=before, made_by=made_by)
     return found
 
 
@@ -198,7 +198,7 @@ def name_meant(typed: str) -> str:
     try:
         return bin_of(canonical(typed if "://" in typed else f"http://{typed}/"))
     except BadIdentifier as bad:
-        raise InvalidBin("name", f"{bad}; write the name of a host, such as www.example.com.") from None
+        raise InvalidBin("name", f"{bad}. Write the name of a host, such as www.example.com.") from None
 
 
 def check_reason(reason: str) -> None:
@@ -207,7 +207,7 @@ def check_reason(reason: str) -> None:
         InvalidBin: it is blank or too long.
     """
     if not reason.strip() or len(reason) > _LONGEST_REASON:
-        raise InvalidBin("reason", f"Say why, in 1 to {_LONGEST_REASON} characters: others will want to know.")
+        raise InvalidBin("reason", f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it.")
 
 
 def _of_connectors(bin_id: int) -> QuerySet[Bin]:

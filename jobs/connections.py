@@ -38,7 +38,7 @@ class ConnectionUnknown(Exception):
 
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
-        super().__init__(f"There is no connection {connection_id}.")
+        super().__init__(f"Connection {connection_id} does not exist.")
 
 
 class ConnectionInUse(Exception):

@@ -81,7 +81,7 @@ class GroupUnknown(Exception):
 
     def __init__(self, group_id: int) -> None:
         self.group_id = group_id
-        super().__init__(f"There is no group {group_id}: groups are there while one of their seeds runs.")
+        super().__init__(f"Group {group_id} does not exist. A group exists while one of its seeds is running.")
 
 
 class NodeUnknown(Exception):
@@ -89,7 +89,7 @@ class NodeUnknown(Exception):
 
     def __init__(self, node_id: uuid.UUID) -> None:
         self.node_id = node_id
-        super().__init__(f"There is no node {node_id} in the cluster.")
+        super().__init__(f"Node {node_id} does not exist in the cluster.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +407,9 @@ def check_name(name: str) -> None:
         InvalidJob: it is blank, too long, or holds what cannot be shown or stored.
     """
     if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
-        raise InvalidJob({"name": [f"The name of a job is 1 to {_MOST_NAME} printable characters, not only blanks."]})
+        raise InvalidJob(
+            {"name": [f"The name of a job needs 1 to {_MOST_NAME} printable characters, not only blanks."]}
+        )
 
 
 # What a connector finds wrong is said of a key of the specification, except this.
@@ -426,11 +428,11 @@ def _check(
     problems: dict[str, list[str]] = {}
     urls = [url for seed in seeds for url in seed.urls]
     if not urls:
-        problems["seeds"] = ["A job needs an address to start from."]
+        problems["seeds"] = ["A job needs at least one seed address."]
     if not outputs:
-        problems["outputs"] = ["A job needs an output; choose “null” to keep nothing."]
+        problems["outputs"] = ["A job needs an output. Choose “null” to store nothing."]
     if any(seed.tag and not _TAG.fullmatch(seed.tag) for seed in seeds):
-        problems["seeds"] = ["A tag is 1 to 64 letters, digits, dots, dashes and underscores."]
+        problems["seeds"] = ["A tag needs 1 to 64 letters, digits, dots, dashes and underscores."]
     if "seeds" in job.specification:
         problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
@@ -455,5 +457,5 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
     if seeds_change and job.phase not in RUNNING_PHASES:
         held.append("seeds")
     if held:
-        why = f"Job {job.name} is “{job.status}”: it can be changed when it is not running."
+        why = f"Job {job.name} is “{job.status}”. It can be changed only when it is not running."
         raise InvalidJob({field: [why] for field in held})

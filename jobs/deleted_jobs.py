@@ -74,11 +74,9 @@ def dig_out(job_id: int, *, now: dt.datetime) -> Job:
     with transaction.atomic():
         kept = DeletedJob.objects.select_for_update().filter(pk=job_id).first()
         if kept is None:
-            raise CannotComeBack(f"There is no deleted job {job_id}: it was never there, or its days are over.")
+            raise CannotComeBack(f"Deleted job {job_id} does not exist, or its retention has passed.")
         if Job.objects.filter(name=kept.name).exists():
-            raise CannotComeBack(
-                f"There is a job named {kept.name} already: rename it, then bring the deleted one back."
-            )
+            raise CannotComeBack(f"Another job has the name {kept.name}. Rename it, then restore the deleted job.")
         for found in serializers.deserialize("json", json.dumps(kept.rows), ignorenonexistent=True):
             row: Any = found.object
             if isinstance(row, Job):
@@ -89,7 +87,7 @@ def dig_out(job_id: int, *, now: dt.datetime) -> Job:
                 row.group_id = None
                 if row.policy_id and not ThrottlePolicy.objects.filter(pk=row.policy_id).exists():
                     raise CannotComeBack(
-                        f"Job {kept.name} cannot come back: its throttle policy {row.policy_id} is gone."
+                        f"Job {kept.name} cannot be restored: its throttle policy {row.policy_id} no longer exists."
                     )
             found.save()
         kept.delete()
@@ -102,8 +100,10 @@ def _facts_of(state: JobState) -> dict[str, Any]:
 
 def _check(job: Job, *, outputs: Iterable[Any]) -> None:
     if not RepositoryConnection.objects.filter(pk=job.repository_id).exists():
-        raise CannotComeBack(f"Job {job.name} cannot come back: its repository connection {job.repository_id} is gone.")
+        raise CannotComeBack(
+            f"Job {job.name} cannot be restored: its repository connection {job.repository_id} no longer exists."
+        )
     wanted: set[int] = {int(getattr(output, "pk", output)) for output in outputs}
     there = set(OutputConnection.objects.filter(pk__in=wanted).values_list("pk", flat=True))
     if wanted - there:
-        raise CannotComeBack(f"Job {job.name} cannot come back: its output {min(wanted - there)} is gone.")
+        raise CannotComeBack(f"Job {job.name} cannot be restored: its output {min(wanted - there)} no longer exists.")

@@ -79,7 +79,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
             raise BinRefused(
-                f"A policy named {DENY_LIST} is not the list of denied hosts, since it does not hold everywhere: rename that policy first."
+                f"The policy {DENY_LIST} is not the deny list, because it does not apply everywhere. Rename that policy first."
             )
         if listed is None:
             facts: policies.PolicyFacts = {
@@ -94,7 +94,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
             denied = {rule.pattern.lower() for rule in rules if rule.denies and rule.is_always_open}
             missing = [rule for rule in wanted if rule.pattern.lower() not in denied]
             if not missing:
-                raise BinRefused(f"{DENY_LIST} denies {pattern} already.")
+                raise BinRefused(f"{DENY_LIST} already denies {pattern}.")
             policies.change(listed.pk, rules=[*rules, *missing], everywhere=True, made_by=made_by)
         DenialReason.objects.update_or_create(
             policy=listed,
@@ -130,10 +130,10 @@ def pattern_meant(typed: str) -> str:
     """
     pattern = as_kept(typed)
     if not pattern:
-        raise InvalidBin("pattern", "This is every host; to fetch nothing at all, pause the jobs.")
+        raise InvalidBin("pattern", "This pattern matches every host. To stop all requests, pause the jobs.")
     why = why_no_pattern(pattern)
     if why or "/" in pattern:
-        raise InvalidBin("pattern", why or f"{pattern!r} names files; write a pattern of hosts like *.example.com.")
+        raise InvalidBin("pattern", why or f"{pattern!r} means files. Write a host pattern, such as *.example.com.")
     return pattern
 
 
@@ -158,7 +158,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
             policy_id, rules=kept, unlimited=True, everywhere=everywhere or policy.name == DENY_LIST, made_by=made_by
         )
         DenialReason.objects.filter(policy=policy, pattern__iexact=as_kept(pattern)).delete()
-        record_request(f"{made_by} denies {pattern} no longer", made_by=made_by, before={"denied": pattern})
+        record_request(f"{made_by} removed {pattern} from the deny list", made_by=made_by, before={"denied": pattern})
 
 
 def allow_everywhere(pattern: str, *, made_by: str) -> None:

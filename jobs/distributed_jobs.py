@@ -19,7 +19,7 @@ class DistributedJobUnknown(Exception):
 
     def __init__(self, job: str, cluster: str) -> None:
         self.job, self.cluster = job, cluster
-        super().__init__(f"There is no distributed job {job!r} in the cluster {cluster}.")
+        super().__init__(f"Cluster {cluster} has no distributed job {job!r}.")
 
 
 def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str, now: dt.datetime) -> None:

@@ -18,4 +18,4 @@ class Invalid(Exception):
 
 def name_taken(noun: str, name: str) -> dict[str, list[str]]:
     """Return the problem of a name that another thing of the same kind has."""
-    return {"name": [f"There is a {noun} named {name!r} already; choose another name."]}
+    return {"name": [f"Another {noun} has the name {name!r}. Choose another name."]}

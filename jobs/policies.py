@@ -59,7 +59,7 @@ class PolicyUnknown(Exception):
 
     def __init__(self, policy_id: int) -> None:
         self.policy_id = policy_id
-        super().__init__(f"There is no policy {policy_id}.")
+        super().__init__(f"Policy {policy_id} does not exist.")
 
 
 class PolicyNotAllowed(Exception):
@@ -67,7 +67,7 @@ class PolicyNotAllowed(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "Only administrators change what holds for every bin of the cluster, and which bins are denied: nothing was changed."
+            "Only administrators may change policies that apply everywhere, and denied hosts. Nothing was changed."
         )
 
 

@@ -75,7 +75,9 @@ def check(
     if policy.time_zone not in time_zones():
         problems["time_zone"] = [f"There is no time zone {policy.time_zone!r}; write one like Europe/Berlin."]
     if len(rules) > MOST_RULES:
-        problems["rules"] = [f"A policy has {MOST_RULES:,} rules at most; these are {len(rules):,}."]
+        problems["rules"] = [
+            f"A policy can have at most {MOST_RULES:,} rules, and this one has {len(rules):,}. Remove some."
+        ]
         return Checked(problems)
     for place, rule in enumerate(rules):
         found = {**_check_numbers(rule), **_check_rule(rule)}
@@ -92,7 +94,7 @@ def check(
 def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
     if policy.name.strip() and len(policy.name) <= _LONGEST_NAME and policy.name.isprintable():
         return {}
-    return {"name": [f"The name of a policy is 1 to {_LONGEST_NAME} printable characters, not only blanks."]}
+    return {"name": [f"The name of a policy needs 1 to {_LONGEST_NAME} printable characters, not only blanks."]}
 
 
 # --- Numbers ---------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
     if totals and not is_everything(rule.pattern):
         return {
             totals[0]: [
-                "A total is of all bins of the policy together: only a rule of every bin, whose pattern is empty, has one."
+                "A total limits all hosts of the policy together, so only a rule with an empty pattern can have one."
             ]
         }
     return {}
@@ -263,11 +265,11 @@ def is_unlimited(policy: ThrottlePolicy, rule: RuleWanted | None = None) -> bool
 
 
 def _unlimited(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
-    how = "write a gap, starts in a period or bytes a second; or say that this is meant (unlimited)"
+    how = "set a gap, starts per period or bytes per second, or set unlimited to true"
     if is_unlimited(policy):
-        return {"unlimited": [f"Its bins would be asked as fast as they answer: {how}."]}
+        return {"unlimited": [f"Nothing would limit the rate of requests to its hosts: {how}."]}
     return {
-        f"rules.{place}.min_gap": [f"Its bins would be asked as fast as they answer: {how}."]
+        f"rules.{place}.min_gap": [f"Nothing would limit the rate of requests to its hosts: {how}."]
         for place, rule in enumerate(rules)
         if is_unlimited(policy, rule)
     }
@@ -289,7 +291,7 @@ def _warnings(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> Iterator[s
         if not rule.denies:
             yield from _warnings_of(policy, rule, f"Rule {place}: ")
         elif rule.is_always_open and is_everything(rule.pattern) and all(other.denies for other in rules[:place]):
-            yield f"Rule {place}: nothing at all is fetched, from any bin, at any time."
+            yield f"Rule {place} denies every host at all times."
 
 
 def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) -> Iterator[str]:

@@ -45,14 +45,12 @@ def restore(
     if job is None:
         raise JobUnknown(job_id)
     if job.phase == Phase.SHUTTING_DOWN:
-        raise NothingToRestore(f"Job {job.name} removes documents just now: abort it, or wait until it has ended.")
+        raise NothingToRestore(f"Job {job.name} is removing documents. Abort it, or wait until it has ended.")
     runs = {run.run_no: run for run in read_runs(job_id)}
     if run_no is None:
         run_no = max(runs, default=job.run_no)
     if run_no not in runs or (since is not None and runs[run_no].last_at < since):
-        raise NothingToRestore(
-            f"Job {job.name} has no documents that run {run_no} removed and that can be brought back."
-        )
+        raise NothingToRestore(f"Job {job.name} has no removals of run {run_no} that can be restored.")
     same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": "", "output_id": None}
     with transaction.atomic():
         # A second request for the same restoration is not done again.

@@ -45,9 +45,9 @@ def ask_for_run(
         change = make_transition(job_id, name, made_by=made_by, now=now, facts={**fresh, **(facts or {})}, term=term)
         job = change.job
         if not job.seeds.filter(removed_at=None).exists():
-            raise InvalidJob({"seeds": [f"Job {job.name} has no seed to start from."]})
+            raise InvalidJob({"seeds": [f"Job {job.name} has no seed. Add one first."]})
         if not job.outputs.exists():
-            raise InvalidJob({"outputs": [f"Job {job.name} has no output."]})
+            raise InvalidJob({"outputs": [f"Job {job.name} has no output. Choose one first."]})
         Budget.objects.filter(job=job).delete()
         if job.max_documents is not None:
             Budget.objects.create(job=job, run_no=job.run_no + 1, most=job.max_documents)

@@ -27,7 +27,7 @@ class SeedUnknown(Exception):
 
     def __init__(self, seed_id: int) -> None:
         self.seed_id = seed_id
-        super().__init__(f"There is no seed {seed_id}.")
+        super().__init__(f"Seed {seed_id} does not exist.")
 
 
 class InvalidLines(Invalid):

@@ -54,7 +54,7 @@ def check_terms(
     if not 0 <= job.guard_documents < 2**31:
         problems["guard_documents"] = [f"Write a whole number from 0 to {2**31 - 1}."]
     if job.start_method != StartMethod.MANUAL and not windows:
-        problems["start_method"] = ["Without a window the schedule never starts the job."]
+        problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
     return problems
 
 
@@ -81,7 +81,7 @@ def _check_intervals(job: Job) -> dict[str, list[str]]:
         if span is None:
             continue
         if not dt.timedelta() < span <= LONGEST:
-            problems[name] = ["A span of time is more than nothing, and 100 years at most."]
+            problems[name] = ["Write a duration greater than 0 and at most 100 years."]
         elif job.kind != Kind.CONTINUOUS:
             problems[name] = ["Only a continuous job has it: a job that ends looks at each document once a run."]
     most = job.recrawl_at_most
@@ -126,7 +126,7 @@ def _check_hops(limits: Mapping[str, Any], link_types: Sequence[str]) -> dict[st
     for link_type, most in limits.items():
         if link_type not in link_types:
             known = ", ".join(link_types) or "none"
-            problems[f"hop_limits.{link_type}"] = [f"The connector has no links of this type; it has: {known}."]
+            problems[f"hop_limits.{link_type}"] = [f"The connector has no links of this type. Known types: {known}."]
         elif isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= _MOST_HOPS:
             problems[f"hop_limits.{link_type}"] = [f"A limit is a whole number from 0 to {_MOST_HOPS}."]
     return problems

@@ -43,7 +43,7 @@ class TransitionRefused(Exception):
     def __init__(self, job: Job, name: str) -> None:
         self.job_id, self.name, self.state = job.pk, name, job.status
         self.allowed = [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
-        now_possible = ", ".join(self.allowed) or "nothing: it goes on by itself"
+        now_possible = ", ".join(self.allowed) or "none (the job continues by itself)"
         super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
 
 
@@ -52,7 +52,7 @@ class JobUnknown(Exception):
 
     def __init__(self, job_id: int) -> None:
         self.job_id = job_id
-        super().__init__(f"There is no job {job_id}.")
+        super().__init__(f"Job {job_id} does not exist.")
 
 
 def make_transition(

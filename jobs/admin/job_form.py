@@ -79,7 +79,7 @@ class JobForm(DrawnForm, TermsForm):
             "guard_seeds": _("Approval if a seed is lost"),
         }
         help_texts: ClassVar = {
-            "max_documents": _("Empty: no limit."),
+            "max_documents": _("If empty, no limit applies."),
             "outputs": "",
             "guard_percent": _("Share of the job's documents. If empty, removals never wait for approval."),
             "guard_host_percent": _(

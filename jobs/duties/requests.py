@@ -114,7 +114,7 @@ def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
     sight = look(at.connection, scope=at.scope, now=at.now)
     item = next((item for item in sight.items if item.id == request.item), None)
     if item is None:
-        raise _Refused(f"There is no group {request.item}: it has ended.")
+        raise _Refused(f"Group {request.item} no longer exists.")
     to = next((manager for manager in sight.managers if manager.id == request.node), None)
     if to is None:
         raise _Refused(_why_no_manager(at, request.node))
@@ -131,12 +131,12 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
     with named_rows(at.connection) as cursor:
         node = cursor.execute(_NODE, (request.node,)).fetchone()
     if node is None:
-        raise _Refused(f"There is no node {request.node}.")
+        raise _Refused(f"Node {request.node} does not exist.")
     if node.status in {"stopped", "failed"}:
-        raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has ended already.")
+        raise _Refused(f"The {node.kind} {node.name} ({node.id}) is {node.status}: it has already ended.")
     sight = look(at.connection, scope=at.scope, now=at.now)
     if node.kind == "manager" and not any(other.takes for other in sight.managers if other.id != node.id):
-        raise _Refused(f"The manager {node.name} ({node.id}) is the only one at work: start another one first.")
+        raise _Refused(f"The manager {node.name} ({node.id}) is the only running one. Start another one first.")
     if request.dry_run:
         moves = drain(items=sight.items, managers=sight.managers, strategy=sight.strategy, node=node.id)
         return _plan(at, sight, moves), False
@@ -152,10 +152,10 @@ def _why_no_manager(at: Pass, node_id: uuid.UUID) -> str:
     with named_rows(at.connection) as cursor:
         node = cursor.execute(_NODE, (node_id,)).fetchone()
     if node is None:
-        return f"There is no node {node_id}."
+        return f"Node {node_id} does not exist."
     if node.kind != "manager":
         return f"{node.name} ({node.id}) is a {node.kind}: groups belong to managers."
-    return f"The manager {node.name} ({node.id}) is {node.status}: choose one that is running."
+    return f"The manager {node.name} ({node.id}) is {node.status}. Choose a running manager."
 
 
 def _plan(at: Pass, sight: Sight, moves: Sequence[Release]) -> dict[str, Any]:

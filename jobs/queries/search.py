@@ -96,7 +96,7 @@ class SearchTooSlow(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            f"The search took more than {_PATIENCE.total_seconds():g} seconds. Ask for more, or rarer, words."
+            f"The search took more than {_PATIENCE.total_seconds():g} seconds. Use more words, or rarer ones."
         )
 
 
@@ -149,7 +149,7 @@ def search(query: str, *, limit: int, after: str | None = None) -> SearchPage:
         SearchTooSlow: the database gave up.
     """
     if len(query) > _LONGEST_QUERY:
-        raise BadQuery(f"A query has at most {_LONGEST_QUERY} characters; this one has {len(query)}.")
+        raise BadQuery(f"The query has {len(query)} characters. Shorten it to at most {_LONGEST_QUERY}.")
     rank, output, key = _read_position(after) if after else (None, None, None)
     asked = _in_words_of_the_index(query)
     if not asked:
@@ -240,5 +240,5 @@ def _position(hit: Hit) -> str:
 def _read_position(after: str) -> tuple[float, int, uuid.UUID]:
     match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e-?\d{1,3})?):(\d{1,18}):([0-9a-f]{32})", after, re.ASCII)
     if match is None:
-        raise BadQuery("That page is none of this search: begin at the first one.")
+        raise BadQuery("Invalid page for this search. Start from the first page.")
     return float(match[1]), int(match[2]), uuid.UUID(match[3])

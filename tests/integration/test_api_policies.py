@@ -233,10 +233,10 @@ def test_who_may_not_deny_may_change_the_rest_of_a_policy_that_denies(administra
         ({"total_open_requests": 0}, "total_open_requests", "0 open requests is no limit"),
         ({"open_requests": 1001}, "open_requests", "from 1 to 1000"),
         ({"min_gap": 90_000}, "min_gap", "seconds from 0 to 86400"),
-        ({"min_gap": 0}, "unlimited", "as fast as they answer"),
+        ({"min_gap": 0}, "unlimited", "Nothing would limit the rate"),
         ({"time_zone": "Mars/Olympus"}, "time_zone", "write one like Europe/Berlin"),
         ({"rules": "none"}, "rules", "Expected a list"),
-        ({"rules": [{"denies": True}] * 2_001}, "rules", "2,000 rules at most"),
+        ({"rules": [{"denies": True}] * 2_001}, "rules", "at most 2,000 rules"),
     ],
 )
 def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, field, sentence):
@@ -263,7 +263,7 @@ def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, fi
         (
             {"pattern": "a.example", "total_starts": 3, "total_period": "day"},
             ".total_starts",
-            "only a rule of every bin",
+            "only a rule with an empty pattern",
         ),
         ({"pattern": "http://a.example/", "denies": True}, ".pattern", "without a scheme or a path"),
         ({"pattern": "a.example/path", "denies": True}, ".pattern", "without a scheme or a path"),
@@ -271,7 +271,7 @@ def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, fi
         ({"pattern": "a.example.", "denies": True}, ".pattern", "cannot be the name of a host"),
         ({"pattern": "bü*.example", "denies": True}, ".pattern", "names of hosts are kept in ASCII"),
         ({"pattern": "a" * 301, "denies": True}, ".pattern", "cannot be the name of a host"),
-        ({"min_gap": 0}, ".min_gap", "as fast as they answer"),
+        ({"min_gap": 0}, ".min_gap", "Nothing would limit the rate"),
         ({"speed": 3}, ".speed", "Unknown field"),
     ],
 )
@@ -406,7 +406,7 @@ def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
             "a start every 60 s, so that one of them never gets one every 1 s",
         ),
         ({"rules": [{"starts": 5, "period": "second"}]}, "Rule 1: 5 starts a second are one every 0.2 s"),
-        ({"rules": [{"denies": True}]}, "Rule 1: nothing at all is fetched"),
+        ({"rules": [{"denies": True}]}, "Rule 1 denies every host"),
     ],
 )
 def test_what_is_legal_and_probably_not_meant_is_warned_of(administrator, said, sentence):

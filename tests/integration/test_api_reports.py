@@ -283,7 +283,7 @@ def test_a_report_that_takes_too_long_says_so(viewer, job, monkeypatch):
 
     problem = viewer.get(f"{REPORTS}results/?{AT_NOON}&identifier_class=(.*)*(.*)*\\1y")
 
-    assert "Ask for a shorter time" in assert_problem(problem, 503, "too_slow")["detail"]
+    assert "Choose a shorter time" in assert_problem(problem, 503, "too_slow")["detail"]
 
 
 @pytest.mark.parametrize("report", [*HISTORY, *DOCUMENTS])

@@ -144,7 +144,7 @@ def test_a_stopped_host_needs_attention_while_documents_wait_there(cluster):
     (line,) = lines_of("host_stopped")
     assert line.link == f"/hosts/{lane.bin_id}/"
     assert line.sentence == (
-        "olga stopped stopped.example: they asked us to. 3 documents wait there. Let it go on when the reason is gone."
+        "olga stopped stopped.example: they asked us to. 3 documents wait there. Release the host when the reason no longer applies."
     )
     Bin.objects.update(stopped_at=None)
     assert kinds() == []

@@ -257,7 +257,7 @@ def _moving_already(cluster):
     ("to", "sentence"),
     [
         (_worker, "is a worker: groups belong to managers"),
-        (_failed, "is failed: choose one that is running"),
+        (_failed, "is failed. Choose a running manager"),
         (_draining, "is draining"),
         (_moving_already, "is moving already"),
     ],
@@ -331,7 +331,7 @@ def test_the_only_manager_is_not_drained(cluster, administrator):
 
     problem = assert_problem(administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/"), 409, "refused")
 
-    assert "the only one at work" in problem["detail"]
+    assert "the only running one" in problem["detail"]
     assert status_of(cluster.connection, cluster.main.id) == "running"
 
 
@@ -359,7 +359,7 @@ def test_the_commands_show_the_plan(cluster):
     [("move", ["999999", "--to", str(uuid.UUID(int=7))], 2), ("drain", [str(uuid.UUID(int=7))], 2)],
 )
 def test_a_command_says_what_is_not_there(cluster, command, arguments, code):
-    with pytest.raises(CommandError, match="There is no") as refused:
+    with pytest.raises(CommandError, match="does not exist") as refused:
         run(command, *arguments)
 
     assert refused.value.returncode == code

@@ -62,7 +62,7 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
     call_command("host", HOST, "stop", "--reason", "its owner has asked us")
     assert refused(HOST, "stop", "--reason", "again") == (
         1,
-        f"{HOST} is stopped already, by vera: its owner has asked us",
+        f"{HOST} is already stopped by vera: its owner has asked us",
     )
 
     call_command("host", HOST, "go-on")
@@ -73,14 +73,14 @@ def test_what_is_not_possible_now_says_why_and_ends_with_1():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((HOST,), f"There is no host {HOST}."),
-        ((HOST, "go-on"), f"There is no host {HOST}."),
-        ((HOST, "stop"), "Say why"),
-        ((HOST, "stop", "--reason", " "), "Say why"),
-        (("no host", "stop", "--reason", "why"), "write the name of a host"),
-        (("*", "deny", "--reason", "why"), "This is every host"),
+        ((HOST,), f"Host {HOST} does not exist."),
+        ((HOST, "go-on"), f"Host {HOST} does not exist."),
+        ((HOST, "stop"), "Write a reason"),
+        ((HOST, "stop", "--reason", " "), "Write a reason"),
+        (("no host", "stop", "--reason", "why"), "Write the name of a host"),
+        (("*", "deny", "--reason", "why"), "This pattern matches every host"),
         (("a b", "deny", "--reason", "why"), "cannot be the name of a host"),
-        ((HOST, "deny"), "Say why"),
+        ((HOST, "deny"), "Write a reason"),
         ((HOST, "stop", "--reason", "why"), f"No crawl has come to a host {HOST}"),
         (("*.exmaple.com", "deny", "--reason", "why"), "To do it anyway, add --confirm."),
         ((HOST, "go-on", "--reason", "why"), "--reason and --confirm need the action stop or deny"),

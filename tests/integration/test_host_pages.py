@@ -197,7 +197,7 @@ def test_an_administrator_stops_a_host_with_a_reason_and_lets_it_go_on(busy):
     assert screen(busy)["cause"] != "stopped"
     assert [event.message for event in NodeEvent.objects.filter(kind="asked").order_by("id")] == [
         "a administrator stopped news.example: they called",
-        "a administrator let news.example go on",
+        "a administrator released news.example",
     ]
 
 
@@ -242,7 +242,7 @@ def test_who_comes_to_end_a_back_off_that_is_over_is_told_so(busy, method):
 def test_a_host_is_not_stopped_without_a_reason(busy):
     answer = visitor("administrator").post(f"/hosts/{busy.pk}/stop/", {"reason": "  "})
 
-    assert "Say why" in text_of(answer)
+    assert "Write a reason" in text_of(answer)
     assert Bin.objects.get().stopped_at is None
 
 
@@ -269,7 +269,7 @@ def test_a_host_that_no_crawl_has_come_to_is_stopped_by_its_name(db, typed, name
 def test_what_names_no_host_is_refused(db, typed):
     answer = visitor("administrator").post("/hosts/denied/", {"pattern": typed, "reason": "never", "stop": ""})
 
-    assert "write the name of a host" in text_of(answer)
+    assert "Write the name of a host" in text_of(answer)
     assert not Bin.objects.exists()
 
 
@@ -338,7 +338,7 @@ def test_what_is_denied_already_is_refused_with_the_reason(db):
         "/hosts/denied/", {"pattern": "*.Example", "reason": "they asked", "confirm": "on", "deny": ""}
     )
 
-    assert "Deny list denies *.Example already." in text_of(answer)
+    assert "Deny list already denies *.Example." in text_of(answer)
     assert ThrottlePolicy.objects.get().rules.count() == 2
 
 
@@ -349,7 +349,7 @@ def test_who_took_the_name_of_the_list_is_told_of(db):
         "/hosts/denied/", {"pattern": "*.example", "reason": "they asked", "confirm": "on", "deny": ""}
     )
 
-    assert "A policy named Deny list is not the list of denied hosts" in text_of(answer)
+    assert "The policy Deny list is not the deny list" in text_of(answer)
     assert not ThrottlePolicy.objects.get().rules.exists()
 
 

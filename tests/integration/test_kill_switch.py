@@ -125,7 +125,7 @@ def test_a_host_that_no_crawl_has_come_to_is_asked_back(hosts, name):
 
 def test_neither_strength_goes_without_a_reason(hosts):
     for wish in (bins.stop_named, deny_list.deny):
-        with pytest.raises(InvalidBin, match="Say why"):
+        with pytest.raises(InvalidBin, match="Write a reason"):
             wish(HOST, reason=" ", made_by="ada", now=NOON)
 
     assert (stopped(), deny_list.denials()) == ([], [])
@@ -134,7 +134,7 @@ def test_neither_strength_goes_without_a_reason(hosts):
 def test_a_stop_that_adds_nothing_is_refused(hosts):
     stop(HOST)
 
-    with pytest.raises(BinRefused, match="stopped already, by ada: they called"):
+    with pytest.raises(BinRefused, match="already stopped by ada: they called"):
         stop(HOST)
 
 

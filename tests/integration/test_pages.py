@@ -622,7 +622,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
         ({"max_documents": "-1"}, "greater than or equal to"),
         ({"recrawl_after": "1 h"}, "Only a continuous job has it"),
         ({"kind": "continuous", "recrawl_after": "soon"}, "is no span of time"),
-        ({"start_method": "window_begin"}, "Without a window"),
+        ({"start_method": "window_begin"}, "without one, the schedule never starts the job"),
         ({"windows": "hours 25"}, "numbers from 0 to 23"),
         ({"windows": "noon"}, "says nothing of a window"),
         ({"windows": "days of month 31; months 2"}, "never opens"),

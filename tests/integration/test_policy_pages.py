@@ -107,12 +107,12 @@ def test_what_is_probably_not_meant_is_warned_of(administrator):
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"min_gap": "0"}, "as fast as they answer"),
+        ({"min_gap": "0"}, "Nothing would limit the rate"),
         ({"starts": 5}, "5 starts in what time?"),
         ({"starts": 0, "period": "minute"}, "To fetch nothing, write a rule that denies."),
         ({"time_zone": "Mars/Olympus"}, "write one like Europe/Berlin"),
         ({"open_requests": ""}, "This field is required."),
-        ({"name": "taken"}, "choose another name"),
+        ({"name": "taken"}, "Choose another name"),
     ],
 )
 def test_what_cannot_be_a_policy_is_refused_with_its_sentence(administrator, said, sentence):
@@ -253,7 +253,7 @@ def test_a_preview_keeps_what_was_typed(administrator):
 def test_a_preview_of_what_cannot_be_shows_why(administrator):
     page = sentences(administrator.post(ADD, form(min_gap="0", _preview=1)))
 
-    assert "as fast as they answer" in page
+    assert "Nothing would limit the rate" in page
     assert "Preview: affected hosts" not in page
 
 

@@ -179,14 +179,14 @@ def test_a_bad_pattern_is_said_beside_its_field(viewer, page):
 
     text = show(viewer, page, f"{field}=(")
 
-    assert "no regular expression of PostgreSQL: parentheses () not balanced" in text
+    assert "Invalid regular expression (PostgreSQL): parentheses () not balanced" in text
     assert "<tbody>" not in text
 
 
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("after=forged", "none of this report"),
+        ("after=forged", "Invalid page for this report"),
         ("since=2026-01-02T00:00&until=2026-01-01T00:00", "Choose a begin before the end"),
         ("since=yesterday", "Enter a valid date/time"),
         ("job=999999", "Select a valid choice"),

@@ -450,7 +450,7 @@ def test_a_deleted_job_whose_name_is_taken_does_not_come_back(site, world):
         site.cluster.work()
     world.make_job("site", seeds=["root"])
 
-    with pytest.raises(CannotComeBack, match="There is a job named site already"):
+    with pytest.raises(CannotComeBack, match="Another job has the name site"):
         restoring.restore_deleted(deleted, made_by="administrator", now=NOON)
 
 

@@ -187,7 +187,7 @@ def missed(now):
     return [(line.subject, line.sentence, line.since) for line in missed_schedules(now)]
 
 
-OVER = "did not run in its window, which is over. Start the job, or wait for its next window:"
+OVER = "missed its window. Start the job, or wait for its next window:"
 
 
 def test_a_window_that_passed_without_a_manager_is_missed(day):
@@ -195,7 +195,7 @@ def test_a_window_that_passed_without_a_manager_is_missed(day):
     scheduled.at(17)
     assert missed(NOON.replace(hour=17, minute=59)) == []
     (open_,) = missed(NOON.replace(hour=18, minute=30))
-    assert "is open, and no manager lets the job run" in open_[1]
+    assert "is open, but no manager has started the job" in open_[1]
 
     (over,) = missed(NOON.replace(hour=23))
 

@@ -59,7 +59,7 @@ JSON_LINES: Final = Schema(
             kind=FieldKind.TEXT,
             label=_("File"),
             help=_(
-                "From / on, such as /srv/data/pages.jsonl, on each machine with a worker. It is made when it is not there."
+                "Absolute path, such as /srv/data/pages.jsonl, on each machine with a worker. A missing file is created."
             ),
             is_required=True,
         ),
@@ -89,7 +89,7 @@ class JsonLinesConfiguration:
 class JsonLinesOutput:
     holds: Final = True
     is_transactional: Final = False
-    guarantee: Final = "A log: the last line of a URL is what is true of it. Whole lines only."
+    guarantee: Final = "File with one JSON object per line. The last line of a URL is its present state."
 
     def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id

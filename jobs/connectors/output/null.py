@@ -17,7 +17,7 @@ class NullConfiguration:
 class NullOutput:
     holds: Final = False
     is_transactional: Final = True
-    guarantee: Final = "Keeps nothing."
+    guarantee: Final = "Stores nothing."
 
     def __init__(self, *, id: int, configuration: NullConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id

@@ -48,7 +48,7 @@ class OutputKind:
 _BUILT_IN: Final = (
     OutputKind("search", _("Search index"), NOTHING, SearchConfiguration, SearchOutput),
     OutputKind("jsonl", _("JSON lines"), JSON_LINES, JsonLinesConfiguration, JsonLinesOutput),
-    OutputKind("null", _("Nothing kept"), NOTHING, NullConfiguration, NullOutput),
+    OutputKind("null", _("No output (discard)"), NOTHING, NullConfiguration, NullOutput),
 )
 _GROUP: Final = "crawlctl.output_connectors"
 

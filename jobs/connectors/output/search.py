@@ -47,7 +47,7 @@ DELETE FROM jobs_searchdocument WHERE output_id = %(output)s AND hash = ANY(%(ha
 class SearchOutput:
     holds: Final = True
     is_transactional: Final = True
-    guarantee: Final = "Transactional: holds exactly what the queue says that it holds."
+    guarantee: Final = "Search index in the database. It always matches the queue."
 
     def __init__(self, *, id: int, configuration: SearchConfiguration) -> None:  # noqa: A002 (the column's name)
         self.id = id

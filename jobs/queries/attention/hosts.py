@@ -68,7 +68,9 @@ def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
             kind="host_stopped",
             key=str(id_),
             subject=name,
-            sentence=_("%(who)s stopped %(host)s: %(why)s. %(documents)s Let it go on when the reason is gone.")
+            sentence=_(
+                "%(who)s stopped %(host)s: %(why)s. %(documents)s Release the host when the reason no longer applies."
+            )
             % {"who": who, "host": name, "why": why.rstrip("."), "documents": _documents(waiting or 0, denied or 0)},
             since=stopped_at,
             link=reverse("host", args=[id_]),

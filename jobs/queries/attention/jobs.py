@@ -37,7 +37,7 @@ def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
             kind="host_fails",
             key=host,
             subject=host,
-            sentence=_("%(failures)s Check the host. Stop it, or pause its jobs, while it does not work.")
+            sentence=_("%(failures)s Check the host. Until it works again, stop it or pause its jobs.")
             % {"failures": _failures(requests)},
             since=requests.failing_since,
             link=f"{reverse('hosts')}?{urlencode({'name': host})}",

@@ -16,7 +16,7 @@ _KIND: Final = "lines_lost"
 def say_lost_lines(lost: LostLines) -> str:
     """Return what happened to the file of `lost.output` on one machine, and what to do."""
     return _(
-        "Output %(output)s lost lines on %(machine)s: its file had %(was)s and has %(is)s. “Re-index all” writes them again."
+        "Output %(output)s lost lines on %(machine)s: its file had %(was)s and now has %(is)s. “Re-index all” writes them again."
     ) % {
         "output": lost.output.name,
         "machine": lost.machine,

@@ -51,15 +51,13 @@ def _of_job(job: Job, *, now: dt.datetime) -> AttentionLine | None:
     method = StartMethod(job.start_method)
     opened = schedule.opening_at(windows, method=method, checked_at=job.schedule_checked_at, now=now)
     if opened is not None and opened.began_at < now - _LAG:
-        said = _("The window of job %(job)s is open, and no manager lets the job run. Check that a manager runs.")
+        said = _("The window of job %(job)s is open, but no manager has started the job. Check that a manager runs.")
         return _line(job, said, since=opened.began_at)
     missed = schedule.closed_opening_of(windows, after=job.waits_since, now=now)
     since = missed[0] if missed else job.missed_window_at
     if since is None or opened is not None:
         return None
-    said = _(
-        "Job %(job)s did not run in its window, which is over. Start the job, or wait for its next window: %(next)s."
-    )
+    said = _("Job %(job)s missed its window. Start the job, or wait for its next window: %(next)s.")
     return _line(job, said, since=since, coming=_next(windows, now=now))
 
 

@@ -26,14 +26,14 @@ class BadPattern(ValueError):
 
     def __init__(self, field: str, reason: str) -> None:
         self.field, self.reason = field, reason
-        super().__init__(f"This is no regular expression of PostgreSQL: {reason}.")
+        super().__init__(f"Invalid regular expression (PostgreSQL): {reason}.")
 
 
 class BadPosition(ValueError):
     """What was given as the beginning of a page is none of this report."""
 
     def __init__(self) -> None:
-        super().__init__("That page is none of this report: begin at the first one.")
+        super().__init__("Invalid page for this report. Start from the first page.")
 
 
 class ReportTooSlow(Exception):
@@ -41,7 +41,7 @@ class ReportTooSlow(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            f"The report took more than {_PATIENCE_SECONDS} seconds. Ask for a shorter time, fewer jobs, or a simpler pattern."
+            f"The report took more than {_PATIENCE_SECONDS} seconds. Choose a shorter time, fewer jobs, or a simpler pattern."
         )
 
 

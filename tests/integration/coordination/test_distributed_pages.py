@@ -279,7 +279,7 @@ def test_a_job_that_is_not_there_is_said_to_be_none(at_work):
     answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": at_work})
 
     assert_problem(answer, 404, "not_found")
-    assert answer.json()["detail"] == f"There is no distributed job 'nothing' in the cluster {at_work}."
+    assert answer.json()["detail"] == f"Cluster {at_work} has no distributed job 'nothing'."
     assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
 
 

@@ -24,15 +24,15 @@ from jobs.connectors.schema import Schema
 
 _ENTRIES_LIKE: Final = replace(
     INCLUDE,
-    label=_("Only entries like"),
+    label=_("Include entries (patterns)"),
     help=_(
-        "Regular expressions (RE2), one per line, for addresses of entries. Feeds are always read. Empty: all entries."
+        "Regular expressions (RE2) for addresses of entries, one per line. Feeds are always read. If empty, all entries are read."
     ),
 )
 _NO_ENTRIES_LIKE: Final = replace(
     EXCLUDE,
-    label=_("No entries like"),
-    help=_("Regular expressions (RE2), one per line, for addresses of entries. Feeds are always read."),
+    label=_("Exclude entries (patterns)"),
+    help=_("Regular expressions (RE2) for addresses of entries, one per line. Feeds are always read."),
 )
 SCHEMA: Final = Schema(
     (_ENTRIES_LIKE, _NO_ENTRIES_LIKE, *INDEX_RULES, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)

@@ -16,29 +16,29 @@ _MOST_BYTES: Final = 20 * 1024 * 1024
 ROOTS: Final = Field(
     name="roots",
     kind=FieldKind.LINES,
-    label=_("Directories that may be read"),
-    help=_("Absolute paths, one a line. Nothing outside of them is ever opened, whatever jobs ask for."),
+    label=_("Readable directories"),
+    help=_("Absolute paths, one per line. Jobs cannot open anything outside of them."),
     is_required=True,
 )
 INCLUDE: Final = Field(
     name="include",
     kind=FieldKind.LINES,
-    label=_("Only files like"),
+    label=_("Include files (patterns)"),
     help=_(
-        "Globs (*.txt, drafts/*, /srv/**/old) or regex:EXPRESSION (RE2), one per line. Seeds are always read. Empty: all."
+        "Globs (*.txt, drafts/*, /srv/**/old) or regex:EXPRESSION (RE2), one per line. Seeds are always read. If empty, all files are read."
     ),
 )
 EXCLUDE: Final = Field(
     name="exclude",
     kind=FieldKind.LINES,
-    label=_("No files or directories like"),
+    label=_("Exclude files or directories (patterns)"),
     help=_("Globs or regex:EXPRESSION (RE2), one per line. Seeds are always read."),
 )
 MAX_BYTES: Final = Field(
     name="max_bytes",
     kind=FieldKind.WHOLE,
-    label=_("Bytes of a file, at most"),
-    help=_("Larger ones are not read. Empty: 20971520 (20 MiB)."),
+    label=_("Maximum file size (bytes)"),
+    help=_("Larger files are not read. If empty, the limit is 20971520 (20 MiB)."),
     least=1,
     most=1024 * 1024 * 1024,
 )
@@ -52,7 +52,7 @@ FOLLOW_LINKS: Final = Field(
     name="follow_links",
     kind=FieldKind.TRUTH,
     label=_("Follow symbolic links"),
-    help=_("As far as they lead to something below the directories that may be read."),
+    help=_("Follow symbolic links whose targets are below the readable directories."),
 )
 SPECIFICATION: Final = Schema((INCLUDE, EXCLUDE, MAX_BYTES, HIDDEN, FOLLOW_LINKS))
 CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields))

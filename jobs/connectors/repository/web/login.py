@@ -41,17 +41,17 @@ LOGINS: Final = Field(
     name="logins",
     kind=FieldKind.RECORDS,
     label=_("Logins"),
-    help=_("The first whose pages match an address is the one that it needs. Expressions are RE2."),
+    help=_("The first login whose addresses match is used. Expressions are RE2."),
     records=Schema(
         (
             Field(name="name", kind=FieldKind.TEXT, label=_("Name"), is_required=True),
-            Field(name="pages", kind=FieldKind.TEXT, label=_("Addresses that need it"), is_required=True),
-            Field(name="hosts", kind=FieldKind.LINES, label=_("Hosts that get its cookies"), is_required=True),
-            Field(name="page", kind=FieldKind.TEXT, label=_("The login page by its address")),
-            Field(name="form", kind=FieldKind.TEXT, label=_("The login page by where its form leads")),
-            Field(name="text", kind=FieldKind.TEXT, label=_("The login page by what is in it")),
-            Field(name="fields", kind=FieldKind.RECORDS, label=_("What is filled in"), records=FORM_FIELDS),
-            Field(name="success", kind=FieldKind.TEXT, label=_("What is on the page after a login that succeeded")),
+            Field(name="pages", kind=FieldKind.TEXT, label=_("Addresses that need the login"), is_required=True),
+            Field(name="hosts", kind=FieldKind.LINES, label=_("Hosts that receive the cookies"), is_required=True),
+            Field(name="page", kind=FieldKind.TEXT, label=_("Login page: pattern of its address")),
+            Field(name="form", kind=FieldKind.TEXT, label=_("Login page: pattern of its form's target")),
+            Field(name="text", kind=FieldKind.TEXT, label=_("Login page: pattern of its text")),
+            Field(name="fields", kind=FieldKind.RECORDS, label=_("Form values"), records=FORM_FIELDS),
+            Field(name="success", kind=FieldKind.TEXT, label=_("Text on the page after a successful login")),
         )
     ),
 )

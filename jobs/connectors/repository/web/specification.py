@@ -22,78 +22,83 @@ SCOPE: Final = Field(
     kind=FieldKind.CHOICE,
     label=_("Scope"),
     choices=(
-        (ScopeKind.HOST, _("host: the same host name and port")),
-        (ScopeKind.DOMAIN, _("domain: the same registrable domain")),
-        (ScopeKind.PREFIX, _("prefix: addresses that begin as the seed does, up to its last slash")),
-        (ScopeKind.ANY, _("any: wherever links lead")),
+        (ScopeKind.HOST, _("host: same host name and port")),
+        (ScopeKind.DOMAIN, _("domain: same registrable domain")),
+        (ScopeKind.PREFIX, _("prefix: addresses that start like the seed, up to its last slash")),
+        (ScopeKind.ANY, _("any: all links")),
     ),
 )
 INCLUDE: Final = Field(
     name="include",
     kind=FieldKind.LINES,
-    label=_("Only addresses like"),
-    help=_("Regular expressions (RE2), one per line. They hold for seeds too. Empty: all addresses."),
+    label=_("Include addresses (patterns)"),
+    help=_("Regular expressions (RE2), one per line. They also apply to seeds. If empty, all addresses are included."),
 )
 EXCLUDE: Final = Field(
     name="exclude",
     kind=FieldKind.LINES,
-    label=_("No addresses like"),
-    help=_("Regular expressions (RE2), one per line. They hold for seeds too."),
+    label=_("Exclude addresses (patterns)"),
+    help=_("Regular expressions (RE2), one per line. They also apply to seeds."),
 )
 CONTENT_TYPES: Final = Field(
     name="content_types",
     kind=FieldKind.LINES,
-    label=_("Index only these content types"),
-    help=_("Such as text/html or text/*, one per line. Links of other pages still count. Empty: all texts."),
+    label=_("Content types to index"),
+    help=_(
+        "Content types such as text/html or text/*, one per line. Links of other pages are still followed. If empty, all text types are indexed."
+    ),
 )
 MAX_BYTES: Final = Field(
     name="max_bytes",
     kind=FieldKind.WHOLE,
-    label=_("Index only pages of at most (bytes)"),
-    help=_("Links of longer pages still count. Empty: no limit."),
+    label=_("Maximum page size to index (bytes)"),
+    help=_("Links of longer pages are still followed. If empty, no limit applies."),
     least=1,
     most=2**31 - 1,
 )
 EXCLUDE_TEXT: Final = Field(
     name="exclude_text",
     kind=FieldKind.LINES,
-    label=_("Index no pages with text like"),
-    help=_("Regular expressions (RE2) for title and text, one per line. Links of these pages still count."),
+    label=_("Exclude pages by text (patterns)"),
+    help=_("Regular expressions (RE2) for title and text, one per line. Links of these pages are still followed."),
 )
 INDEX_RULES: Final = (CONTENT_TYPES, MAX_BYTES, EXCLUDE_TEXT)
 MAX_DEPTH: Final = Field(
     name="max_depth",
     kind=FieldKind.WHOLE,
-    label=_("Links from a seed, at most"),
-    help=_("Empty: no limit."),
+    label=_("Maximum depth (links from a seed)"),
+    help=_("If empty, no limit applies."),
     least=0,
     most=2**31 - 1,
 )
 USER_AGENT: Final = Field(
-    name="user_agent", kind=FieldKind.TEXT, label=_("User agent"), help=_("Empty: as the connection says.")
+    name="user_agent",
+    kind=FieldKind.TEXT,
+    label=_("User-Agent"),
+    help=_("If empty, the value of the connection applies."),
 )
 ROBOTS_NAME: Final = Field(
     name="robots_name",
     kind=FieldKind.TEXT,
-    label=_("Name in robots.txt"),
+    label=_("Robot name in robots.txt"),
     help=_(
-        "Rules of robots.txt and robots directives of pages are read for this name: letters, digits, - and _."
-        " Empty: the first word of the User-Agent, or the name in “(compatible; Name/1.0)”."
+        "Robot name for robots.txt and robots directives: letters, digits, - and _. If empty, it is the first word of the User-Agent, or the "
+        "name in “(compatible; Name/1.0)”."
     ),
 )
 ROBOTS_WAIT: Final = Field(
     name="robots_wait",
     kind=FieldKind.NUMBER,
-    label=_("Wait for robots.txt (seconds)"),
-    help=_("How long a host whose robots.txt answers 5xx is tried. Empty: as the connection says."),
+    label=_("Retry time of robots.txt (seconds)"),
+    help=_("Time to retry a robots.txt that answers 5xx. If empty, the value of the connection applies."),
     least=0,
     most=86_400,
 )
 ALLOW_PRIVATE_NETWORKS: Final = Field(
     name="allow_private_networks",
     kind=FieldKind.TRUTH,
-    label=_("Enter private networks"),
-    help=_("Also connect to addresses that are not of the public internet, such as 127.0.0.1 or 10.0.0.1."),
+    label=_("Allow private networks"),
+    help=_("Allow requests to addresses outside the public internet, such as 127.0.0.1 or 10.0.0.1."),
 )
 SCHEMA: Final = Schema(
     (SCOPE, INCLUDE, EXCLUDE, *INDEX_RULES, MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS)
