@@ -16,6 +16,10 @@ def read(name: str) -> str:
     return (ROOT / name).read_text()
 
 
+def pages_for_readers() -> list[Path]:
+    return [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "docs/monitoring/README.md"]
+
+
 def settings_named_in(text: str) -> set[str]:
     return set(re.findall(r"\b(?:CRAWLCTL_[A-Z_]+|DATABASE_URL)\b", text))
 
@@ -43,6 +47,28 @@ def test_every_command_is_in_the_operating_manual():
 
     for command in commands:
         assert f"manage.py {command}" in read("docs/operating.md"), command
+
+
+def test_every_command_and_target_that_a_page_names_exists():
+    commands = {path.stem for path in ROOT.glob("*/management/commands/[a-z]*.py")}
+    commands |= {path.stem for path in ROOT.glob("crawlctl/*/management/commands/[a-z]*.py")}
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
+
+    for page in pages_for_readers():
+        assert set(re.findall(r"manage\.py ([a-z_]+)", page.read_text())) <= commands, page.name
+        assert set(re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= {
+            pair for target in targets for pair in ((target, ""), ("", target))
+        }, page.name
+
+
+def test_each_word_of_the_glossary_stands_once_with_one_sentence():
+    rows = re.findall(r"^\| (?!word )([^|]+) \| ([^|]+) \|.*\|$", read("docs/glossary.md"), re.MULTILINE)
+    words = [word for row in rows for word in row[0].split(", ")]
+
+    assert len(words) > 60
+    assert sorted(words) == sorted(set(words))
+    for word, meaning in rows:
+        assert re.fullmatch(r"[A-Z][^.]*\.", meaning), word
 
 
 def test_every_top_level_folder_has_its_line_in_the_architecture():
