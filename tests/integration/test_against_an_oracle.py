@@ -1,5 +1,5 @@
 """
-Random histories of a small cluster end as an oracle says that knows only the site.
+Random histories of a small cluster end as predicted by an oracle that knows only the site.
 
 Operators send random orders, documents fail or are interrupted, the site changes, and nodes die between any two steps.
 Then each job makes a full run without disturbance. After it, the outputs must hold exactly what follows from the site:
@@ -51,7 +51,7 @@ _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
 _limits = st.fixed_dictionaries({"open_requests": st.integers(1, 5), "min_gap": st.sampled_from([0.0, 0.5, 30.0])})
 _verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
 _troubles = st.sampled_from([{"interruptions": 1}, {"interruptions": 3}, {"fails": "BROKEN"}])
-# Acts of operators and nodes, by name. A history draws one after each of its events.
+# Acts of operators and nodes, by name, for one of two jobs or nodes. A history draws at most 12 after each event.
 _ACTS = {
     "a run is started": lambda crawls, which: crawls.ask("start", which),
     "manage": lambda crawls, which: crawls.cluster.managers[which].work(),
@@ -72,7 +72,7 @@ _acts = st.lists(st.sampled_from([*itertools.product(_ACTS, (0, 1))]), max_size=
 class Page:
     """
     A page as the oracle knows it. A page without a text is not
-    indexed. A page that carries passes its name to all its links.
+    indexed. A page with `carries` passes its name to all its links.
     """
 
     text: str | None
@@ -436,7 +436,7 @@ class Crawls(RuleBasedStateMachine):
         return versions
 
 
-# Queries that must have no row at any moment.
+# Queries that must return no row at any moment.
 UNSOUND = {
     "claimed without a batch that is out": """
         SELECT item.identifier, item.stage, batch.state
@@ -473,7 +473,7 @@ UNSOUND = {
                             WHERE batch.state = 'sent' AND node.status = 'failed')
         """,
 }
-# Queries that must have no row after all work has ended.
+# Queries that must return no row after all work has ended.
 LEFT_OVER = {
     "claimed": "SELECT identifier FROM jobs_queueitem WHERE stage IN (1, 3, 4)",
     "offered or out": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",

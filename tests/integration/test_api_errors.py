@@ -1,4 +1,4 @@
-"""The API refuses bad input in one shape, without a change and without an error of the server."""
+"""The API refuses bad input in one shape, without a change and without a server error."""
 
 import json
 

@@ -1,5 +1,5 @@
 """
-No request causes an error of the server, whatever it contains.
+No request causes a server error, whatever it contains.
 
 Each address of the API gets bodies, fields, queries and ids that make no sense. It refuses them in the one shape of
 errors, or carries out a request that is valid after all. The tests read the operations from the description of the API.
@@ -38,12 +38,12 @@ IDS = [
 # cluster of distributed jobs, which these tests do not have.
 REFUSALS = {400, 404, 405, 409, 415, 503}
 NOT_HERE = {"no_main", "coordination_unavailable"}
-# These addresses check passwords.
+# Excluded: these addresses check passwords.
 BUT = ("/api/v1/token/",)
 
 
 class Asking:
-    """Sends requests, each to the same world, and records each answer that is not as it should be."""
+    """Sends requests, each to the same world, and records each wrong answer."""
 
     def __init__(self):
         self.client, self.world = client_of(ADMINISTRATOR), make_world()

@@ -1,4 +1,4 @@
-"""The API answers reports, refuses bad queries, and sends reports as files."""
+"""The API shows reports, refuses invalid queries, and sends reports as files."""
 
 import csv
 import datetime as dt

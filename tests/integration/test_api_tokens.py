@@ -1,4 +1,4 @@
-"""A password buys a token. A token ends with its user, its age or a log-out. Guesses of passwords are slowed down."""
+"""A password buys a token. A token ends with its user, its age or a logout. Guesses of passwords are slowed down."""
 
 import datetime as dt
 import threading
@@ -158,7 +158,7 @@ def test_who_guesses_must_wait_even_with_the_right_password(quick_passwords, use
 
 
 def try_at_once(attempt, attempts=30):
-    """Run the attempts in as many threads at once. Return how often each status came."""
+    """Run the attempt in this number of threads at once. Return how often each status came."""
     together = threading.Barrier(attempts)
 
     def try_one(_):

@@ -1,4 +1,4 @@
-"""The backlog, documents that no worker has taken yet, is bounded, and each group has its share of it."""
+"""The backlog of offered documents is bounded, and each group has its share of it."""
 
 import pytest
 

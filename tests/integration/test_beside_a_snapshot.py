@@ -1,5 +1,5 @@
 """
-A turn reads no more while a long transaction, such as a backup, keeps a snapshot open.
+The cost of a turn does not grow while a long transaction, such as a backup, keeps a snapshot open.
 
 The tests count with the statistics of PostgreSQL: index entries read in the
 tables of states, and rows of these tables that were read by sequential scans.
@@ -43,7 +43,7 @@ def read_in_a_round(queue):
 
 
 def read_by_rare_steps(queue):
-    """Return how many entries of states each step reads that is not part of a turn."""
+    """Return how many entries of states each rare step reads. No turn takes these steps."""
     lanes = list(Lane.objects.order_by("pk")[:20])
     queue.stuff(200)
     batches = list(Batch.objects.filter(state="available").values_list("pk", flat=True))

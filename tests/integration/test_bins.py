@@ -1,4 +1,6 @@
-"""The overview of bins says which are busiest, what limits each, since when and by which author, at a bounded cost."""
+"""
+The overview of bins shows the busiest ones, with the limits of each, their time and their author, at a bounded cost.
+"""
 
 import json
 
@@ -239,7 +241,7 @@ def test_a_page_of_hosts_reads_the_same_few_statements_whatever_their_number(con
 
 @pytest.fixture
 def many_bins(connection, manager):
-    """Add 100,000 bins with one lane of a running job each, of which nine in ten sleep."""
+    """Add 100,000 bins, each with one lane of a running job. Nine in ten lanes sleep."""
     running = make_running_job(manager, policy=make_policy("many"))
     connection.execute(
         """

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 
 class Cluster:
-    """The connections of a test, with a check for the ones that wait for a lock."""
+    """The connections of a test. It knows which of them wait for a lock."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -38,7 +38,7 @@ class Cluster:
     @contextmanager
     def transaction(self, *, holding: Callable[[psycopg.Connection], None]):
         """
-        Yield another connection whose transaction holds something while the block runs. It commits after the block.
+        Yield another connection, whose transaction takes locks by `holding` while the block runs, and then commits.
         """
         other = self.open()
         with other.transaction():

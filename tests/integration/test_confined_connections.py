@@ -1,6 +1,6 @@
 """
 Output connections stored by pages or the API write only below
-one directory. File connections read only below the given ones.
+one directory. File connections read only below the allowed ones.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The job of a one-shot whose processes have all died is left to the cluster in a defined state."""
+"""If all processes of a one-shot have died, the cluster pauses or ends its job."""
 
 import pytest
 

@@ -461,7 +461,9 @@ def test_as_root_everything_stays_roots(home):
 
 @pytest.fixture
 def place():
-    """Yield a directory that other accounts reach. Pytest closes the one above its own whenever a session begins."""
+    """
+    Yield a directory that other accounts reach. Pytest makes the parent of its own directories private at each start.
+    """
     with tempfile.TemporaryDirectory(prefix="crawlctl test ") as directory:
         Path(directory).chmod(0o755)
         yield Path(directory)

@@ -43,7 +43,9 @@ def crawl(connection):
 
 @pytest.fixture
 def break_stuffing(crawl, monkeypatch):
-    """Return a function that makes stuffing of one group fail with an error, or repairs it with None."""
+    """
+    Return a function that makes stuffing of one group fail with an error. Called with None, it repairs the stuffing.
+    """
     stuff = duty.stuff
 
     def by(error):

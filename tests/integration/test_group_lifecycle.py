@@ -1,6 +1,4 @@
-"""
-A throttle group changes its state only as the lifecycle says. The code of the duties walks through it on real rows.
-"""
+"""A throttle group changes its state only as its lifecycle allows, when the code of the duties runs on real rows."""
 
 import pytest
 
@@ -37,7 +35,7 @@ class Stage:
             Seed.objects.update(group_id=self.group)
 
     def write(self, function, action, **facts):
-        """Let the code of a duty write this action."""
+        """Let this function of a duty write the action."""
         function(self.connection, [action], sight=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts)
 
     @property

@@ -53,7 +53,7 @@ def history(**asked):
 
 
 class Outputs:
-    """Outputs that write nothing, and from which these documents were removed."""
+    """Outputs that write nothing, and report the removal of these documents."""
 
     def __init__(self, *departures):
         self.departures = departures

@@ -96,7 +96,7 @@ class Expected:
 
 
 class Stored:
-    """The counts of the database, as names."""
+    """Hop counts as the database computes them, by names."""
 
     def __init__(self, cursor, limits, *, is_accurate=True):
         self.graph = HopGraph(cursor, next(_jobs), HopRules(tuple(limits.items()), is_accurate))

@@ -108,5 +108,5 @@ def test_what_is_counted_are_the_newest_requests_without_a_gap(running, monkeypa
 
 
 def _ends(newest):
-    """Return the numbers of requests before which the moment changes, since requests of one moment have no order."""
+    """Return the numbers of newest requests at which a count may end, since requests of one moment have no order."""
     return [n for n in range(len(newest) + 1) if n in {0, len(newest)} or newest[n - 1][0] != newest[n][0]]

@@ -15,7 +15,7 @@ from tests.factories import make_bin, make_documents, make_lane, make_policy, ma
 from tests.filled_queue import FilledQueue, Shape
 from tests.integration.test_what_is_read import explain_on, rows_read
 
-# Pause after which the sweep looks again, if its last pass found nothing new.
+# Pause between two looks. The sweep skips a look that comes sooner and would find nothing new.
 PAUSE = seconds(1)
 # Rows on a page at most: a row has a header of 24 bytes, a pointer of 4, and at least 41 bytes of columns.
 STATES_A_PAGE = 8192 // 69

@@ -1,4 +1,4 @@
-"""A database that went back in time refuses its nodes, which it detects by their beats or its incarnation."""
+"""A database that went back in time refuses its nodes. The beats of their rows, or its incarnation, reveal it."""
 
 import pytest
 

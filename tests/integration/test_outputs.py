@@ -1,4 +1,4 @@
-"""After a flush or a clean-up, outputs hold exactly the documents of their jobs, and so does their account."""
+"""After a flush or a clean-up, outputs and their account hold exactly the documents of their jobs."""
 
 import datetime as dt
 import fcntl

@@ -1,4 +1,4 @@
-"""Outputs can be written again or cleared, and documents leave them that no job keeps there."""
+"""Outputs can be written again or cleared, and lose the documents that no job keeps there."""
 
 # ruff: noqa: F811 (fixtures of another file)
 

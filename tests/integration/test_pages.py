@@ -136,7 +136,7 @@ def _own_paths():
             yield f"/{path}"
 
 
-# Addresses that do not lead to the log-in: log-in and log-out themselves, and metrics, which asks programs for a token.
+# Addresses that do not lead to the login: login and logout themselves, and metrics, which asks programs for a token.
 _NO_PAGES = {"/login/", "/logout/", "/admin/login/", "/admin/logout/", "/metrics"}
 
 
@@ -571,7 +571,7 @@ def test_the_story_tells_how_far_a_document_is_and_what_it_was_given():
     assert '<dt>Passed-on “colour”</dt> <dd class="address"> green, red </dd>' in html
 
 
-# The browser does not send disabled fields, so their values stay.
+# --- Set-up --------------------------------------------------------------------------------------
 
 
 def _job_form(**facts):
@@ -744,7 +744,7 @@ def test_of_a_running_job_addresses_priority_and_schedule_are_changed_in_the_bro
     assert saved.status_code == 302, saved.context["errors"]
     job.refresh_from_db()
     assert (job.priority, job.windows.count(), job.seeds.get().urls) == (2, 1, ["http://docs.test/new"])
-    # What the browser cannot send, since its fields are shut, stays.
+    # The browser does not send disabled fields, so their values stay.
     assert (job.max_documents, job.recrawl_after, job.hop_limits) == (None, dt.timedelta(hours=1), {"link": 3})
     assert job.specification == {"scope": "domain", "include": ["docs"]}
     assert client.get(address).status_code == 200

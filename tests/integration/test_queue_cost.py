@@ -1,4 +1,4 @@
-"""The buffers that a step of the queue touches do not grow with the queue. This is a benchmark in small."""
+"""The buffers that a step of the queue touches do not grow with the queue. This is a small form of a benchmark."""
 
 import subprocess
 import sys

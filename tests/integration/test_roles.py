@@ -1,4 +1,4 @@
-"""Each role is a group with its permissions, and may call exactly the operations of the API that are for it."""
+"""Each role is a group with its permissions, and may call exactly its operations of the API."""
 
 import pytest
 from django.apps import apps

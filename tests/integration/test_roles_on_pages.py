@@ -12,7 +12,7 @@ from tests.integration.test_roles import ADMINISTRATOR, ANYBODY, IN_RISING_ORDER
 
 pytestmark = pytest.mark.django_db
 
-# The operation of the API that makes the same change as a page.
+# Operations of the API that make the same change as a page, by page.
 CHANGES = {
     "cluster-drain": "nodes_drain",
     "cluster-group": "groups_move",

@@ -1,4 +1,4 @@
-"""A process does not become a node if its sessions lack its settings, or if the server has no room for them."""
+"""A process does not become a node if its sessions do not get its settings, or if the server has no room for them."""
 
 import datetime as dt
 

@@ -25,7 +25,7 @@ SHORT = {"cluster": {"heartbeat_interval": 1, "node_timeout": 5}}
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch):
-    """Let the process be without loaded stored settings."""
+    """Let the process be one that has loaded no stored settings."""
     monkeypatch.setattr(running._process, "taken_up", None)
 
 

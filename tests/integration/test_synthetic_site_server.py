@@ -98,7 +98,9 @@ def site(start_site):
 
 
 def crawl(site, *, etags=None):
-    """Crawl exactly once over one connection, with the ETags of an earlier crawl. Return the new ETags."""
+    """
+    Crawl all links over one connection, as an exact crawler does, with the ETags of an earlier crawl. Return the ETags.
+    """
     etags = etags or {}
     held, seen, waiting = {}, {site.plan.start_url}, [site.plan.start_url]
     while waiting:

@@ -46,9 +46,7 @@ class Writes:
 
 
 def writes_of_a_life(main, documents):
-    """
-    Return what is written from the start of a job to the end of its aborted run, if it knows this number of documents.
-    """
+    """Return the rows written from the start of a job with this number of documents to the end of its aborted run."""
     job = make_job(f"of {documents}", urls=[f"http://size-{documents}.example/"])
     make_documents(
         make_lane(job.seeds.get(), f"size-{documents}.example"),

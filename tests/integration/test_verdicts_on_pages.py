@@ -293,7 +293,7 @@ def test_a_run_of_which_every_document_failed_is_red_and_needs_attention(crawl):
 
 
 def end_run(job, **endings):
-    """End the run of the job. Each host has one seed with the given outcome and code."""
+    """End the run of the job. Each host in `endings` has one seed that ended with this outcome and code."""
     Job.objects.filter(pk=job.pk).update(phase="inactive", run_end="finished", ended_at=timezone.now())
     for name, (outcome, code) in endings.items():
         make_documents(make_lane(job.seeds.get(), f"{name}.example"), [name], stage=Stage.DONE)
@@ -306,7 +306,7 @@ def end_run(job, **endings):
 )
 def test_a_run_fails_if_none_of_its_seeds_could_be_read(connection, crawl, second, fails):
     running = make_running_job(crawl.manager.node, name="archive", urls=["http://one.example/", "http://two.example/"])
-    # Known documents of earlier runs are fine.
+    # Documents of earlier runs have no failure.
     lane = make_lane(running.seed, "three.example")
     facts = {"job_id": running.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.DONE}
     count_folded(lane_id=lane.pk, outcome=Outcome.UNCHANGED, code="304", amount=500, **facts)

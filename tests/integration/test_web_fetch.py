@@ -19,7 +19,7 @@ from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
 from tests.hostile import HostileSite, answer, drip, endless, redirect, reset_after
 
-# Limits of seconds instead of minutes: the tests prove that a limit ends the request, not its value.
+# Limits of a second instead of a minute: the tests prove that a limit ends a request, whatever its value.
 SHORT = Limits(request_seconds=1.0, body_bytes=1_000_000, least_rate=1000, least_rate_after=0.3)
 # Limits for requests that another limit ends, so that these limits do not end them first on a busy machine.
 PATIENT = replace(SHORT, request_seconds=60.0, least_rate_after=30.0)
@@ -442,7 +442,9 @@ async def test_every_address_of_a_name_is_checked():
 
 
 async def test_a_name_that_changes_its_address_gains_nothing(monkeypatch):
-    """The name resolves to a public address first, then to loopback. The checked address is the one connected to."""
+    """
+    The name resolves to a public address first, then to loopback. The fetcher connects to the address that it checked.
+    """
     connected = []
     loop = asyncio.get_running_loop()
     connect = loop.sock_connect

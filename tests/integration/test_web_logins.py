@@ -98,7 +98,7 @@ async def test_every_request_of_a_login_is_in_the_pace_of_its_document(visitor):
     outcome = await visitor.process("/page/1")
 
     assert (outcome.ending, outcome.code) == (Ending.INDEXED, "200")
-    # The path of requests: the page, its redirect to the form, the log-in, the welcome page, the page again.
+    # The path of requests: the page, its redirect to the form, the login, the welcome page, the page again.
     assert [path for path, _ in visitor.site.told] == ["/page/1", "/page/1", "/login", "/welcome", "/page/1"]
     assert visitor.pace.requests == len(visitor.site.told) + len(visitor.site.logins)
 

@@ -110,7 +110,7 @@ def explain(text, params):
 
 
 class Reader:
-    """Explains each statement of Django, and records what it read too much of."""
+    """Explains each statement of Django, and records the tables of which it read too many rows."""
 
     def __init__(self, *, of=frozenset(BIG)):
         self.of, self.statements, self.excesses = of, 0, []

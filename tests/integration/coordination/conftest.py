@@ -57,8 +57,8 @@ class Bench:
 
     def node(self, name, *, joins=None, beats=True, timeout=TIMEOUT, **facts):
         """
-        Return a connected node with its own network line. It joins
-        with the pools in `joins`, if given, and beats if `beats`.
+        Return a connected node with its own network line. If `joins`
+        is given, it joins with these pools and, with `beats`, beats.
         """
         self.proxies[name] = self._proxy()
         node = self._open(name, self.proxies[name], timeout, **facts)
@@ -145,8 +145,8 @@ class DatabaseBench(Bench):
 
     def manager_of(self, name):
         """
-        Return what creates a manager of distributed jobs on the
-        node with this name, as applications do: `(node, jobs, …)`.
+        Return the constructor of managers of distributed jobs on the
+        node with this name, as applications call it: `(node, jobs, …)`.
         """
         return partial(DistributedJobManager.on_database, self.line(name).dsn(self._dsn), self.cluster)
 
@@ -172,10 +172,7 @@ class ZooKeeperBench(Bench):
         return ZooKeeperCoordination(address=address, cluster=self.cluster, node=name, timeout=timeout, floor=floor)
 
     def manager_of(self, name):
-        """
-        Return what creates a manager of distributed jobs on the
-        node with this name, as `DatabaseBench.manager_of` does.
-        """
+        """Return the constructor of managers of distributed jobs, as `DatabaseBench.manager_of` does."""
         hosts = f"127.0.0.1:{self.line(name).port}"
         return partial(DistributedJobManager.on_zookeeper, hosts, f"{self.root}/{self.cluster}")
 

@@ -115,7 +115,7 @@ def test_a_member_that_beats_no_more_is_gone_for_the_others_and_knows_it_before_
     a = bench.node("a", joins=POOLS, beats=False)
     b = bench.node("b", joins=POOLS)
 
-    # The node always learns it first: no other node may miss a node that takes itself for a member.
+    # The node itself always notices first that it is no longer a member, whatever happens in between.
     wait_until(lambda: not a.is_member)
     wait_until(lambda: is_gone(a, seen_by=b))
 

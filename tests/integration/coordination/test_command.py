@@ -17,7 +17,7 @@ from tests.integration.coordination.test_clusters import POOLS, rebalance
 
 @pytest.fixture(autouse=True)
 def chosen(bench, settings):
-    """Set the store of the bench as the store of coordination."""
+    """Choose the bench's store in the settings of coordination."""
     if isinstance(bench, ZooKeeperBench):
         settings.CRAWLCTL_COORDINATION = ZOOKEEPER
         settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"

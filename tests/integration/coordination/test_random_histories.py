@@ -95,7 +95,7 @@ class Life(threading.Thread):
         time.sleep(chance.choice([0, 0, 0.01, 0.05]))
         if chance.random() < 0.3 and (longer := self.coordination.prolong(lock, lease=LEASE)) is not None:
             held.until = max(held.until, longer.held_until)
-        # A lock that is never released makes another node wait for the end of the lease.
+        # In one of ten cases the lock is not released, and another node waits for the end of the lease.
         if chance.random() < 0.9:
             held.until = min(held.until, seconds_since_boot())
             self.coordination.release(lock)

@@ -1,5 +1,5 @@
 """
-The tree in ZooKeeper is the one of DJM, causes no idle writes,
+The tree in ZooKeeper has the layout of DJM, causes no idle writes,
 respects credentials, and survives a server that lost its data.
 """
 
@@ -32,7 +32,7 @@ def bench(zookeeper_bench):
 
 @pytest.fixture
 def session(bench):
-    """Yield a session outside of all nodes, which inspects the tree."""
+    """Yield a session that belongs to no node, for a look at the tree."""
     made = Session(address=Address(hosts=f"127.0.0.1:{bench.server.port}", root=bench.root), timeout=TIMEOUT)
     yield made
     made.end()
