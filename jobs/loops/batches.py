@@ -1,16 +1,17 @@
 """
-The batches that a worker has, from their take until the database knows that they are done.
+The batches of a worker, from their take until the database has them as done.
 
-The worker holds them against those that the database says are out at it: one that is out and not here was taken by
-a statement whose answer was lost, and nothing of it has begun, so it goes back. Requests may still be open of one
-that is done, since its turn inherited them; so one that is being written counts as here until that has been answered.
+The worker compares them with the batches that the database has as sent to it. A batch that is sent and not here was
+taken by a statement whose answer was lost. None of its documents has begun, so it is returned. A batch that is done
+may still have open requests, which its turn inherited. So a batch counts as here until the write of its end was
+answered.
 """
 
 from collections.abc import Collection
 
 
 class BatchesInHand:
-    """How many documents this worker still has of each batch."""
+    """The number of documents that this worker still has of each batch."""
 
     def __init__(self) -> None:
         self._left: dict[int, int] = {}
@@ -18,25 +19,25 @@ class BatchesInHand:
 
     @property
     def documents(self) -> int:
-        """Documents of all batches that are claimed here."""
+        """Return the number of claimed documents of all batches."""
         return sum(self._left.values())
 
     @property
     def all(self) -> frozenset[int]:
-        """All that the database may have out at this worker, and the worker knows of."""
+        """Return all batches of this worker that the database may still have as sent."""
         return frozenset(self._left) | self._done
 
     @property
     def done(self) -> list[int]:
-        """Those of which no document is left, and that the database has to be told of."""
+        """Return the batches without documents whose end is not stored yet."""
         return sorted(self._done)
 
     def add(self, batch: int) -> None:
-        """One document of a batch has been taken."""
+        """Record that one document of a batch was taken."""
         self._left[batch] = self._left.get(batch, 0) + 1
 
     def settle(self, batch: int) -> bool:
-        """A document of a batch is no longer this worker's; returns whether it was the last one."""
+        """Record that this worker no longer has a document of a batch; return True if it was the last one."""
         if batch not in self._left:
             return False
         self._left[batch] -= 1
@@ -47,5 +48,5 @@ class BatchesInHand:
         return True
 
     def told(self, done: Collection[int]) -> None:
-        """The database knows that these are done."""
+        """Record that the database has these batches as done."""
         self._done.difference_update(done)

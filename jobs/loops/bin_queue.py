@@ -1,8 +1,8 @@
 """
-One bin as a worker serves it: the documents it has, and the paces at which they may be asked for.
+One bin at a worker: its documents, and the paces of its requests.
 
-Pace is kept here, by the worker that holds the bin's turn, to the accuracy of its event loop's clock.
-Requests that may be open belong to turns; a turn that follows another inherits them when that ends.
+The worker that has the bin's turn keeps the pace, to the accuracy of its event loop's clock. Turns have limits of
+open requests. A turn that follows another inherits these when that one ends.
 """
 
 import math
@@ -16,27 +16,27 @@ from jobs.queue.take import Claimed, PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import Cadence
 
-# Closed turns whose followers may still arrive; more than a bin ever has open.
+# Closed turns whose followers may still arrive: more than a bin ever has open.
 _FOLLOWERS_ON_THE_WAY: Final = 16
 
 
 @dataclass(slots=True, eq=False)
 class PacedBin:
     """
-    The pace of a bin, or of a parent of many, as one worker keeps it; moments are on the event loop's clock, in seconds.
+    The pace of a bin, or of a parent of many, at one worker; moments are on the event loop's clock, in seconds.
 
-    A request that was let go and has not left yet holds the others back: the gap begins when it leaves.
+    A request that was admitted and has not left yet delays the others: the gap begins when it leaves.
     """
 
     bin_id: int
     cadence: Cadence = field(default_factory=Cadence)
-    # When the last request was let go or left, and how many have been let go that have not left.
+    # When the last request was admitted or left, and the number of admitted requests that have not left.
     asked_at: float = float("-inf")
     leaving: int = 0
-    # Documents that are begun and have not ended, over all bins and turns here, and how many may be.
+    # Begun documents that have not ended, over all bins and turns here, and their limit.
     open: int = 0
     most_open: float = math.inf
-    # What the source asked for since the last turn came.
+    # The gap that the source requested since the last turn came (seconds).
     asked_gap: float = 0.0
     # Requests, bytes, ended documents and their seconds since a closed turn last reported them.
     starts: int = 0
@@ -45,27 +45,27 @@ class PacedBin:
     seconds: float = 0.0
 
     def take_up(self, pace: PaceTaken, *, now: float) -> None:
-        """Go on with the pace that a turn came with."""
+        """Apply the pace of a new turn."""
         self.asked_gap = 0.0
         self.most_open = pace.requests or math.inf
         self.cadence.change(gap=pace.gap, bytes_per_second=pace.bytes_per_second)
         self.cadence.hold_until(now + pace.wait)
 
     def apply_limits(self, limits: Limits) -> bool:
-        """Go on under these limits, and what the source asked for; returns whether they are stricter than before."""
+        """Apply these limits, and the request of the source; return True if they are stricter than before."""
         gap, rate = self.cadence.gap, self.cadence.bytes_per_second
         self.most_open = limits.requests
         self.cadence.change(gap=max(limits.gap, self.asked_gap), bytes_per_second=limits.bytes_per_second)
         return self.cadence.gap > gap or (limits.bytes_per_second or math.inf) < (rate or math.inf)
 
     def apply_crawl_delay(self, gap: float) -> None:
-        """Its source asks for this gap, which may not be among the limits of the turn yet."""
+        """Apply a gap that the source requests, and that the limits of the turn may not contain yet."""
         self.asked_gap = gap
         self.cadence.tighten(gap=gap)
 
     @property
     def has_pace(self) -> bool:
-        """Whether others may have to wait for what is asked of it here."""
+        """True if its requests may delay others."""
         return self.cadence.gap > 0 or self.cadence.bytes_per_second is not None
 
     @property
@@ -74,16 +74,17 @@ class PacedBin:
 
     def wait(self, *, now: float, has_turn: bool) -> float:
         """
-        Seconds until a request may be let go, or it is worth asking again; at once if none is left.
+        Return the seconds until a request may be admitted, or until the next check; at most 0 if at once.
 
-        One that `has_turn` was counted when its document began, so only requests that went out since keep it back.
+        A request that `has_turn` was counted when its document began, so only requests that went out since then delay
+        it.
         """
         if self.is_held:
             return self.cadence.gap
         return (self.asked_at + self.cadence.gap if has_turn else self.cadence.next_start) - now
 
     def count_request(self, *, now: float, has_turn: bool) -> None:
-        """A request is let go; the next may follow after the gap. One that `has_turn` is counted already."""
+        """Count an admitted request; the next one may follow after the gap. One that `has_turn` is counted already."""
         self.asked_at = now
         self.starts += 1
         if has_turn:
@@ -92,24 +93,24 @@ class PacedBin:
             self.cadence.start(now=now)
 
     def count_bytes(self, size: int, *, paid: float, now: float) -> None:
-        """A request that `paid` its price has read `size` bytes."""
+        """Count `size` bytes that a request read which had `paid` for some in advance."""
         self.bytes_read += size
         self.cadence.read(size, paid=paid, now=now)
 
     def take_use(self) -> Use:
-        """What was asked of the bin here since this was called last."""
+        """Return the use of the bin here since the last call."""
         use = Use(self.starts, self.bytes_read, self.ended, self.seconds)
         self.starts = self.bytes_read = self.ended = 0
         self.seconds = 0.0
         return use
 
     def count_ended(self, seconds: float) -> None:
-        """A document of the bin has ended by itself after this time."""
+        """Count a document of the bin that ended by itself after these seconds."""
         self.ended += 1
         self.seconds += seconds
 
     def count_left(self, *, now: float) -> None:
-        """A request that was let go has left."""
+        """Record that an admitted request has left."""
         self.leaving -= 1
         self.asked_at = now
         self.cadence.restart(now=now)
@@ -118,9 +119,9 @@ class PacedBin:
 @dataclass(slots=True, eq=False)
 class OpenTurn:
     """
-    A turn that this worker has open. Of its `documents` `left` have not been begun, and `open` have not ended.
+    An open turn of this worker: `left` of its `documents` have not begun, and `open` ones have not ended.
 
-    Once closed it may have an `heir`, against which its open requests are counted from then on.
+    A closed turn may have an `heir`, which counts the turn's open requests from then on.
     """
 
     id: int
@@ -137,15 +138,15 @@ class OpenTurn:
 
 @dataclass(slots=True)
 class BinQueue:
-    """One bin: its pace, the open turns, and the documents of them that wait."""
+    """One bin: its pace, its open turns, and their waiting documents."""
 
     paced: PacedBin
     in_flight: int = 0
     waiting: deque[tuple[OpenTurn, Claimed]] = field(default_factory=deque)
     turns: list[OpenTurn] = field(default_factory=list)
-    # Requests of turns that closed here while their followers were still on the way.
+    # Requests of turns that closed here before their followers arrived.
     left_behind: dict[int, int] = field(default_factory=dict)
-    # It was stopped, or denied, after its turns were given.
+    # True if the bin was stopped, or denied, after its turns were given.
     is_denied: bool = False
 
     @property
@@ -158,15 +159,15 @@ class BinQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has neither a turn nor an open request."""
+        """True if it has neither a turn nor an open request."""
         return not self.turns and not self.in_flight
 
     def add(self, taken: TurnTaken, *, parents: tuple[PacedBin, ...] = (), now: float) -> list[Claimed]:
         """
         Take over a turn. One that follows a turn of this worker inherits its requests.
 
-        Returns the documents that cannot be served here: those of a turn that has no requests, and follows
-        one that is not here to leave it some.
+        Return the documents that cannot be served here: those of a turn without requests whose predecessor is not
+        here.
         """
         behind = 0 if taken.follows is None else self.left_behind.pop(taken.follows, 0)
         turn = OpenTurn(
@@ -190,7 +191,7 @@ class BinQueue:
 
     @property
     def may_begin(self) -> bool:
-        """Whether a document waits and one more request may be open; behind one that is leaving its gap has not begun."""
+        """True if a document waits and may begin; not while a request that starts a gap is still leaving."""
         return (
             bool(self.waiting)
             and not any(paced.is_held or paced.open >= paced.most_open for paced in self._next_paces)
@@ -200,9 +201,10 @@ class BinQueue:
     @property
     def awaited(self) -> int:
         """
-        How much room its worker keeps for a turn that may come: with a pace, a bin has two in hand, or it stands still.
+        Return the room that the worker keeps for a coming turn: a bin with a pace needs two turns, or it is idle in
+        between.
 
-        Whether one comes is not known here. Of a host that gave a single document it is not expected.
+        It is not certain that one comes. A host that gave a single document is not expected to give more.
         """
         if not self.turns or not self.paced.cadence.gap:
             return 0
@@ -212,21 +214,21 @@ class BinQueue:
 
     @property
     def next_start(self) -> float:
-        """When the next document may begin, as the bin and its parents have it."""
+        """Return the moment at which the next document may begin, for the bin and its parents."""
         return max(paced.cadence.next_start for paced in self._next_paces)
 
     @property
     def _next_paces(self) -> tuple[PacedBin, ...]:
-        """The bin and the parents of the turn that is next."""
+        """Return the paces of the bin and of the parents of the next turn."""
         return self.paces_of(self.waiting[0][0]) if self.waiting else (self.paced,)
 
     @property
     def paces(self) -> set[PacedBin]:
-        """The bin and all parents of its turns."""
+        """Return the paces of the bin and of all parents of its turns."""
         return {self.paced, *(paced for turn in self.turns for paced in turn.parents)}
 
     def paces_of(self, turn: OpenTurn) -> tuple[PacedBin, ...]:
-        """The bin and its parents, as that turn has them."""
+        """Return the paces of the bin and of this turn's parents."""
         return (self.paced, *turn.parents) if turn.parents else (self.paced,)
 
     def begin(self, *, now: float) -> tuple[OpenTurn, Claimed]:
@@ -252,7 +254,7 @@ class BinQueue:
         turn.open -= 1
 
     def drop_waiting(self, is_dropped: Callable[[Claimed], bool]) -> list[Claimed]:
-        """Take out documents that have not begun."""
+        """Remove and return waiting documents for which `is_dropped` is true."""
         dropped: list[Claimed] = []
         kept: deque[tuple[OpenTurn, Claimed]] = deque()
         for turn, claimed in self.waiting:
@@ -266,14 +268,14 @@ class BinQueue:
 
     def close_ended(self) -> list[ClosedTurn]:
         """
-        Close the turns that are through: all their requests have ended, or their follower is here.
+        Close and return the completed turns: all their requests have ended, or their follower is here.
 
-        In the second case the requests still open are counted against the follower, which inherits.
+        In the second case the follower inherits the requests that are still open.
         """
         closed: list[ClosedTurn] = []
         for turn in [turn for turn in self.turns if not turn.left]:
             heir = next((other for other in self.turns if other.follows == turn.id), None)
-            # One whose documents were dropped still stands between its neighbours: it has to inherit first.
+            # A turn whose documents were dropped still links its neighbours: it has to inherit first.
             waits_to_inherit = any(other.id == turn.follows for other in self.turns)
             if waits_to_inherit or (turn.open and heir is None):
                 continue
@@ -304,7 +306,7 @@ class BinQueue:
 
 
 def _pace_of(paced: PacedBin) -> Pace | None:
-    """What others have to know of the bin who ask it next; None if it was not asked here."""
+    """Return the pace for the next requests to the bin from elsewhere; None if no request was sent here."""
     cadence = paced.cadence
     if cadence.last_start is None:
         return None

@@ -1,4 +1,6 @@
-"""Beside its crawl, a worker clears outputs, removes documents that no job keeps, and restores removed documents."""
+"""
+Work of a worker beside its crawl: it clears outputs, removes documents that no job keeps, and restores removed ones.
+"""
 
 import asyncio
 import logging
@@ -14,14 +16,14 @@ from jobs.queue.restore import restore_some
 
 logger = logging.getLogger(__name__)
 
-# How often a worker looks for an output that is to be cleared, and tries again one that refused.
+# Interval of the search for outputs to clear, and of retries after an error (seconds).
 _POLL: Final = 5.0
 
 
 async def clear_outputs(
     database: DatabaseThread, *, may_begin: Callable[[], bool], keeps_history: Callable[[], bool]
 ) -> None:
-    """Clear outputs chunk by chunk, until cancelled; what refuses is left for the next time."""
+    """Clear outputs chunk by chunk, until cancelled; an output with an error is left for the next time."""
     while True:
         await asyncio.sleep(_POLL)
         for clear in (clear_some, drop_orphans):

@@ -1,4 +1,4 @@
-"""What a worker's writing comes to in figures: counted once a flush, not once a document."""
+"""Metrics of a worker's writes: counted once for each flush, not for each document."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ from nodes.metrics import of_nodes
 
 
 def count_flush(flushed: Flushed, *, seconds: float) -> None:
-    """Count what one flush wrote; what lost its claim has not come to anything."""
+    """Count the outcomes that one flush wrote; outcomes without a claim do not count."""
     crawl.FLUSHES.observe(seconds)
     crawl.OFFERED_REFERENCES.add(len(flushed.named))
     of_nodes.REFUSED_WRITES.add(flushed.refused, "claim")
-    # One way through them, by number: an enumeration's hash is computed in Python.
+    # One pass over the results, indexed by number: the hash of an enumeration is computed in Python.
     endings = [0] * (max(Ending) + 1)
     fetches: list[float] = []
     bytes_read = added = back_offs = 0
@@ -40,14 +40,14 @@ def count_flush(flushed: Flushed, *, seconds: float) -> None:
 
 
 def count_closed(turns: Sequence[ClosedTurn], *, batches: int) -> None:
-    """Count turns that were closed, what was asked of their hosts, and batches that are over."""
+    """Count closed turns, their requests to hosts, and ended batches."""
     crawl.CLOSED_TURNS.add(len(turns))
     crawl.STARTS.add(sum(turn.use.starts for turn in turns))
     crawl.ENDED_BATCHES.add(batches)
 
 
 def count_given_back(returned: int, *, refused: int) -> None:
-    """Count documents that went back to the queue, and those that were somebody else's by then."""
+    """Count documents that returned to the queue, and documents whose claim was lost."""
     crawl.GIVEN_BACK.add(returned)
     of_nodes.REFUSED_WRITES.add(refused, "claim")
 

@@ -45,10 +45,11 @@ from nodes.settings.effective import Effective
 logger = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-# Seconds for which a worker's thread that computes keeps the interpreter from its loop. With Python's own five
-# milliseconds each look at a socket may cost as much while a flush is put together, and a request leaves late.
+# Longest time (seconds) for which a computing thread of a worker keeps the interpreter from its event loop. With
+# Python's default of five milliseconds, each check of a socket may cost that much during a flush, and a request
+# leaves late.
 _SWITCH: Final = 0.0005
-# After a second signal the process is gone within a second, whatever still hangs.
+# Delay of the exit after a second signal (seconds): the process ends within a second, even if a thread hangs.
 _HURRY: Final = 0.8
 
 
@@ -61,13 +62,13 @@ def run_worker(
     attached: bool = False,
 ) -> None:
     """
-    Run a worker until it is signalled (or, `attached`, until standard input closes).
+    Run a worker until it gets a signal (or, `attached`, until standard input closes).
 
     `options` are settings of its command line.
 
     Raises:
-        InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
-        WorkerFailed: it was marked failed, its database stayed away, or it found no store of coordination.
+        InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
+        WorkerFailed: it was marked failed, its database was unavailable, or it found no coordination store.
     """
     dsn = find_database
     try:
@@ -86,7 +87,7 @@ def run_worker(
 
 @contextmanager
 def _life_logged(identity: NodeIdentity) -> Iterator[None]:
-    """Log the start and the end of a node of the cluster. Those of a one-shot have their command's output."""
+    """Log the start and the end of a node of the cluster. For a one-shot command, its output has these."""
     if identity.scope != CLUSTER_SCOPE:
         yield
         return
@@ -110,7 +111,7 @@ def _become_node(
     address: str = "",
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Effective, NodeIdentity]:
-    """Settle what this process runs with, and as whom: also its Django's sessions are told by that."""
+    """Return the settings and the identity of this process; Django's sessions get this identity too."""
     effective = _settings_of_this_process(dsn, options, should_stop=should_stop)
     identity = NodeIdentity.of_this_process(
         kind=kind,
@@ -128,13 +129,13 @@ def _become_node(
 
 
 def _settings_of_this_process(dsn: Dsn, options: Sequence[str], *, should_stop: Callable[[], bool]) -> Effective:
-    """Settle what this process runs with; waits for a database that is away as a node does."""
+    """Return the settings of this process; wait for an unavailable database like a node."""
     given = told(options)
 
     def gives_up(failing_for: float) -> bool:
         return should_stop() or failing_for > given[NODE_GIVE_UP].total_seconds()
 
-    # Nobody's sessions yet: the node gets its identity with the settings.
+    # No node's session yet: the node gets its identity with the settings.
     asking = WorkConnection(
         dsn,
         node_id=uuid.uuid4(),
@@ -177,21 +178,21 @@ def run_manager(
     attached: bool = False,
 ) -> None:
     """
-    Run a manager until it is signalled (or, `attached`, until standard input closes).
+    Run a manager until it gets a signal (or, `attached`, until standard input closes).
 
     `address` is where its pages are, `options` are settings of its command line.
 
     Raises:
-        InvalidSettings, SettingError: these, or what they come to with what is stored, cannot be.
-        ManagerFailed: it was marked failed, its database stayed away, or it found no store of coordination.
+        InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
+        ManagerFailed: it was marked failed, its database was unavailable, or it found no coordination store.
     """
     stop = threading.Event()
 
     def asked(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             _exit_soon()
-        # Nothing that the loop itself waits on or holds may be touched here: a handler runs between any two
-        # of its instructions, also while it has the lock. The next pass sees the flag, soon enough.
+        # The handler must not touch any lock or event of the loop: it runs between any two of the loop's
+        # instructions, also while the loop holds the lock. The next pass sees the flag, soon enough.
         stop.set()
 
     for number in _SIGNALS:
@@ -212,11 +213,11 @@ def make_manager(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Manager:
     """
-    A manager node of this process, not running yet.
+    Return a manager node of this process that does not run yet.
 
     Raises:
-        InvalidSettings, SettingError: `options`, or what they come to with what is stored, cannot be.
-        ManagerFailed: the database, or the store of coordination, stayed away, or until `should_stop`.
+        InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
+        ManagerFailed: the database or the coordination store was unavailable, at least until `should_stop`.
     """
     dsn = find_database
     try:
@@ -236,10 +237,12 @@ def _reach_store(
     effective: Effective, *, dsn: Dsn, identity: NodeIdentity, should_stop: Callable[[], bool] = lambda: False
 ) -> Coordination | None:
     """
-    The node's way to the store of coordination beside the database, if there is one. A one-shot is alone in its scope.
+    Return the node's connection to the coordination store beside the database; None if there is none.
+
+    A one-shot command is alone in its scope, and has none.
 
     Raises:
-        CoordinationError: it did not answer, will not have us, or has an address that cannot be.
+        CoordinationError: the store did not answer, refused the connection, or has an invalid address.
     """
     if effective[COORDINATION] == DATABASE or identity.scope != CLUSTER_SCOPE:
         return None
@@ -257,7 +260,7 @@ def _reach_store(
 
 
 def _exit_soon() -> None:
-    """Exit within a second even if something hangs: what is claimed goes back as for any lost node."""
+    """Exit within a second even if a thread hangs: the claims are released as for any lost node."""
     timer = threading.Timer(_HURRY, lambda: os._exit(0))
     timer.daemon = True
     timer.start()

@@ -1,9 +1,9 @@
 """
-A daemon's work connection, and its ear for wake-ups.
+A daemon's work connection, and its listener for wake-ups.
 
-Queue functions are plain blocking code on one psycopg connection. A worker runs them in one thread, so
-they are serial and its event loop stays free; a lost connection is made anew and the function is run
-again. That is safe because the claim fence lets an outcome count once.
+Queue functions are plain blocking code on one psycopg connection. A worker runs them in one thread: they are serial,
+and its event loop stays free. After the loss of a connection, the thread connects and runs the function again. That
+is safe because the claim fence counts an outcome once.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
-# Seconds in which two clocks cannot drift apart by anything that matters.
+# Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
-# How long the ear listens before it looks whether it is still wanted.
+# Time (seconds) that the listener waits before it checks whether it must stop.
 _EAR_TURN: Final = 0.5
-# What a server says before it closes a connection: the driver takes that for open until it is used again.
+# Errors that a server sends before it closes a connection: the driver has it as open until its next use.
 _LAST_WORDS: Final = (
     psycopg.errors.AdminShutdown,
     psycopg.errors.CrashShutdown,
@@ -45,8 +45,8 @@ _LAST_WORDS: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
 )
 
-# What the loss of a connection looks like, over Django or not; a session that was ended because its transaction
-# stood still says so in a class of its own.
+# Errors after the loss of a connection, with or without Django. A session that was ended because its transaction was
+# idle has an error class of its own.
 _LOST: Final = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -60,7 +60,7 @@ _LOST: Final = (
 logger = logging.getLogger(__name__)
 
 
-# Where the database is and how it is spoken to there; what a session keeps to there is for who opens it.
+# Connection parameters that locate and authenticate; the others are chosen for each session.
 _OF_ADDRESS: Final = (
     *("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"),
     *(
@@ -76,9 +76,9 @@ _OF_ADDRESS: Final = (
 
 def database_dsn() -> str:
     """
-    The address of Django's database, for plain psycopg connections.
+    Return the address of Django's database, for plain psycopg connections.
 
-    Where the database is the embedded one, this makes sure that it runs.
+    An embedded database is started if it does not run.
     """
     parameters = django_connection.get_connection_params()
     return make_conninfo(**{name: parameters[name] for name in _OF_ADDRESS if parameters.get(name)})
@@ -86,7 +86,7 @@ def database_dsn() -> str:
 
 def find_database() -> str:
     """
-    Return the database's address for a daemon that connects, also after the embedded server was lost with its guardian.
+    Return the database's address for a daemon, also after the embedded server was lost with its guardian.
 
     Raises:
         psycopg.OperationalError: the embedded server is unavailable.
@@ -99,9 +99,9 @@ def find_database() -> str:
 
 def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     """
-    Let Django's connections of this process, too, be sessions of the node: found by its id, and limited like others.
+    Make Django's connections of this process sessions of the node too, with its id and its limits.
 
-    What a daemon does through Django holds the same locks as what it does on its own connection.
+    The work of a daemon on Django's connection holds the same locks as that on its own connection.
     """
     django_connection.close()
     options = connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"]
@@ -110,7 +110,7 @@ def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     options["patience"] = patience_of_node(timeout, purpose="orm")
 
 
-# Errors of statements while a restore has not made all tables yet.
+# Errors of statements while a restore has not created all tables yet.
 _WITHOUT_TABLES: Final = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedFunction,
@@ -119,7 +119,7 @@ _WITHOUT_TABLES: Final = (
 
 
 class TablesMissing(psycopg.OperationalError):
-    """The database lost tables under a process: it is restored or migrated, and the process has to end."""
+    """The database lost tables under a process: it is being restored or migrated, and the process has to end."""
 
     def __init__(self, error: psycopg.Error) -> None:
         said = str(error).strip().splitlines()[0]
@@ -127,7 +127,7 @@ class TablesMissing(psycopg.OperationalError):
 
 
 class WorkConnection:
-    """The connection on which a daemon's queue functions run; made anew when it breaks."""
+    """The connection of a daemon's queue functions; replaced when it breaks."""
 
     def __init__(
         self,
@@ -139,8 +139,8 @@ class WorkConnection:
         gives_up: Callable[[float], bool],
     ) -> None:
         """
-        `gives_up` is asked after each failure, with the seconds since the first in a row, and while an answer is
-        waited for, with the seconds since it is.
+        `gives_up` is called after each failure, with the seconds since the first one in a row, and while an answer is
+        pending, with the seconds since the request.
         """
         self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
         self._longest_pause = longest_pause.total_seconds()
@@ -149,10 +149,10 @@ class WorkConnection:
 
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         """
-        Run `work`; again from its start on a new connection when the old one breaks, or Django's does.
+        Run `work` and return its result; after a loss of this connection or Django's, run it again from its start.
 
         Raises:
-            psycopg.OperationalError: the database stayed away until the daemon gave up.
+            psycopg.OperationalError: the database was unavailable until the daemon gave up.
             TablesMissing: a table no longer exists.
         """
         pause = _FIRST_PAUSE
@@ -186,10 +186,10 @@ class WorkConnection:
 
     def _look_at(self, raised: Exception) -> psycopg.Error:
         """
-        Drop the connections if an error has ended one; returns the driver's error, which Django wraps.
+        Close the connections if an error has ended one; return the driver's error, which Django wraps.
 
-        Some work goes over Django's connection of this thread, with or without Django knowing.
-        Raises whatever was raised, where neither a connection nor waiting is what it is about.
+        Some work uses Django's connection of this thread, with or without Django noticing the error. An error that is
+        neither about a connection nor about waiting is raised again.
         """
         error = raised if isinstance(raised, psycopg.Error) else raised.__cause__
         if not isinstance(error, psycopg.Error):
@@ -199,14 +199,14 @@ class WorkConnection:
             django_connection.close()
         elif not isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
             raise raised
-        # Else a statement or a lock took too long: the connections are as good as before.
+        # Otherwise a statement or a lock took too long: the connections are intact.
         return error
 
     def _is_one_broken(self, raised: Exception) -> bool:
         mine, djangos = self._connection, django_connection.connection
         if mine is None or mine.closed:
             return True
-        # Without one, Django has just failed to connect, or has not been asked at all.
+        # Without a connection, Django has just failed to connect, or was not used at all.
         return djangos.closed if djangos is not None else isinstance(raised, OperationalError)
 
     def close(self) -> None:
@@ -217,12 +217,11 @@ class WorkConnection:
 
 class DatabaseClock:
     """
-    The database's time, without asking for each use, and never ahead of it: nothing is done before it is due.
+    The database's time without a query for each use, and never ahead of it: no work starts before it is due.
 
-    Clocks of machines may disagree by hours; what is due is judged by the database's. An answer was true at some moment
-    while it was waited for (Cristian's algorithm, 1989): the earliest time that it may be by now is taken, or a later
-    one that is known from answers before. So a line or a server that holds it up leaves the clock behind by that much
-    at most.
+    Clocks of machines may differ by hours, and the database's clock decides what is due. An answer was true at some
+    moment while it was awaited (Cristian's algorithm, 1989). The earliest possible time is used, or a later one that
+    earlier answers prove. So a slow line or server makes this clock late by at most its delay.
     """
 
     def __init__(self) -> None:
@@ -252,7 +251,7 @@ class DatabaseThread:
     """Runs a work connection's functions in one thread, for an event loop."""
 
     def __init__(self, connection: WorkConnection, *, effort: Effort) -> None:
-        """`effort` is what the heart minds of this thread."""
+        """`effort` is this thread's progress, which the heart checks."""
         self._connection = connection
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="database")
         self._effort = effort
@@ -274,7 +273,7 @@ class DatabaseThread:
 
 
 class Ear:
-    """A thread that listens for notifications on a connection of its own, and calls back for each."""
+    """A thread that listens for notifications on its own connection, and calls back for each."""
 
     def __init__(
         self,
@@ -285,7 +284,10 @@ class Ear:
         channels: Iterable[str],
         heard: Callable[[str, str], None],
     ) -> None:
-        """`heard(channel, payload)` runs in the ear's thread; ('', '') after a reconnect: anything may be lost."""
+        """
+        `heard(channel, payload)` runs in the listener's thread; ('', '') after a reconnect: notifications may be
+        lost.
+        """
         self._dsn, self._node_id, self._timeout = dsn, node_id, timeout
         self._channels, self._heard = tuple(channels), heard
         self._stopping = threading.Event()

@@ -1,5 +1,5 @@
 """
-Free room on the disks of a worker: below a floor it takes no work, and above the floor it goes on by itself.
+Free space on the disks of a worker: below a floor it takes no work, and above the floor it continues by itself.
 
 A full disk is worse: the embedded database stops, a log loses lines, an output refuses documents.
 """
@@ -15,21 +15,21 @@ from typing import Final
 from django.conf import settings
 
 _MIB: Final = 1024 * 1024
-# Seconds between two looks: a fast crawl writes some hundred MiB meanwhile.
+# Seconds between two checks: a fast crawl writes some hundred MiB meanwhile.
 _LOOK_EVERY: Final = 1.0
 
 
 class FreeDisk:
-    """The disks of one process. Any thread may name another place; one thread looks."""
+    """The disks of one process. Any thread may add a place; one thread checks them."""
 
     def __init__(self) -> None:
-        # Where the embedded database and this machine's logs are.
+        # The directory of the embedded database and of this machine's logs.
         self._places: dict[Path, str] = {Path(settings.VAR_DIR): "data"}
         self._looked_at = float("-inf")
         self._shortage = ""
 
     def writes_to(self, files: Iterable[Path]) -> None:
-        """Note files that are written here."""
+        """Add files that this process writes."""
         for file in files:
             self._places.setdefault(file.parent, "output")
 
@@ -56,7 +56,7 @@ class FreeDisk:
 
 
 def _free_at(place: Path) -> int | None:
-    """Return the bytes that this process may still write there; None if the system does not say."""
+    """Return the bytes that this process may still write there; None if the system does not report it."""
     while not place.exists() and place != place.parent:
         place = place.parent
     try:
@@ -67,7 +67,7 @@ def _free_at(place: Path) -> int | None:
 
 
 def _free_for_log() -> int | None:
-    """The same for standard error, if it goes to a file."""
+    """Return the same for standard error, if it goes to a file."""
     try:
         descriptor = sys.stderr.fileno()
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

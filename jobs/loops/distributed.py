@@ -1,4 +1,4 @@
-"""A process that does distributed jobs, and nothing else: from its settings to the signal that ends it."""
+"""A process for distributed jobs only: from its settings to the signal that ends it."""
 
 import datetime as dt
 import logging
@@ -29,17 +29,17 @@ from nodes.job_book import ForgetSilentNodes, JobBook
 
 logger = logging.getLogger(__name__)
 
-# Seconds.
+# Interval of reports (seconds).
 _NOTED_EVERY: Final = 2.0
 _STRANGE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 
 
 class RunsNotEnded(Exception):
-    """The process ends, and with it runs that took no notice of that; their items stay locked for the rest of their lease."""
+    """The process ends although runs ignored the request to end; their items stay locked until their lease ends."""
 
 
 class DatabaseReplaced(Exception):
-    """The database went back in time or is another one, so the process forgets what it remembers of it, and ends."""
+    """The database was restored to an older state or replaced, so the process drops its memory of it and ends."""
 
 
 class _Bookkeeping:
@@ -106,7 +106,7 @@ class _Bookkeeping:
 
 
 class _ConnectionsOfRuns(Observer):
-    """A run may have used Django's database: its thread keeps no connection that is of no use any more."""
+    """Closes unusable connections of a run's thread: the run may have used Django's database."""
 
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
         del job, items, took, failure
@@ -114,18 +114,18 @@ class _ConnectionsOfRuns(Observer):
 
 
 def name_of_this_process() -> str:
-    """A name that no other process has, and by which people find it."""
+    """Return a unique name of this process that people recognize."""
     return f"{_STRANGE.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
 
 
 def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
     """
-    Return the way of a node to a cluster of distributed jobs, in the store that is chosen.
+    Return a node's connection to a cluster of distributed jobs, in the configured store.
 
-    In ZooKeeper the jobs need no database: so their terms have no floor there.
+    In ZooKeeper the jobs need no database, so their terms have no lower limit there.
 
     Raises:
-        BadName, Refused: the cluster, the node or the address cannot be.
+        BadName, Refused: the cluster, the node or the address is invalid.
     """
     return open_coordination(
         settings.CRAWLCTL_COORDINATION,
@@ -139,7 +139,7 @@ def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
 
 
 class JobsOfThisProcess:
-    """A manager of distributed jobs with what belongs to it here: jobs of ours, metrics, and the book where there is a database."""
+    """A manager of distributed jobs, with built-in jobs and metrics, and with records if there is a database."""
 
     def __init__(
         self,
@@ -155,8 +155,8 @@ class JobsOfThisProcess:
         `options` are settings of the command line.
 
         Raises:
-            BadName, ValueError, NoSuchStrategy, SettingError: something that was said cannot be.
-            Refused: the store's address cannot be.
+            BadName, ValueError, NoSuchStrategy, SettingError: an argument is invalid.
+            Refused: the store's address is invalid.
         """
         timeout = told(options)[NODE_TIMEOUT]
         has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
@@ -177,13 +177,13 @@ class JobsOfThisProcess:
     @contextmanager
     def at_work(self, *, replaced: Callable[[], None] = lambda: None) -> Iterator[None]:
         """
-        Do the jobs while the block runs.
+        Run the jobs during the block.
 
-        `replaced` is called in another thread if the database went back in time or is another one.
+        `replaced` is called in another thread if the database was restored to an older state or replaced.
 
         Raises:
-            CoordinationError: the store cannot be reached, or will not have us.
-            RunsNotEnded: runs were left that did not end in time.
+            CoordinationError: the store is unavailable, or refused the connection.
+            RunsNotEnded: runs did not end in time.
         """
         with ExitStack() as ends_with_us:
             if self._book is not None:
@@ -200,11 +200,11 @@ class JobsOfThisProcess:
 
 def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
     """
-    Do distributed jobs until this process is signalled (or, `attached`, until standard input closes).
+    Run distributed jobs until this process gets a signal (or, `attached`, until standard input closes).
 
     Raises:
         CoordinationError, RunsNotEnded: as `JobsOfThisProcess.at_work`.
-        DatabaseReplaced: the database that shares the jobs went back in time or is another one.
+        DatabaseReplaced: the database of the jobs was restored to an older state or replaced.
     """
     ending, replaced = threading.Event(), threading.Event()
 
@@ -216,7 +216,7 @@ def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
 
     def asked(_number: int, _frame: FrameType | None) -> None:
         if ending.is_set():
-            # Asked twice: whatever still runs has its items locked.
+            # The second signal: runs that have not ended keep their items locked.
             os._exit(1)
         ending.set()
         jobs.give_up_starting()

@@ -1,11 +1,11 @@
-"""Something that is to be done at a moment: the earliest that anybody asked for."""
+"""A deadline for work: the earliest one that was requested."""
 
 import asyncio
 
 
 class Due:
     """
-    A wish with a moment. `is_over` once the moment has come, and then the event is set, until `clear`.
+    A request with a moment. `is_over` once the moment has come; the event is set then, until `clear`.
 
     Belongs to the event loop's thread.
     """
@@ -20,7 +20,7 @@ class Due:
         self._event.set()
 
     def within(self, seconds: float) -> None:
-        """Be over so many seconds from now at the latest."""
+        """Make the work due in at most this many seconds."""
         at = self._loop.time() + seconds
         if self.is_over or (self._timer is not None and self._timer.when() <= at):
             return
@@ -30,15 +30,15 @@ class Due:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether its moment is known, or has come."""
+        """True if the moment is known, or has come."""
         return self.is_over or self._timer is not None
 
     def comes_within(self, seconds: float) -> bool:
-        """Whether its moment is known, and so near."""
+        """True if the moment is known and comes within these seconds."""
         return self._timer is not None and self._timer.when() <= self._loop.time() + seconds
 
     def clear(self) -> None:
-        """It is being done: what is asked for from here on is another wish."""
+        """Reset because the work begins: later requests are new ones."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,13 +1,12 @@
 """
-What a worker has written lately: the references that need not be sent to the database again.
+A cache of references that a worker wrote lately: they need not be sent to the database again.
 
-97 of 100 links of a site are repeats. The memory is bounded and belongs to the process; it is
-written only after the commit, so what is in it is durable. Only the database's thread touches it.
+97 of 100 links of a site are repeats. The cache is bounded and belongs to the process. It is written only after the
+commit, so its content is durable. Only the database's thread uses it.
 
-Whole hashes are held, so no two are ever taken for one. They are packed, since a set of strings would be eight
-times as large; the few that come all the time stand in a dictionary in front. When the young half of the memory is
-full it becomes the old one, and of that half only what somebody asked for meanwhile is kept: what many pages
-link to stays, however long a run is.
+It stores whole hashes, so two never collide. They are packed, since a set of strings would need eight times the
+memory; the most frequent ones are also in a dictionary. When the young half of the cache is full, it becomes the old
+one. Only references of the old half that are requested again are kept: frequent link targets stay for the whole run.
 """
 
 from collections.abc import Iterable
@@ -15,13 +14,13 @@ from typing import Final
 
 from jobs.queue.outcomes import JobFacts
 
-# References of each half of the memory: of both halves some ten MiB.
+# References of each half of the cache: both halves need some ten MiB.
 _OF_A_HALF: Final = 250_000
 _AT_HAND: Final = 50_000
 
-# A hash is found among those that share its first digits: some sixty, when a half is full.
+# A hash is searched among the hashes with the same first digits: some sixty, when a half is full.
 _SHARED_DIGITS: Final = 3
-# A record: what is left of the hash, the number of its run, the depth.
+# A record: the rest of the hash, the number of its run, the depth.
 _RUN_BYTES: Final = 3
 _DEPTH_BYTES: Final = 2
 _DEEPEST: Final = (1 << 8 * _DEPTH_BYTES) - 1
@@ -39,8 +38,8 @@ class KnownReferences:
         self._size_at_hand = 0
 
     def holds(self, job: JobFacts, hash_: str, depth: int) -> bool:
-        """Whether the reference was written in this run, with no greater depth if depth matters."""
-        # Where hops are counted, what a reference means depends on who names it.
+        """True if the reference was written in this run, with no greater depth if depth matters."""
+        # In a job with hop limits, the effect of a reference depends on its source.
         if job.hops is not None or job.loses_documents:
             return False
         run = (job.id, job.run_no)
@@ -51,7 +50,7 @@ class KnownReferences:
         return written is not None and (not job.tracks_depth or written <= depth)
 
     def add(self, named: Iterable[tuple[JobFacts, str, int]]) -> None:
-        """Note what a flush has committed: (job, hash, depth)."""
+        """Add the references of a committed flush: (job, hash, depth)."""
         for job, hash_, depth in named:
             self._note((job.id, job.run_no), hash_, depth)
 
@@ -68,13 +67,13 @@ class KnownReferences:
     def _note(self, run: _Run, hash_: str, depth: int) -> None:
         depth = min(depth, _DEEPEST)
         self._put(run, hash_, depth)
-        # It was named by a page, and so it will be by the next ones.
+        # A page has just named it, so the next pages probably do too.
         self._hand(run, hash_, depth)
 
     def _put(self, run: _Run, hash_: str, depth: int) -> None:
         if self._young.size >= self._of_a_half:
             self._young, self._old = _Half(), self._young
-            # What is asked for again must be found in the old half, to be kept in the young one.
+            # A reference that is requested again must be found in the old half, so that the young one gets it.
             self._clear_at_hand()
         self._young.put(run, hash_, depth)
 
@@ -99,7 +98,7 @@ class _Half:
         self._runs: dict[_Run, bytes] = {}
 
     def find(self, run: _Run, hash_: str) -> int | None:
-        """The depth of a hash; None if it is not there."""
+        """Return the depth of a hash; None if it is not there."""
         number = self._runs.get(run)
         if number is None:
             return None
@@ -111,7 +110,7 @@ class _Half:
         return int.from_bytes(bucket[at + len(key) : at + len(key) + _DEPTH_BYTES])
 
     def put(self, run: _Run, hash_: str, depth: int) -> None:
-        """Hold a hash with this depth, or the smaller one that it has."""
+        """Store a hash with this depth, or keep its smaller one."""
         number = self._runs.get(run)
         if number is None:
             number = self._runs[run] = len(self._runs).to_bytes(_RUN_BYTES)
@@ -129,12 +128,12 @@ class _Half:
 
 
 def _rest_of(hash_: str) -> bytes:
-    # Two digits make a byte: one that the bucket tells is held all the same.
+    # Two digits make a byte: one digit of the bucket is stored all the same.
     return bytes.fromhex(hash_[_SHARED_DIGITS - _SHARED_DIGITS % 2 :])
 
 
 def _place_of(key: bytes, bucket: bytes) -> int:
-    """Where the record of this key begins; -1 if there is none."""
+    """Return the place of the record with this key; -1 if there is none."""
     at = bucket.find(key)
     while at > 0 and at % (len(key) + _DEPTH_BYTES):
         # The same bytes, by chance, across two records.

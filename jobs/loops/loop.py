@@ -1,4 +1,4 @@
-"""A loop is a tuple of duties, the rhythm in which each is due, and what calls for it."""
+"""Loops: tuples of duties, each with its interval and the condition for it."""
 
 import datetime as dt
 import logging
@@ -17,8 +17,8 @@ _C = TypeVar("_C")
 
 logger = logging.getLogger(__name__)
 
-# What ends one duty's statement and leaves the connection as good as before: what one duty waits for in vain, or finds
-# no room for, holds up no other.
+# Errors that end one duty's statement and leave the connection intact: a duty that waits in vain for a lock, or finds
+# no room, does not delay the others.
 _OF_ONE_DUTY: Final = (
     psycopg.errors.QueryCanceled,
     psycopg.errors.LockNotAvailable,
@@ -28,19 +28,19 @@ _OF_ONE_DUTY: Final = (
     psycopg.errors.OutOfMemory,
 )
 
-# What is due less often than this is in no hurry.
+# Interval from which on a duty is not urgent.
 _SELDOM: Final = dt.timedelta(seconds=5)
-# The call of a duty that looks for itself.
+# The condition of a duty that decides by itself.
 ALWAYS: Final[LiteralString] = "true"
 
 
 @dataclass(frozen=True, slots=True)
 class Duty(Generic[_C]):
     """
-    A named piece of periodic work: `run` returns how much it moved.
+    Named periodic work: `run` returns how much it moved.
 
-    `call` is a condition in SQL; unless it holds there is nothing to do. A loop asks for all of its
-    duties in one statement, so duties with nothing to do cost nothing.
+    `call` is a condition in SQL: if it is false, the duty has no work. A loop reads the conditions of all its duties
+    in one statement, so idle duties cost nothing.
     """
 
     run: Callable[[_C], int]
@@ -54,27 +54,28 @@ class Duty(Generic[_C]):
 
 @dataclass(slots=True)
 class Rhythm(Generic[_C]):
-    """Performs the duties that are called for and due; one that moved something is due again at once."""
+    """Performs the duties that are called and due; a duty that moved something is due again at once."""
 
     duties: tuple[Duty[_C], ...]
     was_broken_off: bool = False
     _due_at: dict[str, float] = field(default_factory=dict)
 
     def called(self, answers: list[bool]) -> frozenset[str]:
-        """The names of the duties that are called for, from what `calls` of them came to."""
+        """Return the names of the duties whose conditions are true, from the answers to `calls`."""
         return frozenset(duty.name for duty, is_called in zip(self.duties, answers, strict=True) if is_called)
 
     def hasten(self) -> None:
-        """Something happened: every duty is due, but for those that keep house, which come seldom."""
+        """Make every duty due after an event, except the housekeeping duties, which run seldom."""
         seldom = {duty.name for duty in self.duties if duty.every > _SELDOM}
         self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 
     def perform(self, context: _C, *, called: AbstractSet[str], may_begin: Callable[[], bool] = lambda: True) -> int:
         """
-        Perform what is `called` for and due, as long as each `may_begin`; returns how much was moved in all.
+        Perform the duties that are `called` and due, as long as `may_begin`; return how much was moved altogether.
 
-        A duty that fails is logged with its name and tried again at its next turn. After one that was broken off, it
-        may be for the lock of a node that is to be judged, the rest waits for the next pass: `was_broken_off`.
+        A failed duty is logged with its name and tried again at its next turn. After a duty that was aborted, the
+        others wait for the next pass (`was_broken_off`): it may have waited for the lock of a node that must be
+        judged.
 
         Raises:
             FenceRefused: this process was replaced.
@@ -94,7 +95,7 @@ class Rhythm(Generic[_C]):
                 logger.warning("duty %s was broken off: %s", duty.name, error)
                 crawl.DUTY_FAILURES.add(1, duty.name)
                 now = time.monotonic()
-                # As long as it kept the others waiting, they now go first.
+                # It waits for as long as it delayed the others, which now go first.
                 self._due_at[duty.name] = now + max(duty.every.total_seconds(), now - began_at)
                 self.was_broken_off = True
                 break
@@ -112,10 +113,10 @@ class Rhythm(Generic[_C]):
 
 
 def duties(*rows: tuple[Callable[[_C], int], float, LiteralString]) -> tuple[Duty[_C], ...]:
-    """Duties from (function, seconds, call)."""
+    """Return duties from (function, seconds, call)."""
     return tuple(Duty(run, dt.timedelta(seconds=every), call) for run, every, call in rows)
 
 
 def calls(rows: tuple[Duty[_C], ...]) -> LiteralString:
-    """An SQL expression: an array that tells of each duty in turn whether it is called for."""
+    """Return an SQL expression: an array with the condition of each duty, in their order."""
     return "ARRAY[" + ", ".join([f"({duty.call})" for duty in rows]) + "]"

@@ -1,8 +1,8 @@
 """
-The manager: owns groups and stuffs them; if it is main, it also does what a cluster does once.
+The manager: owns groups and stuffs them. The main manager also does the cluster's unique work.
 
-One loop in one thread. Each pass looks at the cluster, decides about the office of the main, and then
-performs the duties that are due. A wake-up makes a pass begin at once; otherwise it comes by itself.
+It is one loop in one thread. Each pass reads the state of the cluster, decides about the term of the main manager,
+and performs the duties that are due. A wake-up starts a pass at once; otherwise passes start regularly.
 """
 
 import datetime as dt
@@ -75,19 +75,19 @@ from nodes.settings.effective import Effective
 
 logger = logging.getLogger(__name__)
 
-# A pass comes by itself after so long, in case that a wake-up was lost.
+# Interval of passes without a wake-up (seconds), in case one was lost.
 _PASS: Final = 0.2
-# Passes are not closer to each other: what came in between is done together. A pass that found work will
-# find more, and does better to let some come together, unless somebody has run out of it.
+# Shortest times between passes (seconds): events in between are processed together. A pass that found work will find
+# more, so the next one waits longer, except if a worker has run out of documents.
 _SHORT_BREATH: Final = 0.01
 _BREATH: Final = 0.12
-# The cluster is looked at so often in a beat, and whenever a pass follows a wake-up of control.
+# Reads of the cluster's state in one heartbeat interval; another one follows each wake-up of control.
 _LOOKS_A_BEAT: Final = 2
-# What calls for duties is asked so often, and whenever the main moved something or a job changed its state. While
-# documents flow, what else there is to do can wait a little longer.
+# Intervals of reading the conditions of duties (seconds), without and with a flow of documents. They are also read
+# when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
-# A pass that offered more documents than it looked at lanes gave the workers enough for a longer breath.
+# Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined.
 _PLENTY: Final = LANES_A_PASS + 1
 _LONG_BREATH: Final = 0.2
 
@@ -131,7 +131,7 @@ _MY_GROUPS: Final[LiteralString] = """
 (SELECT coalesce(json_agg(json_build_array(id, epoch) ORDER BY id), '[]') FROM jobs_throttlegroup
   WHERE owner_id = %(me)s AND state = 'owned')
 """
-# It holds something, and another manager is at work.
+# True if this manager owns a group, and another manager is running.
 _HAS_HEIRS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = %(me)s)
    AND EXISTS (SELECT FROM nodes_node
@@ -142,16 +142,16 @@ _ASK_ALL: Final[LiteralString] = "SELECT " + ", ".join([_MY_GROUPS, calls(OWNER_
 
 
 class ManagerFailed(Exception):
-    """This manager was marked failed, lost its database for good, or found no store of coordination: its process has to exit."""
+    """The manager was marked failed, lost its database, or found no coordination store: its process has to exit."""
 
 
 class Manager:
-    """One manager node. `run` lasts until it is told to stop and has left."""
+    """One manager node. `run` lasts until it is stopped and has left."""
 
     def __init__(
         self, *, dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None = None
     ) -> None:
-        """`store` is the connection to the store of coordination, if there is one beside the database."""
+        """`store` is the connection to the coordination store, if there is one beside the database."""
         self._me = self.identity = identity
         self._node = Node(
             dsn=dsn,
@@ -184,7 +184,7 @@ class Manager:
         self._flows = False
         self._misses_somebody = False
         self._should_stop: Callable[[], bool] = lambda: False
-        # Grows with each change of a job's state that this process heard of.
+        # Number of changes of jobs' states that this process was notified of.
         self.control_changes = 0
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
@@ -192,7 +192,7 @@ class Manager:
         Work until `should_stop`; `after_pass` is called between passes, in this thread.
 
         Raises:
-            ManagerFailed: the node was marked failed, or the database stayed away.
+            ManagerFailed: the node was marked failed, or the database was unavailable.
         """
         self._should_stop = should_stop
         try:
@@ -223,7 +223,7 @@ class Manager:
     _groups: tuple[GroupHeld, ...] = ()
 
     def _see_the_seat_change(self) -> None:
-        """Look at the office in the next pass. Runs in the seat's thread."""
+        """Check the term in the next pass. Runs in the thread of the membership session."""
         self._seat_changed.set()
         self._woken.set()
 
@@ -234,20 +234,20 @@ class Manager:
         return self._node.may_begin() and self._seat.is_chosen is not False
 
     def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
-        """Leave the office to others, and let the main move the groups: they go on here until then."""
+        """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
         self._seat.stand_down()
         self._node.begin_draining(connection)
         self._looked_at = float("-inf")
         notify(connection, channels.GROUPS, self._me.scope)
 
     def _has_heirs(self, connection: psycopg.Connection[Any]) -> bool:
-        """Whether this manager holds a group that another one could be given."""
+        """True if this manager owns a group that another one could take over."""
         row = connection.execute(_HAS_HEIRS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
         assert row is not None
         return bool(row[0])
 
     def _heard(self, channel: str, payload: str) -> None:
-        """In the ear's thread."""
+        """Record a notification. Runs in the listener's thread."""
         if channel in {channels.STUFF, channels.GROUPS} and payload != self._me.scope:
             return
         if channel == channels.GROUPS:
@@ -261,22 +261,22 @@ class Manager:
 
     def _rest(self, moved: int) -> None:
         if self._front.is_cut_off:
-            # More lanes are ready than one pass looks at, and the backlog has room for them.
+            # More lanes are ready than one pass examines, and the backlog has room for their documents.
             time.sleep(_SHORT_BREATH)
         elif moved >= _PLENTY:
             time.sleep(_LONG_BREATH)
         else:
             time.sleep(_SHORT_BREATH)
-            # Who calls has nothing left to do: what he found is stuffed at once.
+            # A process that wakes this one is idle: its documents are stuffed at once.
             self._woken.wait(_BREATH if moved else _PASS)
         if self._woken.is_set():
             self._woken.clear()
             self._owner.hasten()
-        # Used seldom: three connections a node are enough to hold for good.
+        # Used seldom: a node holds only three connections permanently.
         django_connection.close()
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
-        """One pass; returns how much was moved."""
+        """Make one pass; return how much was moved."""
         # Here, and not once a round: a pass that gave up waiting for a lock begins again.
         self._heart.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=self._term is not None)
         crawl.GROUPS.set(len(self._groups))
@@ -291,19 +291,19 @@ class Manager:
             self._owner.hasten()
             self._looked_at = self._asked_at = float("-inf")
         if self._groups_changed.is_set():
-            # Something is to be handed over, or was: whoever gets it begins at once.
+            # Groups were handed over, or have to be: the new owner begins at once.
             self._groups_changed.clear()
             self._main.hasten()
             self._owner.hasten()
             self._asked_at = float("-inf")
         if self._limits_changed.is_set():
-            # Lanes that sleep for what held before are looked for among all.
+            # Lanes that wait for the previous limits are searched among all lanes.
             self._limits_changed.clear()
             self._sweep.hasten()
         if self._seat_changed.is_set():
             self._seat_changed.clear()
             self._looked_at = float("-inf")
-        # Who is missed elsewhere is judged in the moment in which the database's rules allow it.
+        # A node that is absent from the coordination store is judged as soon as the database's rules allow it.
         pause = 0.0 if self._misses_somebody else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
         if time.monotonic() - self._looked_at > pause:
             self._looked_at = time.monotonic()
@@ -337,17 +337,18 @@ class Manager:
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise
-            # Somebody else is main now, or nobody: this node goes on as a manager among others.
+            # Another node is the main manager now, or none: this node continues as a manager.
             logger.warning("no longer main: %s", refused)
             self._node.count_refused(connection)
             self._term = None
         if moved_as_main or self._term is None:
-            # Groups were given, perhaps to this manager, or a run waits for its seeds; or somebody else gives them.
+            # Groups were given, perhaps to this manager, or a run waits for its seeds; or another main manager gives
+            # them.
             self._asked_at = float("-inf")
         return moved + moved_as_main
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
-        """What calls for duties, and which groups are this manager's."""
+        """Read the conditions of the duties, and the groups of this manager."""
         row = connection.execute(_ASK_ALL, {"scope": self._me.scope, "me": self._me.id, "now": now}).fetchone()
         assert row is not None
         groups, for_owner, for_main = row
@@ -355,7 +356,7 @@ class Manager:
         self._called = self._owner.called(for_owner) | self._main.called(for_main)
 
     def _keep_office(self, connection: psycopg.Connection[Any]) -> None:
-        """See who is main; become it, or judge as it."""
+        """Check the term of the main manager; take or give up the term, and judge the nodes as its holder."""
         cluster = membership.look(connection, scope=self._me.scope, me=self._me, present=self._seat.present)
         self._misses_somebody = any(
             node.is_absent and node.is_live and node.heartbeat_age > node.timeout / 2 for node in cluster.nodes

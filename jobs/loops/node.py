@@ -1,4 +1,4 @@
-"""The life of a node, the same for managers and workers: it joins, beats, listens, follows settings and leaves."""
+"""The life of a node, for managers and workers: it joins, beats, listens, applies settings and leaves."""
 
 import datetime as dt
 from collections.abc import Callable, Collection
@@ -31,7 +31,7 @@ class Node:
     """
     A node of the cluster, from its registration to its end.
 
-    The heart and the ear have threads and connections of their own, and so has the seat in a store of coordination.
+    The heart, the listener and the membership session in a coordination store have their own threads and connections.
     """
 
     def __init__(
@@ -48,8 +48,9 @@ class Node:
         seat_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
-        `heard` is called in the ear's thread for each notification of `channels`, and with two empty texts after a
-        reconnect. A node that `stands` can become the main manager. `store` has been reached; None if there is none.
+        `heard` is called in the listener's thread for each notification of `channels`, and with two empty texts after
+        a reconnect. A node that `stands` can become the main manager. `store` has been reached; None if there is
+        none.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
         self.heart = Heart(
@@ -69,7 +70,7 @@ class Node:
 
     @property
     def heartbeat(self) -> dt.timedelta:
-        """Return the time between two beats."""
+        """Return the time between two heartbeats."""
         return self._settings[HEARTBEAT_INTERVAL]
 
     def may_begin(self) -> bool:
@@ -77,7 +78,7 @@ class Node:
         return self.heart.trust.may_begin
 
     def work_connection(self) -> WorkConnection:
-        """Return a connection for the node's work. It is made at its first use, and again when it breaks."""
+        """Return a connection for the node's work. It is opened at its first use, and again when it breaks."""
         return WorkConnection(
             self._dsn,
             node_id=self._identity.id,
@@ -98,11 +99,11 @@ class Node:
         self._ear.start()
 
     def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
-        """Say that this node finishes what it has and gets nothing more."""
+        """Store that this node finishes its work and gets no more."""
         membership.begin_draining(connection, node_id=self._identity.id, reason="asked to stop")
 
     def leave(self, connection: psycopg.Connection[Any]) -> None:
-        """Say that this node has stopped in order."""
+        """Store that this node has stopped in order."""
         membership.stop(connection, node_id=self._identity.id, reason="asked to stop")
 
     def stop(self) -> None:
@@ -113,7 +114,7 @@ class Node:
 
     @property
     def has_new_settings(self) -> bool:
-        """True if a beat saw a version of the stored settings that is newer than the one in use."""
+        """True if a heartbeat saw a version of the stored settings that is newer than the one in use."""
         return self.heart.settings_version > running.current().version
 
     def take_up_settings(self, connection: psycopg.Connection[Any]) -> Effective:

@@ -1,8 +1,8 @@
 """
-The one-shot: a manager in this process and workers of its own, in a scope of their own.
+The one-shot crawl: a manager in this process and its workers, in a scope of their own.
 
-The cluster's nodes know nothing of it, and it nothing of them; they share bins, so that a host sees one
-pace. When the one-shot dies, its workers die with it, and whoever resumes takes over its scope.
+It has no contact with the nodes of the cluster. They share the bins, so that a host sees one pace. When the one-shot
+process dies, its workers die with it, and the process that resumes the job takes over its scope.
 """
 
 import datetime as dt
@@ -44,13 +44,13 @@ from nodes.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 
 _PROGRESS: Final = 0.5
-# The job is looked at when its state changed, and so often in case that nobody told of it.
+# Interval of checks of the job (seconds), in case that a notification of a change was lost.
 _ASKING: Final = 1.0
-# So often while it is to come to rest.
+# The same interval after an interrupt, until the job has paused.
 _INSISTING: Final = 0.15
-# A worker that dies is started again so often; a document that kills workers is given up before.
+# Restarts of workers that died; a document that kills workers is given up before that.
 _RESTARTS: Final = 20
-# What says that the database is away: the manager's loop waits for it, and gives up when it must.
+# Errors of an unavailable database: the manager's loop waits for it, and decides when to give up.
 _AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -66,12 +66,12 @@ class JobBusy(Exception):
 
 
 class WorkersDie(Exception):
-    """The one-shot's workers end again and again; the job is left for who resumes it."""
+    """The workers of the one-shot crawl end repeatedly; the job stays ready to be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the crawl stands. `seconds` since the one-shot began to work."""
+    """The state of the crawl. `seconds` counts from the start of the one-shot process."""
 
     counts: RunCounts
     seconds: float
@@ -85,7 +85,7 @@ class OneShot:
     workers: int
     show: Callable[[Progress], None] | None = None
     scope: str = field(default_factory=lambda: f"crawl:{uuid.uuid4()}")
-    # What each worker is told besides, as options of its command.
+    # Further command-line options of each worker.
     told: Sequence[Sequence[str]] = ()
     _interrupts: int = 0
     _is_to_stop: bool = False
@@ -99,14 +99,14 @@ class OneShot:
     _connection: psycopg.Connection[Any] | None = None
 
     def interrupt(self) -> None:
-        """Ask for a pause: what is in flight ends, the rest waits. Asked twice, nothing is waited for."""
+        """Request a pause: documents in flight end, the others wait. A second call ends the workers at once."""
         self._interrupts += 1
         if self._interrupts > 1:
             for child in self._children:
                 child.kill()
 
     def suspend(self) -> None:
-        """Stop, as Ctrl-Z asks for, once no transaction is open: its locks would hold up the hosts of others."""
+        """Stop, as requested by Ctrl-Z, once no transaction is open: its locks would delay hosts of other crawls."""
         self._is_to_stop = True
 
     @property
@@ -115,10 +115,10 @@ class OneShot:
 
     def run(self) -> Progress:
         """
-        Work until the job is inactive, or at rest after an interrupt; returns where it stands.
+        Work until the job is inactive, or paused after an interrupt; return the state of the crawl.
 
         Raises:
-            ManagerFailed: the database stayed away.
+            ManagerFailed: the database was unavailable.
             WorkersDie: no worker stays alive.
         """
         self._began_at = time.monotonic()
@@ -133,7 +133,7 @@ class OneShot:
         return progress
 
     def _leave(self) -> None:
-        """A job at rest belongs to the cluster again: its pages can start it, or let it go on."""
+        """Return an inactive or paused job to the cluster: its pages can start or resume it."""
         at_rest = Job.objects.filter(pk=self.job_id).filter(Q(phase=Phase.INACTIVE) | Q(pause=Pause.PAUSED))
         if at_rest.update(node_scope=CLUSTER_SCOPE):
             with psycopg.connect(database_dsn(), autocommit=True) as connection:
@@ -169,17 +169,17 @@ class OneShot:
             return self.was_interrupted
 
     def _is_at_rest(self) -> bool:
-        """Whether nothing more is to be done for the job; pauses it after an interrupt."""
+        """True if the job needs no more work; pauses it after an interrupt."""
         job = Job.objects.get(pk=self.job_id)
         if job.phase == Phase.INACTIVE:
             return True
         if not self.was_interrupted:
-            # Somebody paused it: an operator, or a worker whose output refuses what it is given.
+            # An operator paused it, or a worker whose output refused documents.
             return job.pause == Pause.PAUSED
         if job.phase == Phase.ACTIVE and job.pause == Pause.NO:
             control.pause(job.pk, made_by="crawl", now=read_clock())
             return False
-        # Twice interrupted: the workers are gone, and the job is found by who resumes it.
+        # After two interrupts the workers have ended, and the job can be resumed later.
         return job.pause == Pause.PAUSED or job.phase != Phase.ACTIVE or self._interrupts > 1
 
     def _look(self) -> Progress:
@@ -193,8 +193,8 @@ class OneShot:
         manage = Path(settings.BASE_DIR) / "manage.py"
         command = [sys.executable, str(manage), "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
         command += self.told[number] if self.told else ()
-        # A session of its own: the terminal's Ctrl-C is for this process, which ends its workers in order.
-        # What its workers log of single documents would tear the progress bar; the summary counts them.
+        # A separate session: the terminal's Ctrl-C is for this process, which ends its workers in order. Their log
+        # lines about single documents would disturb the progress bar; the summary counts these documents.
         quiet = {"CRAWLCTL_LOG_LEVEL": "WARNING", **os.environ}
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=quiet
@@ -214,10 +214,9 @@ class OneShot:
 
 def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
     """
-    Make a job ours, after its own one-shot ended or died.
+    Take over a job for this scope, after its own one-shot process ended or died.
 
-    Nodes of this machine whose process is gone are failed at once; others are waited for until their
-    silence is long enough.
+    Nodes of this machine whose process no longer exists fail at once; others fail after their timeout.
 
     Raises:
         JobBusy: a live node works on it.
@@ -234,7 +233,7 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
 
 
 def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, say: Callable[[str], None]) -> None:
-    """Fail what is left of a dead one-shot and give back what it claimed."""
+    """Mark the nodes of a dead one-shot crawl as failed, and release their claims."""
     me = NodeIdentity.of_this_process(kind=NodeKind.MANAGER, scope=mine, name="crawl", timeout=current()[NODE_TIMEOUT])
     began_at = time.monotonic()
     told = False
@@ -260,7 +259,7 @@ def _clear_scope(connection: psycopg.Connection[Any], job: Job, *, mine: str, sa
 
 
 def _judge_scope(connection: psycopg.Connection[Any], *, scope: str, me: NodeIdentity, waited: dt.timedelta) -> None:
-    """Be main of a dead scope for a moment: fail its nodes, release what they held, and leave."""
+    """Act as main manager of a dead scope: mark its nodes as failed, release their claims, and leave."""
 
     def is_steady(duration: dt.timedelta) -> bool:
         return waited >= duration

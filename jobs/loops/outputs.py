@@ -1,14 +1,14 @@
 """
-What documents mean for the outputs of their jobs: told to the outputs, and kept account of.
+The effects of documents on the outputs of their jobs: writes to the outputs, and their records.
 
-`IndexedDocument` says which version of a document each output holds. Its row is the lock under which
-the last holder of a document is decided: jobs may share an output, and what one of them no longer
-finds stays as long as another one does. All of its rows that a transaction needs are locked in the
-order of (output, hash), below the rows of the queue; who else holds a document is read in a later
-statement, since a single one reads from before its lock wait.
+`IndexedDocument` records which version of a document each output has. Its row is the lock under which the last holder
+of a document is decided. Jobs may share an output, and a document that one job no longer finds stays as long as
+another one has it. A transaction locks all the rows that it needs in the order of (output, hash), after the rows of
+the queue. The other holders of a document are read in a later statement, since the snapshot of a statement is older
+than its lock wait.
 
-An unchanged document is not written here. Its worker took it as unchanged because every output held
-just that version, and no other job can take it away while this one holds it.
+Unchanged documents are not written here. The worker processed such a document as unchanged because every output had
+exactly that version, and no other job can remove it while this one holds it.
 """
 
 import datetime as dt
@@ -39,7 +39,7 @@ _CONNECTIONS: Final[LiteralString] = """
 SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHERE id = ANY(%(ids)s)
 """
 
-# Locks: IndexedDocument by (output, hash), those that exist.
+# Locks: IndexedDocument by (output, hash), existing rows.
 _HOLD: Final[LiteralString] = """
 SELECT held.output_id, held.hash
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
@@ -48,7 +48,7 @@ SELECT held.output_id, held.hash
    FOR NO KEY UPDATE OF held
 """
 
-# Documents that another job keeps in the same output. Those that leave in this transaction hold nothing.
+# Documents that another job keeps in the same output, except documents that leave it in this transaction.
 _KEPT: Final[LiteralString] = """
 SELECT DISTINCT wanted.output_id, wanted.hash
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS wanted(output_id, hash)
@@ -57,8 +57,8 @@ SELECT DISTINCT wanted.output_id, wanted.hash
  WHERE (item.hash, item.job_id) NOT IN (SELECT * FROM unnest(%(leaving_hashes)s::uuid[], %(leaving_jobs)s::bigint[]))
 """
 
-# Documents of which their job thinks that an output may hold them: a claim that was lost with its worker is why,
-# where no account says so. What has become of the document since then does not matter.
+# Documents that an output may have according to their job, although no record says so: their claim was lost with its
+# worker. Later changes of the document do not matter.
 _PERHAPS_HELD: Final[LiteralString] = """
 SELECT item.hash, item.job_id
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS leaving(hash, job_id)
@@ -75,7 +75,7 @@ SELECT output_id, hash, version, %(now)s
 ON CONFLICT (output_id, hash) DO UPDATE SET version = excluded.version, indexed_at = excluded.indexed_at
 """
 
-# Locks: nothing more, the rows are held.
+# Locks: none more, the rows are held.
 _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_indexeddocument AS held
  USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
@@ -85,7 +85,7 @@ DELETE FROM jobs_indexeddocument AS held
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A document that its job no longer has a text of."""
+    """A document without a text for its job."""
 
     hash: str
     url: str
@@ -99,26 +99,26 @@ class _Leaving:
 
 class JobOutputs(OutputWriter):
     """
-    Writes to the outputs of whatever jobs the documents belong to.
+    Writes to the outputs of the documents' jobs.
 
-    Connections are read at their first use, and again when a job has a newer version of its specification. A change of a
-    connection gives a newer version to each of its jobs.
+    Connections are read at their first use, and again when a job has a newer version of its specification. A change
+    of a connection gives a newer version to each of its jobs.
     """
 
     def __init__(self) -> None:
         self._opened: dict[int, Output] = {}
         self._versions: dict[int, int] = {}
-        # The run of each job whose outputs were looked at.
+        # The run in which the outputs of each job were checked.
         self._runs: dict[int, int] = {}
 
     def write(self, cursor: psycopg.Cursor[Any], *, results: Sequence[Result], now: dt.datetime) -> Sequence[Departure]:
         """
-        Write what became of these documents; returns what left an output.
+        Write the results of these documents; return the documents that left an output.
 
-        A document that failed without its source saying that it is gone stays where it is.
+        A document that failed stays in its outputs unless its source reported its removal.
 
         Raises:
-            OutputError: an output did not take them; the transaction must be rolled back.
+            OutputError: an output refused them; the transaction must be rolled back.
         """
         self._notice_changes((result.claimed, result.job) for result in results)
         self._notice_losses(cursor, (result.job for result in results))
@@ -142,10 +142,10 @@ class JobOutputs(OutputWriter):
         now: dt.datetime,
     ) -> Sequence[Departure]:
         """
-        Take documents out of the outputs of their jobs; returns what left one.
+        Remove documents from the outputs of their jobs; return the documents that left an output.
 
         Raises:
-            OutputError: an output did not let go of them; the transaction must be rolled back.
+            OutputError: an output refused the removal; the transaction must be rolled back.
         """
         self._notice_changes((claim, jobs[claim.job_id]) for claim in claims)
         leaving = [
@@ -157,7 +157,7 @@ class JobOutputs(OutputWriter):
     def _apply(
         self, cursor: psycopg.Cursor[Any], *, added: dict[Key, Entry], leaving: list[_Leaving], now: dt.datetime
     ) -> Sequence[Departure]:
-        # What another document of this flush puts there, it holds.
+        # A document that this flush adds stays.
         candidates = {key for document in leaving for key in document.keys} - added.keys()
         if not added and not candidates:
             return ()
@@ -219,12 +219,12 @@ class JobOutputs(OutputWriter):
             self._versions.update(newer)
 
     def _notice_losses(self, cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> None:
-        """Look at the outputs of each job once a run: a run in which nothing changed writes nothing to them."""
+        """Check the outputs of each job once a run: a run without changes writes nothing to them."""
         for job in {job.id: job for job in jobs}.values():
             if self._runs.get(job.id) == job.run_no:
                 continue
             self._runs[job.id] = job.run_no
-            # An output that cannot be used refuses what is written to it, and says why then.
+            # An output that cannot be used refuses its documents later, with a reason.
             with suppress(OutputError):
                 self._open(cursor, set(job.outputs))
             for output in [self._opened[output] for output in job.outputs if output in self._opened]:
@@ -252,7 +252,8 @@ class JobOutputs(OutputWriter):
 
     def _perhaps_logged(self, cursor: psycopg.Cursor[Any], absent: set[Key], leaving: list[_Leaving]) -> set[Key]:
         """
-        What no row knows, and a log may hold all the same: its writer died between the line and the commit.
+        Return documents without a record that a log may still contain: its writer died between the line and the
+        commit.
         """
         logged = {key for key in absent if not self._opened[key[0]].is_transactional}
         documents = [document for document in leaving if not logged.isdisjoint(document.keys)]
@@ -266,7 +267,7 @@ class JobOutputs(OutputWriter):
         return {key for key in logged if key[1] in perhaps}
 
     def _tell(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
-        # Those that cannot be rolled back come last: what may still fail has been done by then.
+        # Outputs that cannot be rolled back come last: all other possible errors have happened before.
         told = sorted({output for output, _ in added.keys() | removed.keys()})
         for output in sorted((self._opened[key] for key in told), key=lambda output: not output.is_transactional):
             given = [entry for (target, _), entry in added.items() if target == output.id]

@@ -1,4 +1,4 @@
-"""What documents share over all workers, kept in the database: the worker's side of `Shared`."""
+"""Data that documents share across all workers, in the database: the worker's side of `Shared`."""
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -59,7 +59,7 @@ class SharedByWorkers:
     @asynccontextmanager
     async def shut(self, name: str) -> AsyncIterator[ShutGate]:
         gate, key = f"connection {self.repository}: {name}", uuid.uuid4()
-        # Also if this is broken off before the answer is there.
+        # Stays true if the call is cancelled before its answer.
         may_be_mine = True
         try:
             may_be_mine = await self.database.run(
@@ -100,7 +100,7 @@ def _read(connection: psycopg.Connection[Any], *, repository: int, name: str) ->
     try:
         return Session(row[0], unseal(row[1]))
     except Unreadable:
-        # The key has changed: what was kept is as good as gone.
+        # The key has changed: the stored session is lost.
         return None
 
 

@@ -1,4 +1,4 @@
-"""A worker tells outputs that a run has ended, beside its crawl: some take their time over it."""
+"""A worker notifies outputs of the end of runs, beside its crawl: some outputs answer slowly."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from jobs.queue import wake
 
 logger = logging.getLogger(__name__)
 
-# What a worker asks for when nobody tells it that something is there.
+# Interval of the search for notifications if no wake-up comes (seconds).
 _POLL: Final = 5.0
 
 
@@ -33,7 +33,9 @@ async def tell_outputs(
     may_begin: Callable[[], bool],
     keeps_history: Callable[[], bool],
 ) -> None:
-    """Take notifications one by one and perform them, until cancelled; those in hand are then free for others."""
+    """
+    Claim notifications one by one and perform them, until cancelled; a claimed one is then free for other workers.
+    """
     while True:
         try:
             async with asyncio.timeout(_POLL):
@@ -59,13 +61,13 @@ async def tell_outputs(
 
 
 def _settle(connection: psycopg.Connection[Any], *, settle: Callable[[psycopg.Connection[Any]], bool]) -> None:
-    """Write what came of it, and let the main see that."""
+    """Store the result of a notification, and wake the main manager."""
     if settle(connection):
         wake.notify(connection, channels.CONTROL, "")
 
 
 def _tell(claimed: NotificationClaimed) -> str:
-    """Tell one output; returns why it could not be told, '' if it was."""
+    """Notify one output; return the reason of a failure, or ''."""
     try:
         open_output(claimed).job_complete()
     except (OutputError, BadSpecification) as refused:

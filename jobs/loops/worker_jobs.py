@@ -1,4 +1,4 @@
-"""What a worker knows of the jobs whose documents it has: their connectors, outputs and facts for the flush."""
+"""The jobs of a worker's documents: their connectors, outputs and facts for the flush."""
 
 import logging
 import time
@@ -59,7 +59,7 @@ class JobAtWork:
     runtime: Runtime
     connector: RepositoryConnector
     seeds_version: int
-    # When its run began, on this process' own clock: what the source said of itself before is not believed.
+    # Start of its run on this process's clock: facts about the source from before it are ignored.
     began_at: float
 
     @property
@@ -71,17 +71,18 @@ JobRow = Any
 
 
 def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | None:
-    """Read what the worker must know of a job; None when it is gone."""
+    """Return the facts about a job that the worker needs; None if it no longer exists."""
     with named_rows(connection) as cursor:
         return cursor.execute(_READ, {"job": job_id}).fetchone()
 
 
 class JobTable:
     """
-    The newest known versions of this worker's jobs, by (job, run). The number is bounded; the oldest are dropped first.
+    The newest known versions of this worker's jobs, by (job, run). The number is bounded; the oldest are dropped
+    first.
 
-    An edit of a job's connection or seeds holds for its documents that this worker has already claimed. With the jobs
-    goes what those of one kind of source share. Made and closed inside the running event loop.
+    An edit of a job's connection or seeds applies to documents that this worker has already claimed. The table also
+    has the objects that all jobs with one kind of source share. Created and closed inside the running event loop.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class JobTable:
         return any(known == job_id for known, _ in self._jobs)
 
     def add(self, row: JobRow) -> None:
-        """Set up a job's connector from what `read_job` brought; where that cannot be, its documents are put off."""
+        """Set up a job's connector from the row of `read_job`; if that fails, its documents are retried later."""
         asked = Asked(
             configuration=row.configuration,
             specification=row.specification,
@@ -145,7 +146,7 @@ class JobTable:
             del self._jobs[next(iter(self._jobs))]
 
     async def prepare(self, claims: Iterable[Claimed], database: Database) -> None:
-        """Let each kind of source know what other workers know of these documents."""
+        """Pass facts from other workers about these documents to each kind of source."""
         by_runtime: dict[int, tuple[Runtime, dict[str, float]]] = {}
         for claimed in claims:
             job = self.find(claimed)
@@ -161,7 +162,7 @@ class JobTable:
             await runtime.close()
 
     def _runtime(self, kind: RepositoryKind) -> Runtime:
-        """What the jobs of a kind share, made at first use."""
+        """Return the object that the jobs of a kind share, created at first use."""
         if kind.name not in self._runtimes:
             self._runtimes[kind.name] = kind.runtime()
         return self._runtimes[kind.name]

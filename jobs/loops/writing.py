@@ -1,8 +1,8 @@
 """
-What a worker writes: the flush, and the short transactions around it, in the database's thread.
+The writes of a worker: the flush, and the short transactions around it, in the database's thread.
 
-All of it may be run again from its start on a new connection: the claim fence lets an outcome count
-once, and the rest says what is, not what changes.
+Each of them may run again from its start on a new connection: the claim fence counts an outcome once, and the other
+writes are idempotent.
 """
 
 import datetime as dt
@@ -34,12 +34,13 @@ from nodes.identity import NodeIdentity
 
 logger = logging.getLogger(__name__)
 
-# Wake-ups are merged: they come only from who has nothing left to do, so there are few where there is much to do.
+# Shortest time between wake-ups (seconds), which are merged. Only idle workers send them, so there are few under
+# load.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.02
-# Two processes ask for the database's time on ways that take a while.
+# Possible difference of the database's time in two processes: each reads it with some delay.
 _CLOCKS_DIFFER: Final = dt.timedelta(milliseconds=50)
 _LANES_HELD: Final = 100_000
-# When a removal that an output refused is tried again.
+# Delay of the next attempt after an output refused a removal.
 _REMOVED_AGAIN: Final = dt.timedelta(seconds=10)
 _SAY_WHY: Final = "UPDATE jobs_job SET reason = %s WHERE id = %s"
 _SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason = %s"
@@ -47,7 +48,7 @@ _SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A claimed document and what became of it; `is_trial` if it was to show whether its bin can be asked again."""
+    """A claimed document and its outcome; `is_trial` if it tested whether its bin's back-off can end."""
 
     claimed: Claimed
     job: JobAtWork
@@ -58,8 +59,8 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class ToWrite:
     """
-    What has come together since the last write. `runs_out` tells that the worker has little left to do, so
-    that a manager should know at once what is free again.
+    The results since the last write. `runs_out` is true if the worker has little left to do, so that managers must be
+    notified of free places at once.
     """
 
     ended: Sequence[Ended] = ()
@@ -75,7 +76,7 @@ class ToWrite:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many outcomes and returned documents counted, and how many had lost their claim."""
+    """The number of written outcomes and returned documents, and of lost claims."""
 
     flushed: int = 0
     refused: int = 0
@@ -83,7 +84,7 @@ class Written:
 
 @dataclass(slots=True)
 class Writer:
-    """The writing side of one worker; only the database's thread calls it, but for `expect_unknown` and `is_unknown`."""
+    """The writes of one worker. Only the database's thread calls it, except for `expect_unknown` and `is_unknown`."""
 
     me: NodeIdentity
     clock: DatabaseClock
@@ -93,22 +94,22 @@ class Writer:
     _outputs: JobOutputs = field(default_factory=JobOutputs)
     _lanes: dict[tuple[int, str], int] = field(default_factory=dict)
     _unknown_lanes: set[int] = field(default_factory=set)
-    # Jobs whose removals an output refused last, and what it said.
+    # Jobs whose last removal an output refused, with the reason.
     _refused: dict[int, str] = field(default_factory=dict)
     _woken_at: float = 0.0
     _owes_wake_up: bool = False
 
     def expect_unknown(self, lane_id: int) -> None:
-        """Of this lane's bin nobody knows yet what its source asks for: the first outcome tells."""
+        """Record that the requests of this bin's source are still unknown: the first outcome of the lane tells them."""
         self._unknown_lanes.add(lane_id)
 
     def is_unknown(self, lane_id: int) -> bool:
-        """Whether the first outcome of this lane's host is still awaited, or not yet stored."""
+        """True if the first outcome of this lane's host is still awaited, or not yet stored."""
         return lane_id in self._unknown_lanes
 
     def write(self, connection: psycopg.Connection[Any], given: ToWrite) -> Written:
         """
-        Flush outcomes, give documents back, close turns, and wake who waits for any of it.
+        Flush outcomes, release documents, close turns, and wake the managers that wait for that.
 
         Raises:
             OutputError: an output refused; nothing of the flush was written.
@@ -124,12 +125,12 @@ class Writer:
             batches=given.done_batches,
             filled=flushed.lanes,
             ripening=flushed.waiting_lanes,
-            # Who is called looks at once, and his clock may be behind this one.
+            # A notified manager scans at once, and its clock may be behind this one.
             now=now - _CLOCKS_DIFFER,
         )
         count_given_back(returned, refused=len(given.given_back) - returned)
         count_closed(given.closed, batches=len(given.done_batches))
-        # Managers look by themselves some times a second: only who runs out of work calls them.
+        # Managers scan by themselves some times a second: only an idle worker notifies them.
         self._owes_wake_up = self._owes_wake_up or (bool(flushed.lanes or woken or returned) and given.runs_out)
         self._wake_managers(connection)
         return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
@@ -138,7 +139,7 @@ class Writer:
         self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], jobs: dict[int, JobFacts]
     ) -> None:
         """
-        Take documents out of the outputs and out of the queue.
+        Remove documents from the outputs and from the queue.
 
         Raises:
             OutputError: an output refused; nothing was removed.
@@ -163,7 +164,7 @@ class Writer:
 
     def put_off(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
         """
-        Give back documents that an output did not let go, for a while, and show why.
+        Release documents whose removal an output refused, for a later attempt, and show the reason.
 
         Raises:
             FenceRefused: the worker was marked failed.
@@ -195,7 +196,7 @@ class Writer:
         return flushed
 
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:
-        """The lanes of everything that the documents name; absent bins and lanes are made."""
+        """Return the lanes of all references of the documents; insert missing bins and lanes."""
         wanted = self._absent_lanes(ended)
         if wanted and len(self._lanes) > _LANES_HELD:
             self._lanes.clear()
@@ -205,7 +206,7 @@ class Writer:
         return self._lanes
 
     def _absent_lanes(self, ended: Sequence[Ended]) -> dict[BinKind, set[tuple[int, str]]]:
-        """The (seed, bin name) that are named and not known here, by the kind of their bins."""
+        """Return the referenced (seed, bin name) pairs that are not known here, by the kind of their bins."""
         absent: dict[BinKind, set[tuple[int, str]]] = {}
         for one in ended:
             named = {reference.bin for reference in one.outcome.references or ()}
@@ -215,7 +216,7 @@ class Writer:
         return absent
 
     def _tell_of_hosts(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> None:
-        """Store what sources said of themselves: robots.txt, crawl-delay, Retry-After."""
+        """Store the facts that sources gave about themselves: robots.txt, crawl-delay, Retry-After."""
         runtimes = {id(one.job.runtime): one.job.runtime for one in ended}
         has_news = {key: runtime.store(connection) for key, runtime in runtimes.items()}
         told: dict[int, hosts.HostTold] = {}
@@ -243,12 +244,12 @@ class Writer:
 
 
 def stop_job(job_id: int, *, reason: str) -> None:
-    """Pause a job with a reason, or end its run where it cannot be paused any more."""
+    """Pause a job with a reason, or end its run if it cannot be paused any more."""
     _ask(job_id, "pause", "abort", reason=reason)
 
 
 def abort_job(job_id: int, *, reason: str) -> None:
-    """End a job's run with an error; who said so first is believed."""
+    """End a job's run with an error; the reason of the first worker stays."""
     _ask(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
 
 
@@ -267,5 +268,5 @@ def _ask(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | No
     except JobUnknown:
         return
     finally:
-        # A daemon keeps no connection for what is so rare.
+        # This is rare, so a daemon does not keep Django's connection for it.
         django_connection.close()

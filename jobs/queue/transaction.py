@@ -34,8 +34,8 @@ def implicit_transaction(connection: psycopg.Connection[Any], *, binary: bool = 
     """
     Yield a cursor with named rows; its statements are committed at the end, and rolled back after an exception.
 
-    The connection must be in autocommit and outside any transaction. Inside, `connection.transaction()` would commit the
-    statements before it, and COPY is not possible.
+    The connection must be in autocommit and outside any transaction. Inside, `connection.transaction()` would commit
+    the statements before it, and COPY is not possible.
     """
     try:
         with connection.pipeline(), WaitingCursor(connection, row_factory=namedtuple_row) as cursor:

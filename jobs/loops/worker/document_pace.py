@@ -7,7 +7,7 @@ from typing import Final
 
 from jobs.loops.bin_queue import PacedBin
 
-# Seconds after which a waiting request looks again whether its limits have changed.
+# Seconds after which a waiting request checks again whether its limits have changed.
 _LONGEST_SLEEP: Final = 1.0
 
 
@@ -15,13 +15,13 @@ class DocumentPace:
     """
     The pace of one document: its start was its first turn, and further requests wait for theirs.
 
-    Two requests leave with the gap of their bin and its parents between them, however late the loop runs: it may be
-    busy, or it may have to connect first. So a request that was let go holds back the others until it has left.
+    The gap of the bin and of its parents separates the moments at which two requests leave, even if the loop runs
+    late: it may be busy, or it may have to connect first. So an admitted request delays the others until it has left.
     `delay` returns the crawl-delay known by now: robots.txt may have come with the first request. `left` is called
     when a request has left.
 
-    The process may freeze between the start of a document and its request. So `may_begin` is asked again when the
-    request is let go, and when it goes. If the worker may not begin it, the request ends as if it was cancelled.
+    The process may freeze between the start of a document and its request. So `may_begin` is called again when the
+    request is admitted, and when it leaves. If it returns False, the request ends as if it was cancelled.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class DocumentPace:
         return max(paced.wait(now=now, has_turn=self._is_first) for paced in self._paces)
 
     def request_leaves(self) -> None:
-        """Hold back other requests until this one has left."""
+        """Delay other requests until this one has left."""
         self._is_leaving = True
         for paced in self._paces:
             paced.leaving += 1
@@ -77,7 +77,7 @@ class DocumentPace:
             raise asyncio.CancelledError
 
     def request_sent(self) -> None:
-        """Note that the request was handed to the loop."""
+        """Record that the request was handed to the loop."""
         if self._is_leaving:
             self._is_leaving = False
             # The loop writes to its sockets at the end of a round, so the request has left by the next round.
@@ -87,7 +87,7 @@ class DocumentPace:
         now = time.monotonic()
         for paced in self._paces:
             paced.count_left(now=now)
-        # Without a gap, no request was held back.
+        # Without a gap, no request was delayed.
         if any(paced.cadence.gap for paced in self._paces):
             self._left()
 

@@ -33,7 +33,7 @@ class Flushing:
         results = self._state.results
         while True:
             await results.wanted.wait()
-            # A task that asked for the write has ended by the next round, and no longer counts as busy.
+            # A task that requested the write has ended by the next round, and no longer counts as busy.
             await asyncio.sleep(0)
             results.wanted.clear()
             if not results.only_closes:
@@ -66,9 +66,9 @@ class Flushing:
 
     async def _write_by_job(self, given: ToWrite, error: OutputError) -> Written:
         """
-        Write each job by itself after an output refused. Its job is paused, and the documents are given back.
+        Write each job by itself after an output refused. Its job is paused, and its documents are released.
 
-        So no document is fetched again and again for an output that is full.
+        So a full output does not cause repeated fetches of its documents.
         """
         logger.error("an output refused what it was given: %s", error)
         crawl.OUTPUT_ERRORS.add()

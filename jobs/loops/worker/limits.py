@@ -1,4 +1,4 @@
-"""Limits in force: edits of policies and denials reach the turns that a worker already serves."""
+"""Present limits: edits of policies and denials reach the turns that a worker already serves."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,19 +9,19 @@ from jobs.queue.limits import InForce, read_limits
 
 
 class Limits:
-    """Reads the limits of bins again, and serves the bins under them."""
+    """Reads the limits of bins again, and applies them to the bins that this worker serves."""
 
     def __init__(self, state: WorkerState, serving: Serving) -> None:
         self._state, self._serving = state, serving
 
     async def refresh(self) -> None:
-        """Apply the limits in force to all bins with a turn, and to their parents."""
+        """Apply the present limits to all bins with a turn, and to their parents."""
         served = [queue for queue in self._state.bins.at_work if queue.turns]
         above = [paced.bin_id for queue in served for turn in queue.turns for paced in turn.parents]
         self.apply(await self.read([*(queue.bin_id for queue in served), *above]))
 
     async def read(self, bins: Iterable[int]) -> dict[int, InForce]:
-        """Return the limits in force of these bins, by bin."""
+        """Return the present limits of these bins, by bin."""
         if not (asked := list(bins)):
             return {}
         clock = self._state.clock
@@ -30,7 +30,7 @@ class Limits:
         )
 
     def apply(self, in_force: Mapping[int, InForce]) -> None:
-        """Serve the bins of this worker under these limits."""
+        """Apply these limits to the bins of this worker."""
         if not in_force:
             return
         mine = {
@@ -39,8 +39,8 @@ class Limits:
             if queue.turns and (queue.bin_id in in_force or any(paced.bin_id in in_force for paced in queue.paces))
         }
         paces = {paced for queue in mine.values() for paced in queue.paces}
-        # A plan made for another pace would last too long, and another worker serves the bins that are no longer kept
-        # here. In both cases the waiting documents go back.
+        # A plan made for another pace would last too long. Bins that this worker no longer keeps are served by
+        # another worker. In both cases the waiting documents return to the queue.
         given_back = {
             paced
             for paced in paces
@@ -56,7 +56,7 @@ class Limits:
             self._serving.cancel_tasks(queue)
             self._serving.dispatch(queue)
         elif in_force is not None and in_force.limits.closed_until is not None:
-            # The documents go back, and wait in their lane until the denial ends.
+            # The documents return to their lane, and wait there until the stop ends.
             self._serving.give_back_waiting_of(queue, lambda _claimed: True)
             self._serving.cancel_tasks(queue)
         elif is_given_back:

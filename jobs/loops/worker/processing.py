@@ -1,4 +1,4 @@
-"""Processing one document: the connector fetches it and says how it ended."""
+"""Processing one document: the connector fetches it and reports its outcome."""
 
 import asyncio
 import logging
@@ -91,5 +91,5 @@ class Processing:
 
 
 def _crawl_delay(claimed: Claimed, job: JobAtWork) -> float:
-    """Return the seconds between two requests that the document's source asks for, as far as they are known."""
+    """Return the seconds between two requests that the document's source requests, as far as they are known."""
     return job.connector.interval_of(claimed.document.identifier) or 0.0

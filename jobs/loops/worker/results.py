@@ -13,13 +13,13 @@ from jobs.queue.take import Claimed
 # Results that trigger a flush.
 _RESULTS_A_FLUSH: Final = 150
 # Documents waiting to start above which results wait longer, and the factor on that time. If several workers share a
-# machine, each has few results, and a flush of few costs nearly as much as a flush of many.
+# machine, each has few results, and a small flush costs nearly as much as a large one.
 _PLENTY: Final = 64
 _PATIENCE: Final = 2
 # Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.
 _CLOSING_WAITS: Final = 0.15
 _FREEING_WAITS: Final = 0.1
-# Most seconds by which closed turns wait longer for a flush that writes them too.
+# Seconds that closed turns wait longer, at most, for a flush that writes them too.
 _CLOSED_WITH_A_FLUSH: Final = 0.06
 
 
@@ -38,7 +38,7 @@ class Results:
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
         self._closed: list[ClosedTurn] = []
-        # A host said something of itself, which must be stored before its turn is closed.
+        # True if a response contained facts about a host, which must be stored before its turn is closed.
         self._hosts_spoke = False
 
     @property
@@ -48,7 +48,7 @@ class Results:
 
     @property
     def flush_is_near(self) -> bool:
-        """True if the next flush comes so soon that closed turns wait for it."""
+        """True if the next flush comes soon enough for closed turns to wait for it."""
         return self.flush_due.comes_within(_CLOSED_WITH_A_FLUSH)
 
     def add(self, ended: Ended, *, is_last: bool, within: float) -> None:
@@ -70,11 +70,11 @@ class Results:
         self.flush_due.now()
 
     def note_news_of_a_host(self) -> None:
-        """Write outcomes before turns are closed: they tell something of a host that its next turn needs."""
+        """Write outcomes before turns are closed: they contain facts about a host that its next turn needs."""
         self._hosts_spoke = True
 
     def close(self, turns: Sequence[ClosedTurn], *, is_followed: bool) -> None:
-        """Close turns soon: sooner if no turn of their bin follows here, since the bin stands still until then."""
+        """Close turns soon: sooner if no turn of their bin follows here, since the bin is idle until then."""
         self._closed.extend(turns)
         due = self.flush_due if self._hosts_spoke else self.close_due
         due.within(_CLOSING_WAITS if is_followed else _FREEING_WAITS)
@@ -86,7 +86,7 @@ class Results:
         return ToWrite(closed=closed, runs_out=runs_out)
 
     def take_all(self, *, done_batches: Sequence[int], runs_out: bool) -> ToWrite:
-        """Return all that waits."""
+        """Return everything that waits for a write."""
         self.flush_due.clear()
         self.close_due.clear()
         self._hosts_spoke = False

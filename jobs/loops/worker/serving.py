@@ -35,7 +35,7 @@ class Serving:
         self._process = process
         self._loop = asyncio.get_running_loop()
         self.tasks: dict[asyncio.Task[None], BinQueue] = {}
-        # Bins that wait only because the worker has as many documents in progress as it may have.
+        # Bins that wait only because the worker has reached its limit of documents in progress.
         self._crowded: dict[int, BinQueue] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._parents: dict[int, PacedBin] = {}
@@ -49,12 +49,12 @@ class Serving:
 
     @property
     def has_run_out(self) -> bool:
-        """True if nothing is left to do here, so that time passes unused until the next batch."""
+        """True if this worker has no documents, so that time passes unused until the next batch."""
         return not self.tasks and not any(queue.waiting for queue in self._state.bins.at_work)
 
     @property
     def is_busy(self) -> bool:
-        """True if more results will come before anything is flushed or taken."""
+        """True if more results will come before the next flush or take."""
         return len(self.tasks) > 1 or any(queue.waiting for queue in self._state.bins.at_work)
 
     def add(self, turn: TurnTaken) -> BinQueue:
@@ -120,7 +120,7 @@ class Serving:
             self.dispatch(queue)
 
     def dispatch_others(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
-        """Start documents that a request of this bin held back, in this bin and in others below its parents."""
+        """Start documents that a request of this bin delayed, in this bin and in others below its parents."""
         self.dispatch(queue)
         if not any(paced.has_pace for paced in parents):
             return
@@ -165,7 +165,7 @@ class Serving:
         self.close_turns(queue)
 
     def give_back_started(self, queue: BinQueue, turn: OpenTurn, claimed: Claimed) -> None:
-        """Give back a document whose request was broken off."""
+        """Release a document whose request was cancelled."""
         queue.end(turn)
         self.close_turns(queue)
         if turn.parents:
@@ -184,7 +184,7 @@ class Serving:
             self._state.results.close(closed, is_followed=bool(queue.turns))
 
     def cancel_tasks(self, queue: BinQueue | None = None) -> None:
-        """Break off the requests of a bin, or of all bins."""
+        """Cancel the requests of a bin, or of all bins."""
         for task in [task for task, served in self.tasks.items() if queue is None or served is queue]:
             task.cancel()
 

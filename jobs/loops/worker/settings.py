@@ -59,4 +59,4 @@ class WorkerSettings:
 
 
 class WorkerFailed(Exception):
-    """This worker was marked failed, lost its database for good, or reached no store of coordination: its process ends."""
+    """This worker was marked failed, lost its database, or reached no coordination store: its process ends."""

@@ -22,8 +22,8 @@ class WorkerState:
     """
     One worker's connections, documents and results.
 
-    `stopped_jobs` are jobs of which nothing may start. `indexes` is True once a job wrote texts that have to be made
-    searchable. `lacks_disk` is True while a disk has too little room.
+    `stopped_jobs` are jobs that must not start any document. `indexes` is True once a job wrote texts that have to be
+    made searchable. `lacks_disk` is True while a disk has too little room.
     """
 
     identity: NodeIdentity
@@ -44,22 +44,22 @@ class WorkerState:
     lacks_disk: bool = False
 
     def job_of(self, claimed: Claimed) -> JobAtWork | None:
-        """Return the job of a claim; None if it is unknown here, or nothing of it may start."""
+        """Return the job of a claim; None if it is unknown here, or must not start any document."""
         return None if claimed.job_id in self.stopped_jobs else self.jobs.find(claimed)
 
     async def read_job(self, job_id: int) -> None:
-        """Learn what a worker needs to know of a job, unless it no longer exists."""
+        """Read the facts about a job that a worker needs, unless the job no longer exists."""
         row = await self.database.run(partial(read_job, job_id=job_id))
         if row is not None:
             self.indexes = self.indexes or bool(row.outputs)
             self.jobs.add(row)
 
     async def stop_job(self, job_id: int, reason: str) -> None:
-        """Pause a job and start nothing more of it."""
+        """Pause a job, and start no more of its documents."""
         self.stopped_jobs.add(job_id)
         await self.database.run(lambda _connection: stop_job(job_id, reason=reason))
 
     def settle(self, claimed: Claimed) -> None:
-        """Note that a document of a batch is no longer this worker's."""
+        """Record that this worker no longer has a document of a batch."""
         if self.batches.settle(claimed.batch_id):
             self.results.flush_due.within(self.settings.flush_after.total_seconds())

@@ -11,7 +11,7 @@ from jobs.metrics import crawl
 from jobs.queue import take
 from jobs.queue.take import Claimed, Taken
 
-# Seconds after which a worker looks for batches without a notification.
+# Seconds after which a worker checks for batches without a notification.
 _POLL: Final = 0.5
 # Documents for which a worker must have room: to take again soon after a take, and after a pause.
 _WORTH_TAKING: Final = 128
@@ -61,7 +61,7 @@ class Taking:
             return
 
     def _look_after_write(self) -> None:
-        """Take again after a write made room; after a take that found nothing only if little is left to do."""
+        """Take again after a write made room; after a take that found nothing only if few documents are left."""
         documents = self._state.batches.documents
         is_patient = self._found_nothing and documents > _PLENTY
         if documents <= self._state.settings.capacity - self._least_room and not is_patient:
@@ -118,7 +118,7 @@ class Taking:
             await self._flushing.remove(claims)
 
     async def _prepare(self, taken: Taken) -> None:
-        """Learn about the jobs of the documents, and the facts that other workers found out about their sources."""
+        """Read the jobs of the documents, and the facts that other workers found out about their sources."""
         state = self._state
         for claimed in _claims_of(taken):
             if state.jobs.find(claimed) is None:

@@ -1,4 +1,4 @@
-"""Upkeep: a worker's documents, jobs and settings follow the database, and slow work goes on beside the crawl."""
+"""Upkeep: a worker's documents, jobs and settings follow the database, and slow work runs beside the crawl."""
 
 import asyncio
 from functools import partial
@@ -17,7 +17,7 @@ from jobs.loops.worker.state import WorkerState
 from jobs.queue import release
 from jobs.queue.runnable import RUNNABLE
 
-# Seconds between two looks at texts that wait to be made searchable, after a look that found few.
+# Seconds between two checks for texts to index, after a check that found few.
 _INDEX_POLL: Final = 0.5
 
 
@@ -39,7 +39,7 @@ class Upkeep:
     # --- The database decides --------------------------------------------------------------------
 
     async def compare(self) -> None:
-        """Compare batches with the database every two beats, and forget bins that were not served for a while."""
+        """Compare batches with the database every two heartbeats, and forget bins that were not served for a while."""
         while True:
             await asyncio.sleep(2 * self._state.settings.heartbeat.total_seconds())
             await self.compare_batches()
@@ -71,7 +71,7 @@ class Upkeep:
                 self._serving.close_turns(queue)
 
     async def follow_settings(self) -> None:
-        """Apply stored settings after a beat has seen them."""
+        """Apply stored settings after a heartbeat has seen them."""
         state = self._state
         while True:
             await asyncio.sleep(state.settings.heartbeat.total_seconds() / 4)
@@ -81,7 +81,10 @@ class Upkeep:
                 state.writer.keeps_history = state.settings.keeps_history
 
     async def follow_control(self) -> None:
-        """Give back documents of jobs that must not go on, and apply edited limits, once a beat or when told."""
+        """
+        Release documents of stopped jobs, and apply edited limits, after each notification and each heartbeat
+        interval.
+        """
         state = self._state
         while True:
             try:
@@ -128,13 +131,13 @@ class Upkeep:
         )
 
     async def index(self) -> None:
-        """Make texts searchable, a few at a time, so that no flush waits long."""
+        """Index texts, a few at a time, so that no flush waits long."""
         while True:
             has_more = self._state.indexes and await self._index_some()
             await asyncio.sleep(0.0 if has_more else _INDEX_POLL)
 
     async def _index_some(self) -> bool:
-        """Make some texts searchable. Return True if there may be more."""
+        """Index some texts. Return True if there may be more."""
         backlog = self._state.backlog
         held_back = backlog.holds
         has_more = backlog.note(await self._state.database.run(partial(index_waiting_texts, most=backlog.at_once)))
@@ -143,7 +146,7 @@ class Upkeep:
         return has_more
 
     async def index_what_is_left(self, deadline: float) -> None:
-        """Make all waiting texts searchable: no other worker does that after a one-shot crawl."""
+        """Index all waiting texts: no other worker does that after a one-shot crawl."""
         state = self._state
         while state.indexes and self._loop.time() < deadline:
             indexed = await state.database.run(partial(index_waiting_texts, most=MORE_TEXTS_AT_ONCE))
@@ -151,7 +154,7 @@ class Upkeep:
 
 
 def _stopped_jobs(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
-    """Return those of these jobs of which nothing may start. They include jobs that no longer exist."""
+    """Return those of these jobs that must not start any document. They include jobs that no longer exist."""
     rows = connection.execute(
         f"""
         SELECT id FROM jobs_job AS job

@@ -1,4 +1,4 @@
-"""The life of a worker: it joins, works until it is told to stop, drains and leaves."""
+"""The life of a worker: it joins, works until it is stopped, drains and leaves."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ class Worker:
         stop: asyncio.Event,
         store: Coordination | None = None,
     ) -> None:
-        """`store` is the connection to the store of coordination, if there is one beside the database."""
+        """`store` is the connection to the coordination store, if there is one beside the database."""
         self._loop = asyncio.get_running_loop()
         self._me = identity
         self._stop = stop
@@ -81,10 +81,10 @@ class Worker:
 
     async def run(self, *, hurry: asyncio.Event) -> None:
         """
-        Work until `stop` is set; then give back what has not started and wait for the rest, unless `hurry`.
+        Work until `stop` is set; then release unstarted documents and wait for the others, unless `hurry`.
 
         Raises:
-            WorkerFailed: the node was marked failed, or the database did not come back.
+            WorkerFailed: the node was marked failed, or the database was unavailable for too long.
         """
         loops: list[asyncio.Task[None]] = []
         stopping = self._loop.create_task(self._stop.wait())
@@ -111,7 +111,7 @@ class Worker:
             self._database.close()
 
     def _start_beside(self) -> list[asyncio.Task[None]]:
-        """Start all that goes on until the end, also while the worker drains."""
+        """Start the tasks that run until the end, also while the worker drains."""
         coroutines = {
             "flush": self._flushing.run(),
             "watch": self._watch(),
@@ -126,7 +126,7 @@ class Worker:
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _heard(self, channel: str, payload: str) -> None:
-        """Pass on a notification, in the ear's thread. Two empty texts mean that any may have been lost."""
+        """Pass on a notification, in the listener's thread. Two empty texts mean that any may have been lost."""
         if channel in {channels.TAKE, ""} and payload in {self._me.scope, ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:
@@ -137,9 +137,9 @@ class Worker:
 
     async def _watch(self) -> None:
         """
-        Tell the heart that the loop runs, and act on the state of the node.
+        Report to the heart that the loop runs, and react to the state of the node.
 
-        Nothing here waits for the database: open requests have to end also when it does not answer.
+        It never waits for the database: open requests have to end even if it does not answer.
         """
         while True:
             self._report()
@@ -158,7 +158,7 @@ class Worker:
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
 
     def _report(self) -> None:
-        """Tell the heart and the metrics how much the worker has."""
+        """Report the worker's load to the heart and the metrics."""
         state, in_flight = self._state, len(self._serving.tasks)
         claimed, capacity = state.batches.documents, state.settings.capacity
         self._heart.progress(
@@ -177,7 +177,7 @@ class Worker:
         crawl.HOSTS.set(len(state.bins))
 
     def _look_at_disks(self) -> str:
-        """Return which disk lacks room. Documents that have not started then go back, for other workers."""
+        """Return the disk that lacks room. Unstarted documents are released then, for other workers."""
         state = self._state
         shortage = self._disk.shortage(floor=state.settings.free_disk)
         if shortage and not state.lacks_disk:
@@ -189,7 +189,7 @@ class Worker:
         return shortage
 
     async def _drain(self, *, hurry: asyncio.Event) -> None:
-        """Give back what has not started, and wait for the rest as long as is allowed."""
+        """Release unstarted documents, and wait for the others until the drain timeout."""
         tasks = self._serving.tasks
         self._serving.give_back_waiting(lambda _claimed: True)
         await self._database.run(self._node.begin_draining)
@@ -210,7 +210,7 @@ class Worker:
         await self._database.run(self._node.leave)
 
     async def _die(self, error: Exception) -> None:
-        """Break off open requests, and count the refused write if there was one."""
+        """Cancel open requests, and count the refused write if there was one."""
         logger.error("worker %s ends: %s", self._me.id, error)
         self._serving.cancel_tasks()
         if self._heart.failed.is_set() or isinstance(error, FenceRefused):
